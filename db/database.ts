@@ -1,0 +1,88 @@
+import { statSync } from 'node:fs';
+import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+
+/** The file cannot be opened, is gone, or is no database. */
+export class DatabaseUnavailable extends Error {
+  override name = 'DatabaseUnavailable';
+}
+
+export interface DatabaseOptions {
+  /** How long a statement waits for another connection's lock. It waits on the calling thread. */
+  busyTimeoutMs: number;
+}
+
+/**
+ * One connection to one SQLite file that has to exist. It is opened when first needed; when the file has
+ * been taken away or exchanged meanwhile it is opened anew, so that nothing is written to a file that no
+ * path leads to any more, and service goes on by itself once the file is back.
+ */
+export class Database {
+  readonly #path: string;
+  readonly #options: DatabaseOptions;
+  #open: { connection: DatabaseSync; file: string; statements: Map<string, StatementSync> } | undefined;
+  #closed = false;
+
+  constructor(path: string, options: DatabaseOptions) {
+    this.#path = path;
+    this.#options = options;
+  }
+
+  /**
+   * The prepared statement for `sql`, one a text: pass constants, never text made of values.
+   *
+   * @throws {DatabaseUnavailable} when there is no connection to be had
+   * @throws {Error} of SQLite when the statement does not fit the schema
+   */
+  statement(sql: string): StatementSync {
+    const { connection, statements } = this.#obtain();
+    let statement = statements.get(sql);
+    if (statement === undefined) {
+      statement = connection.prepare(sql);
+      statements.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /** Closes the connection for good; calling it again does nothing. */
+  close(): void {
+    this.#closed = true;
+    this.#drop();
+  }
+
+  #obtain() {
+    if (this.#closed) throw new DatabaseUnavailable(`${this.#path} is closed`);
+    const file = identity(this.#path);
+    if (this.#open?.file !== file) this.#drop();
+    this.#open ??= { connection: this.#connect(), file, statements: new Map() };
+    return this.#open;
+  }
+
+  #connect(): DatabaseSync {
+    const url = pathToFileURL(this.#path);
+    // Never create: an empty file in the place of a lost one would hide the loss.
+    url.searchParams.set('mode', 'rw');
+    let connection: DatabaseSync | undefined;
+    try {
+      connection = new DatabaseSync(url, { timeout: this.#options.busyTimeoutMs });
+      // NORMAL: in WAL mode the end of the process loses nothing, the loss of power at most the last rows.
+      connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
+      return connection;
+    } catch (error) {
+      connection?.close();
+      throw new DatabaseUnavailable(`${this.#path}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  #drop(): void {
+    this.#open?.connection.close();
+    this.#open = undefined;
+  }
+}
+
+/** Tells one file from another that has taken its path. */
+function identity(path: string): string {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined) throw new DatabaseUnavailable(`${path} does not exist`);
+  return `${stat.dev}:${stat.ino}`;
+}

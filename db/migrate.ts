@@ -1,0 +1,59 @@
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+
+/** A database of the data folder: its file, its table, and its folder of numbered migrations. */
+interface Schema {
+  file: string;
+  table: string;
+  migrations: URL;
+}
+
+export const schemas: readonly Schema[] = [
+  { file: 'auth.db', table: 'api_keys', migrations: new URL('migrations/auth/', import.meta.url) },
+  { file: 'tasks.db', table: 'tasks', migrations: new URL('migrations/tasks/', import.meta.url) },
+];
+
+/**
+ * Brings every database in `dataDir` to the newest schema, creating folder, files and tables that are
+ * missing; what is there already stays. Safe to run at any time, and by several processes at once.
+ *
+ * @throws {Error} with one line that names the file, when it is no database, cannot be written, or was
+ *   made by a newer version
+ */
+export function migrate(dataDir: string): void {
+  // The keys in auth.db are nobody else's business.
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  for (const schema of schemas) {
+    const path = join(dataDir, schema.file);
+    try {
+      migrateFile(path, schema);
+    } catch (error) {
+      throw new Error(`cannot migrate ${path}: ${(error as Error).message}`, { cause: error });
+    }
+  }
+}
+
+function migrateFile(path: string, { table, migrations }: Schema): void {
+  const steps = readdirSync(migrations)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, migrations), 'utf8') }));
+  const newest = steps.at(-1)?.version ?? 0;
+
+  const database = new DatabaseSync(path, { timeout: 5000 });
+  try {
+    database.exec('PRAGMA journal_mode = WAL');
+    database.exec('BEGIN IMMEDIATE');
+    const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+    if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);
+    const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table);
+    // A table that somebody dropped is missing whatever the version says.
+    const done = present === undefined ? 0 : version;
+    for (const step of steps) if (step.version > done) database.exec(step.sql);
+    database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
+  } finally {
+    // Closing takes back a transaction that did not get to its end.
+    database.close();
+  }
+}

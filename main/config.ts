@@ -1,0 +1,115 @@
+/** Everything that can be set from outside. Sizes are in bytes, durations as their names say. */
+export interface Config {
+  /** Address both services listen on; undefined means every interface. */
+  host: string | undefined;
+  tickerPort: number;
+  tasksPort: number;
+  /** Folder that holds `auth.db` and `tasks.db`. */
+  dataDir: string;
+  /** Secret the token key is derived from; undefined means a random one at each start. */
+  tokenKey: string | undefined;
+  tokenLifetimeSeconds: number;
+  tickIntervalMs: number;
+  taskConcurrency: number;
+  taskPrefetch: number;
+  queueDriver: 'memory';
+  queueMaxLength: number;
+  queueMaxBytes: number;
+  bodyLimit: number;
+  shutdownTimeoutMs: number;
+  logLevel: LogLevel;
+  logFormat: LogFormat;
+}
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+export const logFormats = ['json', 'pretty'] as const;
+export type LogFormat = (typeof logFormats)[number];
+
+const MIB = 1024 * 1024;
+
+/** What holds where the environment is silent; the values of the specification's table of limits. */
+export const defaults: Readonly<Config> = {
+  host: undefined,
+  tickerPort: 8081,
+  tasksPort: 8080,
+  dataDir: 'data',
+  tokenKey: undefined,
+  tokenLifetimeSeconds: 3600,
+  tickIntervalMs: 1000,
+  taskConcurrency: 2,
+  taskPrefetch: 5,
+  queueDriver: 'memory',
+  queueMaxLength: 100_000,
+  queueMaxBytes: 256 * MIB,
+  bodyLimit: MIB,
+  shutdownTimeoutMs: 10_000,
+  logLevel: 'info',
+  logFormat: 'json',
+};
+
+/** A setting that cannot be used; `message` is the one line a user needs to mend it. */
+export class ConfigError extends Error {
+  override name = 'ConfigError';
+  constructor(variable: string, expected: string, got: string) {
+    super(`${variable} must be ${expected}, got ${got}`);
+  }
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads the settings from `env`, an empty variable counting as one not set.
+ *
+ * @param env the environment, usually `process.env`
+ * @param terminal whether the log goes to a terminal, where `pretty` is the default format
+ * @throws {ConfigError} on the first variable whose value cannot be used
+ */
+export function loadConfig(env: Environment, terminal = false): Config {
+  const text = (name: string) => env[name] || undefined;
+
+  const integer = (name: string, fallback: number, min: number, max = Number.MAX_SAFE_INTEGER) => {
+    const value = text(name);
+    if (value === undefined) return fallback;
+    const number = /^\d{1,16}$/.test(value) ? Number(value) : Number.NaN;
+    if (number >= min && number <= max) return number;
+    const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
+    throw new ConfigError(name, `a whole number ${range}`, JSON.stringify(value));
+  };
+
+  const oneOf = <T extends string>(name: string, fallback: T, choices: readonly T[]): T => {
+    const value = text(name) ?? fallback;
+    const choice = choices.find((each) => each === value);
+    if (choice !== undefined) return choice;
+    throw new ConfigError(
+      name,
+      choices.length > 1 ? `one of ${choices.join(', ')}` : `${choices[0]}`,
+      JSON.stringify(value),
+    );
+  };
+
+  const secret = (name: string, minBytes: number) => {
+    const value = text(name);
+    if (value === undefined || Buffer.byteLength(value) >= minBytes) return value;
+    throw new ConfigError(name, `at least ${minBytes} bytes long`, `${Buffer.byteLength(value)} bytes`);
+  };
+
+  return {
+    host: text('HOST'),
+    tickerPort: integer('TICKER_PORT', defaults.tickerPort, 0, 65_535),
+    tasksPort: integer('TASKS_PORT', defaults.tasksPort, 0, 65_535),
+    dataDir: text('DATA_DIR') ?? defaults.dataDir,
+    tokenKey: secret('TOKEN_KEY', 32),
+    tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
+    tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
+    taskConcurrency: integer('TASK_CONCURRENCY', defaults.taskConcurrency, 1, 64),
+    taskPrefetch: integer('TASK_PREFETCH', defaults.taskPrefetch, 1, 10_000),
+    queueDriver: oneOf('QUEUE_DRIVER', defaults.queueDriver, ['memory']),
+    queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
+    queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
+    bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),
+    shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', defaults.shutdownTimeoutMs, 0, 3_600_000),
+    logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
+    logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : 'json', logFormats),
+  };
+}

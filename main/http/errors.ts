@@ -1,0 +1,57 @@
+/**
+ * Every error that a client can be answered with: status and text. The texts are the specification's;
+ * those it is silent about are at the end.
+ */
+const catalogue = {
+  invalidJson: [400, 'invalid JSON'],
+  apiKeyRequired: [400, 'api_key required'],
+  actionRequired: [400, 'action required'],
+  invalidApiKey: [401, 'invalid API key'],
+  authenticationRequired: [401, 'authentication required'],
+  methodNotAllowed: [405, 'method not allowed'],
+  databaseUnavailable: [500, 'database unavailable'],
+  lookupFailed: [500, 'lookup failed'],
+  tokenStoreUnavailable: [500, 'token store unavailable'],
+  tokenCreationFailed: [500, 'token creation failed'],
+  failedToCreateHandler: [500, 'failed to create handler'],
+  failedToQueueTask: [500, 'failed to queue task'],
+  queryFailed: [500, 'query failed'],
+
+  badRequest: [400, 'bad request'],
+  invalidHandshake: [400, 'invalid WebSocket handshake'],
+  dataMustBeObject: [400, 'data must be an object'],
+  statusGivenTwice: [400, 'status must be given once'],
+  notFound: [404, 'not found'],
+  requestTimeout: [408, 'request timeout'],
+  bodyTooLarge: [413, 'request body too large'],
+  upgradeRequired: [426, 'upgrade required'],
+  headersTooLarge: [431, 'request headers too large'],
+  internalError: [500, 'internal error'],
+} as const satisfies Record<string, readonly [status: number, text: string]>;
+
+export type ErrorName = keyof typeof catalogue;
+
+/** Thrown anywhere below a router, answered as `{error}` by {@link jsonErrors}. */
+export class HttpError extends Error {
+  override name = 'HttpError';
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** A 5xx that load alone brings about: the log does not grow with it. */
+  readonly overload: boolean;
+
+  constructor(error: ErrorName, { cause, headers = {}, overload = false }: HttpErrorDetails = {}) {
+    const [status, text] = catalogue[error];
+    super(text, { cause });
+    this.status = status;
+    this.headers = headers;
+    this.overload = overload;
+  }
+}
+
+export interface HttpErrorDetails {
+  /** What went wrong underneath: for the log, never for the client. */
+  cause?: unknown;
+  /** Further headers of the answer. */
+  headers?: Record<string, string>;
+  overload?: boolean;
+}

@@ -1,0 +1,45 @@
+import type { Context, Middleware } from 'koa';
+import type { Log } from '../log.ts';
+import { HttpError } from './errors.ts';
+
+/** The one place that turns what was thrown into an answer: `{error: <string>}` with its status. */
+export function jsonErrors(log: Log): Middleware {
+  return async (ctx, next) => {
+    try {
+      await next();
+    } catch (error) {
+      answer(ctx, error, log);
+    }
+  };
+}
+
+/** Middleware for the end of an app: whatever got past the routers is not found. */
+export const notFound: Middleware = () => {
+  throw new HttpError('notFound');
+};
+
+function answer(ctx: Context, thrown: unknown, log: Log): void {
+  const error = asHttpError(thrown);
+  if (error.status >= 500) {
+    log[error.overload ? 'debug' : 'error']({ err: thrown, method: ctx.method, path: ctx.path }, error.message);
+  }
+  ctx.set(error.headers);
+  ctx.status = error.status;
+  ctx.body = { error: error.message };
+}
+
+/** What the libraries below throw carries a status, and says with `expose` whether its text is for clients. */
+interface LibraryError {
+  status: number;
+  expose: boolean;
+  message: string;
+}
+
+function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'overload'> {
+  if (thrown instanceof HttpError) return thrown;
+  const { status, expose, message } = (thrown ?? {}) as Partial<LibraryError>;
+  if (status !== undefined && status >= 400 && status < 500 && expose && message) {
+    return { status, message: message.toLowerCase(), headers: {}, overload: false };
+  }
+  return new HttpError('internalError');
+}

@@ -1,0 +1,94 @@
+import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type ErrorName, HttpError } from './errors.ts';
+
+export interface ListenOptions {
+  /** Undefined means every interface. */
+  host: string | undefined;
+  /** 0 picks a free one. */
+  port: number;
+  /** Bytes that may wait in a socket before it counts as slow; Node's own default where absent. */
+  highWaterMark?: number;
+}
+
+export interface Listener {
+  server: Server;
+  host: string;
+  port: number;
+  /** Takes no more connections, and waits until the open requests are answered or `deadline` is over. */
+  close(deadline: Promise<void>): Promise<void>;
+}
+
+/**
+ * Starts an HTTP server.
+ *
+ * @throws {Error} of the system when the address cannot be listened on (`code` says why)
+ */
+export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
+  const { host, port, highWaterMark } = options;
+  let closing = false;
+  const server: Server = createServer({
+    ...(highWaterMark !== undefined && { highWaterMark }),
+    // A request has to arrive within these, or its connection is closed.
+    headersTimeout: 10_000,
+    requestTimeout: 30_000,
+    // Only a WebSocket handshake leaves HTTP; any other wish to upgrade is ignored, as HTTP allows.
+    shouldUpgradeCallback: ({ method, headers }) =>
+      server.listenerCount('upgrade') > 0 && method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',
+  });
+  server.on('request', (request, response) => {
+    if (closing) response.setHeader('Connection', 'close');
+    handle(request, response);
+  });
+  server.on('clientError', refuse);
+
+  const opened = Promise.withResolvers<void>();
+  server.once('error', opened.reject);
+  server.listen({ port, ...(host !== undefined && { host }) }, opened.resolve);
+  await opened.promise;
+  server.off('error', opened.reject);
+
+  const address = server.address() as AddressInfo;
+  return {
+    server,
+    host: address.address,
+    port: address.port,
+    async close(deadline) {
+      closing = true;
+      const closed = new Promise((resolve) => server.close(resolve));
+      server.closeIdleConnections();
+      await Promise.race([closed, deadline]);
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+const clientErrors: Record<string, ErrorName> = {
+  HPE_HEADER_OVERFLOW: 'headersTooLarge',
+  ERR_HTTP_REQUEST_TIMEOUT: 'requestTimeout',
+};
+
+/** Answers bytes that are no HTTP request, for which there is no response object. */
+function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { status, message } = new HttpError(clientErrors[error.code ?? ''] ?? 'badRequest');
+  socket.end(rawResponse(status, { error: message }));
+}
+
+/** A whole HTTP response with a JSON body, after which the connection ends. */
+export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
+  const text = JSON.stringify(body);
+  const all = {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Length': Buffer.byteLength(text),
+    Connection: 'close',
+    ...headers,
+  };
+  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
+}

@@ -1,0 +1,65 @@
+import { type Config, ConfigError, loadConfig } from './config.ts';
+import { createLog, type LogOutput } from './log.ts';
+import { startSystem } from './system.ts';
+
+/** Signals that come closer together than this are one wish: Ctrl-C reaches a process by several ways at once. */
+const SAME_SIGNAL_MS = 1000;
+
+/** The program behind `node dist/main`: settings, log, both services, and an orderly end on SIGTERM or SIGINT. */
+export async function run(): Promise<void> {
+  const config = readConfig();
+  const output = createLog({ level: config.logLevel, format: config.logFormat });
+  const { log } = output;
+
+  const fail = (error: unknown, message: string): never => {
+    log.fatal({ err: error }, message);
+    return end(output, 1);
+  };
+  process.on('uncaughtException', (error) => fail(error, 'a bug ended the process'));
+
+  const stopped = Promise.withResolvers<NodeJS.Signals>();
+  listenForSignals(output, (signal) => stopped.resolve(signal));
+
+  let system: Awaited<ReturnType<typeof startSystem>>;
+  try {
+    system = await startSystem(config, log);
+  } catch (error) {
+    log.fatal((error as Error).message);
+    return end(output, 1);
+  }
+  log.info({ signal: await stopped.promise }, 'stopping');
+  const unfinished = await system.stop();
+  if (unfinished > 0) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
+  else log.info({ unfinished }, 'stopped');
+  end(output, 0);
+}
+
+function readConfig(): Config {
+  try {
+    return loadConfig(process.env, process.stdout.isTTY);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    console.error(error.message);
+    process.exit(1);
+  }
+}
+
+/** Tells of the first signal; a later one forces the end. */
+function listenForSignals(output: LogOutput, onFirst: (signal: NodeJS.Signals) => void): void {
+  let firstAt: number | undefined;
+  const onSignal = (signal: NodeJS.Signals) => {
+    if (firstAt === undefined) {
+      firstAt = Date.now();
+      onFirst(signal);
+    }
+    if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
+    output.log.warn({ signal }, 'stopped by force');
+    end(output, 1);
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+}
+
+function end(output: LogOutput, code: number): never {
+  output.flush();
+  process.exit(code);
+}

@@ -1,0 +1,47 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** `node:sqlite` is a release candidate from here on; package.json states the same in `engines`. */
+const OLDEST = [24, 15] as const;
+
+/** Whether `version` (`process.versions.node` unless given) can run the services. */
+export function runtimeIsNewEnough(version = process.versions.node): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
+}
+
+/**
+ * Runs this same command line on the Node that `npm install` put beside the project, and ends as
+ * that process ends. Without one, says in one line how to get it and sets exit code 1.
+ */
+export async function handOver(): Promise<void> {
+  const installed = installedNode(dirname(fileURLToPath(import.meta.url)));
+  if (installed === undefined) {
+    console.error(
+      `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: run "npm install" here, which brings one along`,
+    );
+    process.exitCode = 1;
+    return;
+  }
+  const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], { stdio: 'inherit' });
+  // A terminal's Ctrl-C reaches both processes, and the child is told once more from here:
+  // run.ts counts signals that arrive together as one.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
+  const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (...end) => resolve(end));
+  });
+  if (signal === null) process.exit(code ?? 1);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+}
+
+function installedNode(from: string): string | undefined {
+  const name = process.platform === 'win32' ? 'node.exe' : 'node';
+  const candidate = join(from, 'node_modules', 'node', 'bin', name);
+  if (existsSync(candidate)) return candidate;
+  const parent = dirname(from);
+  return parent === from ? undefined : installedNode(parent);
+}

@@ -1,0 +1,60 @@
+import type { Config } from './config.ts';
+import type { Listener } from './http/listener.ts';
+import type { Log } from './log.ts';
+import { runMigration } from './migration.ts';
+import { startTasks } from './tasks/service.ts';
+import { startTicker } from './ticker/service.ts';
+
+/** Both services, running. */
+export interface System {
+  ports: { ticker: number; tasks: number };
+  /**
+   * Stops both within the configured time: no new connections, clients told, accepted tasks worked off.
+   *
+   * @returns how many accepted tasks could not be finished
+   */
+  stop(): Promise<number>;
+}
+
+/** Migrates the databases, then starts both services. @throws {Error} whose message says what to mend. */
+export async function startSystem(config: Config, log: Log): Promise<System> {
+  await runMigration(config.dataDir);
+  const ticker = await startTicker(config, log).catch(explain('TICKER_PORT', config.tickerPort));
+  const tasks = await startTasks(config, log)
+    .catch(explain('TASKS_PORT', config.tasksPort))
+    .catch(async (error) => {
+      await ticker.stop(Promise.resolve());
+      throw error;
+    });
+  for (const [service, { host, port }] of Object.entries({ ticker: ticker.listener, tasks: tasks.listener })) {
+    log.info({ service, host, port } satisfies { service: string } & Pick<Listener, 'host' | 'port'>, 'listening');
+  }
+  return {
+    ports: { ticker: ticker.listener.port, tasks: tasks.listener.port },
+    async stop() {
+      const timeout = Promise.withResolvers<void>();
+      const timer = setTimeout(timeout.resolve, config.shutdownTimeoutMs);
+      try {
+        const [unfinished] = await Promise.all([tasks.stop(timeout.promise), ticker.stop(timeout.promise)]);
+        return unfinished;
+      } finally {
+        clearTimeout(timer);
+      }
+    },
+  };
+}
+
+/** Names the setting behind an address that cannot be listened on. */
+function explain(variable: string, port: number): (error: NodeJS.ErrnoException) => never {
+  const reasons: Record<string, string> = {
+    EADDRINUSE: `port ${port} is taken: stop what uses it, or set ${variable} to another one`,
+    EACCES: `port ${port} is not allowed to this user: set ${variable} to one above 1023`,
+    EADDRNOTAVAIL: 'this machine does not have the address: set HOST to one that it has',
+    ENOTFOUND: 'the host name is not known: set HOST to an address of this machine',
+  };
+  return (error) => {
+    const reason =
+      error.syscall === 'listen' || error.syscall === 'getaddrinfo' ? reasons[error.code ?? ''] : undefined;
+    throw reason === undefined ? error : new Error(reason, { cause: error });
+  };
+}

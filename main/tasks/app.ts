@@ -1,0 +1,24 @@
+import Koa from 'koa';
+import type { Tasks } from '../../db/tasks.ts';
+import { jsonErrors, notFound } from '../http/json-errors.ts';
+import type { Log } from '../log.ts';
+import type { QueueDriver } from './queue/driver.ts';
+import { tasksRouter } from './tasks-router.ts';
+
+export interface TasksAppOptions {
+  queue: Pick<QueueDriver, 'publish'>;
+  tasks: Pick<Tasks, 'list'>;
+  bodyLimit: number;
+  log: Log;
+}
+
+/** Service B's HTTP side. Does not listen. */
+export function createTasksApp(options: TasksAppOptions): Koa {
+  const app = new Koa();
+  const router = tasksRouter(options);
+  app.on('error', (error) => options.log.debug({ err: error }, 'response not finished'));
+  app.use(jsonErrors(options.log));
+  app.use(router.routes());
+  app.use(notFound);
+  return app;
+}

@@ -1,0 +1,130 @@
+import type { Log } from '../log.ts';
+import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
+import { type Failure, judge } from './retry-policy.ts';
+import type { PoolOutcome, WorkerPool } from './worker-pool.ts';
+
+export interface DispatcherOptions {
+  queue: QueueDriver;
+  pool: Pick<WorkerPool, 'run' | 'threads' | 'destroy'>;
+  /** Deliveries that may be out of the queue and not settled. */
+  prefetch: number;
+  /** What becomes of a failed delivery; see `retry-policy`. */
+  judge?: (delivery: Delivery, failure: Failure) => Verdict;
+  log: Log;
+}
+
+/**
+ * Moves deliveries from the queue to the pool, in order, and settles each by what the pool says: acknowledged
+ * when the handler returned, negatively acknowledged when it raised an error or its thread died.
+ */
+export class Dispatcher {
+  readonly #queue: QueueDriver;
+  readonly #pool: DispatcherOptions['pool'];
+  readonly #prefetch: number;
+  readonly #judge: (delivery: Delivery, failure: Failure) => Verdict;
+  readonly #log: Log;
+  /** Taken out of the queue, but the pool is busy: never more than the prefetch. */
+  readonly #pending: Delivery[] = [];
+  readonly #running = new Set<Delivery>();
+  #consumer: Consumer | undefined;
+  #stopping = false;
+  #progress = Promise.withResolvers<void>();
+
+  constructor({ queue, pool, prefetch, judge: rule = judge, log }: DispatcherOptions) {
+    this.#queue = queue;
+    this.#pool = pool;
+    this.#prefetch = prefetch;
+    this.#judge = rule;
+    this.#log = log;
+  }
+
+  start(): void {
+    this.#consumer = this.#queue.consume(this.#prefetch, (delivery) => {
+      this.#pending.push(delivery);
+      this.#fill();
+    });
+  }
+
+  /** Waits until the queue holds nothing that is waiting, delayed or in flight, or `deadline` is over. */
+  async drain(deadline: Promise<void>): Promise<void> {
+    await this.#until(() => unsettled(this.#queue) === 0, deadline);
+  }
+
+  /**
+   * Takes nothing more, gives back what was not begun, and waits for what was, until `deadline` is over:
+   * then the pool is taken down and that, too, goes back to the queue.
+   */
+  async stop(deadline: Promise<void>): Promise<void> {
+    this.#consumer?.stop();
+    await Promise.all(this.#pending.splice(0).map((delivery) => delivery.release()));
+    await this.#until(() => this.#running.size === 0, deadline);
+    this.#stopping = true;
+    await this.#pool.destroy();
+    await this.#until(() => this.#running.size === 0);
+  }
+
+  async #until(reached: () => boolean, deadline?: Promise<void>): Promise<void> {
+    let over = false;
+    void deadline?.then(() => {
+      over = true;
+      this.#progress.resolve();
+    });
+    while (!over && !reached()) await this.#progress.promise;
+  }
+
+  #fill(): void {
+    while (this.#running.size < this.#pool.threads) {
+      const delivery = this.#pending.shift();
+      if (delivery === undefined) return;
+      this.#running.add(delivery);
+      void this.#work(delivery);
+    }
+  }
+
+  async #work(delivery: Delivery): Promise<void> {
+    try {
+      const outcome = await this.#pool.run(delivery.message.body, (settlement) => {
+        const settled = settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler);
+        settled.catch((error) => this.#log.error({ err: error, task: delivery.message.id }, 'settling a task failed'));
+      });
+      await this.#settle(delivery, outcome);
+    } catch (error) {
+      // The queue itself failed; a durable one delivers again what it does not know to be settled.
+      this.#log.error({ err: error, task: delivery.message.id }, 'settling a task failed');
+    } finally {
+      this.#running.delete(delivery);
+      this.#fill();
+      const { resolve } = this.#progress;
+      this.#progress = Promise.withResolvers();
+      resolve();
+    }
+  }
+
+  async #settle(delivery: Delivery, outcome: PoolOutcome): Promise<void> {
+    if (outcome.ended === 'interrupted') {
+      if (this.#stopping) return delivery.release();
+      return this.#nack(delivery, { failure: 'transient', reason: outcome.reason });
+    }
+    if (outcome.ended === 'crashed') return this.#nack(delivery, { failure: 'crash', reason: outcome.reason });
+    // The handler's own word goes before how it ended, whichever of the two messages came first.
+    if (outcome.settled === 'nack') return this.#nack(delivery, nackedByHandler);
+    if (outcome.settled === 'ack' || outcome.ended === 'returned') return delivery.ack();
+    const { permanent, reason } = outcome;
+    return this.#nack(delivery, { failure: permanent ? 'permanent' : 'transient', reason });
+  }
+
+  async #nack(delivery: Delivery, failure: Failure): Promise<void> {
+    const verdict = this.#judge(delivery, failure);
+    const { message, attempt } = delivery;
+    this.#log.warn({ task: message.id, attempt, ...failure, ...verdict }, 'task failed');
+    await delivery.nack(verdict);
+  }
+}
+
+const nackedByHandler: Failure = { failure: 'transient', reason: 'negatively acknowledged by its handler' };
+
+/** How many messages `queue` has not come to an end with. */
+export function unsettled(queue: QueueDriver): number {
+  const { waiting, delayed, inFlight } = queue.counts();
+  return waiting + delayed + inFlight;
+}

@@ -1,0 +1,38 @@
+/** How many taken items may lie before the head until the array is cut. */
+const SLACK = 1024;
+
+/** A queue whose `push` and `shift` cost the same at any length, which `Array.shift` does not. */
+export class Fifo<T> {
+  #items: T[] = [];
+  #head = 0;
+
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  /** Puts an item back before all others. */
+  unshift(item: T): void {
+    if (this.#head > 0) this.#items[--this.#head] = item;
+    else this.#items.unshift(item);
+  }
+
+  shift(): T | undefined {
+    if (this.size === 0) return undefined;
+    const item = this.#items[this.#head] as T;
+    // Let go of it: a queued message may be large.
+    this.#items[this.#head++] = undefined as T;
+    if (this.#head >= SLACK && this.#head * 2 >= this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+
+  *[Symbol.iterator](): Generator<T> {
+    for (let index = this.#head; index < this.#items.length; index++) yield this.#items[index] as T;
+  }
+}

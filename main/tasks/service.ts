@@ -1,0 +1,61 @@
+import { join } from 'node:path';
+import { Database } from '../../db/database.ts';
+import { Tasks } from '../../db/tasks.ts';
+import type { Config } from '../config.ts';
+import { type Listener, listen } from '../http/listener.ts';
+import type { Log } from '../log.ts';
+import { workerFile } from '../worker-file.ts';
+import { createTasksApp } from './app.ts';
+import { Dispatcher, unsettled } from './dispatcher.ts';
+import { MemoryQueue } from './queue/memory.ts';
+import { WorkerPool } from './worker-pool.ts';
+
+/** Waiting for a lock holds up every client, so it is short. */
+const BUSY_TIMEOUT_MS = 50;
+
+/** Service B, running. */
+export interface TasksService {
+  listener: Listener;
+  /** @returns how many accepted tasks could not be finished */
+  stop(deadline: Promise<void>): Promise<number>;
+}
+
+/** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
+export async function startTasks(config: Config, log: Log): Promise<TasksService> {
+  const pool = await WorkerPool.start({
+    file: workerFile('task'),
+    threads: config.taskConcurrency,
+    workerData: { dataDir: config.dataDir },
+    log,
+  });
+  const queue = new MemoryQueue({ maxLength: config.queueMaxLength, maxBytes: config.queueMaxBytes });
+  const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
+  const app = createTasksApp({ queue, tasks: new Tasks(database), bodyLimit: config.bodyLimit, log });
+
+  const release = async () => {
+    await queue.close();
+    database.close();
+  };
+
+  try {
+    dispatcher.start();
+    const listener = await listen(app.callback(), { host: config.host, port: config.tasksPort });
+    return {
+      listener,
+      async stop(deadline) {
+        await listener.close(deadline);
+        // What the memory driver holds would be lost: work it off while there is time.
+        await dispatcher.drain(deadline);
+        await dispatcher.stop(deadline);
+        const unfinished = unsettled(queue);
+        await release();
+        return unfinished;
+      },
+    };
+  } catch (error) {
+    await dispatcher.stop(Promise.resolve());
+    await release();
+    throw error;
+  }
+}

@@ -1,0 +1,72 @@
+import { randomUUID } from 'node:crypto';
+import Router from '@koa/router';
+import { DatabaseUnavailable } from '../../db/database.ts';
+import type { TaskRecord } from '../../db/tasks.ts';
+import { HttpError } from '../http/errors.ts';
+import { isObject, readJsonObject } from '../http/json-body.ts';
+import { refuseOtherMethods } from '../http/other-methods.ts';
+import type { TasksAppOptions } from './app.ts';
+import { QueueFull } from './queue/driver.ts';
+
+/** Seconds after which a client may try again when the queue was full. */
+const RETRY_AFTER = '1';
+
+/** `POST /tasks` and `GET /tasks` of the specification. */
+export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Router {
+  const router = new Router();
+
+  router.post('/tasks', async (ctx) => {
+    const { action, data } = parseSubmission(await readJsonObject(ctx.req, bodyLimit));
+    const id = randomUUID();
+    const created_at = Math.floor(Date.now() / 1000);
+    await publish(id, JSON.stringify({ id, action, data, created_at }));
+    ctx.status = 202;
+    ctx.body = { id, status: 'queued' };
+  });
+
+  router.get('/tasks', (ctx) => {
+    const rows = list(parseStatus(ctx.query.status));
+    ctx.body = { tasks: rows, count: rows.length };
+  });
+
+  router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
+
+  async function publish(id: string, body: string): Promise<void> {
+    try {
+      await queue.publish({ id, body });
+    } catch (cause) {
+      const overload = cause instanceof QueueFull;
+      throw new HttpError('failedToQueueTask', {
+        cause,
+        overload,
+        headers: overload ? { 'Retry-After': RETRY_AFTER } : {},
+      });
+    }
+  }
+
+  function list(status: string | undefined): TaskRecord[] {
+    try {
+      return tasks.list(status);
+    } catch (cause) {
+      throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
+    }
+  }
+
+  return router;
+}
+
+interface Submission {
+  action: string;
+  data: Record<string, unknown>;
+}
+
+function parseSubmission({ action, data = {} }: Record<string, unknown>): Submission {
+  if (typeof action !== 'string') throw new HttpError('actionRequired');
+  if (!isObject(data)) throw new HttpError('dataMustBeObject');
+  return { action, data };
+}
+
+function parseStatus(status: string | string[] | undefined): string | undefined {
+  if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
+  return status;
+}

@@ -1,0 +1,122 @@
+import { fileURLToPath } from 'node:url';
+import { Piscina } from 'piscina';
+import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from '../../workers/messages.ts';
+import type { Log } from '../log.ts';
+
+/** How a delivery ended, seen from the main thread. */
+export type PoolOutcome =
+  | TaskOutcome
+  /** The thread died of it. */
+  | { ended: 'crashed'; reason: string }
+  /** The pool was taken down under it; nothing is known about the task. */
+  | { ended: 'interrupted'; reason: string };
+
+export interface WorkerPoolOptions {
+  /** The file whose default export works a message off; see `workers/task-handler`. */
+  file: URL;
+  threads: number;
+  workerData: unknown;
+  log: Log;
+}
+
+const SELF_TEST_TIMEOUT_MS = 10_000;
+
+/** A fixed number of threads that each work off one delivery at a time. The only place that knows Piscina. */
+export class WorkerPool {
+  readonly threads: number;
+  readonly #options: WorkerPoolOptions;
+  readonly #listeners = new Map<number, (settlement: Settlement) => void>();
+  #deliveries = 0;
+  #piscina: Piscina<MainToPool, TaskOutcome>;
+  #destroyed = false;
+
+  private constructor(options: WorkerPoolOptions) {
+    this.threads = options.threads;
+    this.#options = options;
+    this.#piscina = this.#create();
+  }
+
+  /**
+   * Starts the threads and hears from each.
+   *
+   * @throws {Error} when a thread cannot load its file or does not answer
+   */
+  static async start(options: WorkerPoolOptions): Promise<WorkerPool> {
+    const pool = new WorkerPool(options);
+    try {
+      await pool.#selfTest();
+      return pool;
+    } catch (error) {
+      await pool.destroy();
+      throw new Error(`the task threads do not start: ${(error as Error).message}`, { cause: error });
+    }
+  }
+
+  /**
+   * Works a queued task message off. Never rejects.
+   *
+   * @param body JSON text of the message
+   * @param onSettled told when the handler settles its delivery before it ends
+   */
+  async run(body: string, onSettled: (settlement: Settlement) => void): Promise<PoolOutcome> {
+    const delivery = ++this.#deliveries;
+    const piscina = this.#piscina;
+    this.#listeners.set(delivery, onSettled);
+    try {
+      return await piscina.run({ delivery, body });
+    } catch (error) {
+      // The pool's function never throws: its thread is gone.
+      const reason = `thread died: ${(error as Error).message}`;
+      const takenDown = this.#destroyed || piscina !== this.#piscina;
+      return takenDown ? { ended: 'interrupted', reason: 'thread stopped' } : { ended: 'crashed', reason };
+    } finally {
+      this.#listeners.delete(delivery);
+    }
+  }
+
+  /** Ends all threads at once; what they work on ends as `interrupted`. Calling it again does nothing. */
+  async destroy(): Promise<void> {
+    this.#destroyed = true;
+    await this.#piscina.destroy();
+  }
+
+  #create(): Piscina<MainToPool, TaskOutcome> {
+    const { file, threads, workerData, log } = this.#options;
+    const piscina = new Piscina<MainToPool, TaskOutcome>({
+      filename: fileURLToPath(file),
+      minThreads: threads,
+      maxThreads: threads,
+      workerData,
+      recordTiming: false,
+    });
+    piscina.on('message', ({ delivery, settled }: EarlySettlement) => this.#listeners.get(delivery)?.(settled));
+    piscina.on('error', (error: Error) => {
+      if (this.#destroyed || piscina !== this.#piscina) return;
+      log.error({ err: error }, 'a task thread died while idle');
+      // Piscina gives up on threads that fail to load, and leaves what is queued for them pending for ever.
+      if (piscina.threads.length < threads) this.#replace();
+    });
+    return piscina;
+  }
+
+  #replace(): void {
+    const broken = this.#piscina;
+    this.#piscina = this.#create();
+    void broken.destroy();
+  }
+
+  async #selfTest(): Promise<void> {
+    const piscina = this.#piscina;
+    const failed = Promise.withResolvers<never>();
+    const timer = setTimeout(() => failed.reject(new Error('no answer')), SELF_TEST_TIMEOUT_MS);
+    piscina.once('error', failed.reject);
+    // As many at once as there are threads, so that each gets one.
+    const answers = Promise.all(Array.from({ length: this.threads }, () => piscina.run({ selfTest: true })));
+    try {
+      await Promise.race([answers, failed.promise]);
+    } finally {
+      clearTimeout(timer);
+      piscina.off('error', failed.reject);
+    }
+  }
+}

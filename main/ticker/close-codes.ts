@@ -1,0 +1,19 @@
+/** Why the server closes a WebSocket, and whether a client does well to connect again. */
+export interface CloseCode {
+  code: number;
+  reason: string;
+  reconnect: boolean;
+}
+
+/** Every code that the server closes a WebSocket with. A client that stays silent is cut off without one. */
+export const closeCodes = {
+  shuttingDown: { code: 1001, reason: 'server is shutting down', reconnect: true },
+  /** Sent by the WebSocket library: a frame that breaks the protocol. */
+  protocolError: { code: 1002, reason: '', reconnect: false },
+  /** Sent by the WebSocket library: a text frame that is not UTF-8. */
+  invalidText: { code: 1007, reason: '', reconnect: false },
+  /** Sent by the WebSocket library: a message over the size limit, or in too many fragments. */
+  messageTooBig: { code: 1009, reason: '', reconnect: false },
+  handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
+  tooSlow: { code: 4008, reason: 'client reads too slowly', reconnect: true },
+} as const satisfies Record<string, CloseCode>;

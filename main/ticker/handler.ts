@@ -1,0 +1,64 @@
+import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
+import type { Process, Processes } from './processes.ts';
+
+/** The address under which the ticker is registered. */
+export const TICKER = 'ticker';
+
+/**
+ * Serves one WebSocket connection: greets the client and subscribes it to the ticker when it joins, answers its
+ * pings, and ends when it leaves.
+ */
+class Handler implements Process {
+  pid: Pid = '';
+  readonly #processes: Processes;
+  readonly #actorId: string;
+  #client: Pid | undefined;
+
+  constructor(processes: Processes, actorId: string) {
+    this.#processes = processes;
+    this.#actorId = actorId;
+  }
+
+  receive(message: LifecycleMessage): void {
+    switch (message.topic) {
+      case 'ws.join':
+        this.#join(message.client_pid);
+        break;
+      case 'ws.message':
+        if (this.#client !== undefined && isPing(message.data)) this.#processes.send(this.#client, pong);
+        break;
+      case 'ws.leave':
+        this.#processes.send(TICKER, { topic: 'unsubscribe', handler_pid: this.pid });
+        this.#processes.exit(this.pid, 'normal');
+    }
+  }
+
+  #join(client: Pid): void {
+    this.#client = client;
+    this.#processes.send(client, text({ type: 'welcome', user_id: this.#actorId }));
+    this.#processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: this.pid });
+  }
+}
+
+/** Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). */
+export function createHandler(processes: Processes, actorId: string): Pid {
+  const handler = new Handler(processes, actorId);
+  handler.pid = processes.spawn('handler', handler);
+  return handler.pid;
+}
+
+function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }): WsSend {
+  return { topic: 'ws.send', type: 'text', data: JSON.stringify(message) };
+}
+
+const pong = text({ type: 'pong' });
+
+/** Whether a client's frame is the one message that has an effect. */
+function isPing(data: string): boolean {
+  try {
+    const message: unknown = JSON.parse(data);
+    return typeof message === 'object' && message !== null && 'type' in message && message.type === 'ping';
+  } catch {
+    return false;
+  }
+}

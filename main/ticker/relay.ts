@@ -1,0 +1,172 @@
+import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
+import { type Duplex, Writable } from 'node:stream';
+import type { Middleware } from 'koa';
+import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
+import type { Pid, WsSend } from '../../workers/messages.ts';
+import { HttpError } from '../http/errors.ts';
+import { rawResponse } from '../http/listener.ts';
+import { closeCodes } from './close-codes.ts';
+import { Connection, type Patience, patience } from './connection.ts';
+import { textFrame } from './frame.ts';
+import type { Processes } from './processes.ts';
+import { SUBPROTOCOL } from './token-auth.ts';
+
+/** The header by which the endpoint tells the relay which handler receives a connection's messages. */
+export const RELAY_HEADER = 'X-WS-Relay';
+
+/** Content of the {@link RELAY_HEADER}, as JSON. */
+export interface RelayTarget {
+  target_pid: Pid;
+  metadata: { user_id: string; auth_time: number };
+}
+
+/** Bytes that may wait in a client's socket before it counts as slow. */
+export const SOCKET_BUFFER = 8 * 1024;
+
+/** What a client may send: the one message that has an effect is 15 bytes long. */
+const MAX_MESSAGE_BYTES = 4 * 1024;
+const MAX_FRAGMENTS = 16;
+/** How long a refused or closed connection may stay until it is cut off. */
+const CLOSING_TIME_MS = 5_000;
+const CHECK_INTERVAL_MS = 1_000;
+
+/**
+ * Owns the sockets of the WebSocket clients, and nothing else. A handshake goes through the HTTP app like any
+ * request; where the app answers with the {@link RELAY_HEADER}, the relay completes it and passes messages between
+ * the socket and the handler that the header names. Every other answer reaches the client as plain HTTP.
+ */
+export class Relay {
+  readonly #processes: Processes;
+  readonly #patience: Patience;
+  readonly #connections = new Map<Pid, Connection>();
+  readonly #handshakes = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer; headers: string[] }>();
+  readonly #sockets: WebSocketServer;
+  readonly #timer: NodeJS.Timeout;
+  #closing: PromiseWithResolvers<void> | undefined;
+
+  constructor(processes: Processes, limits: Patience = patience) {
+    this.#processes = processes;
+    this.#patience = limits;
+    const options: ServerOptions & { closeTimeout: number } = {
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: MAX_MESSAGE_BYTES,
+      maxFragments: MAX_FRAGMENTS,
+      closeTimeout: CLOSING_TIME_MS,
+      // Never echo what was offered: one of the offers is the token.
+      handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+    };
+    this.#sockets = new WebSocketServer(options);
+    this.#sockets.on('headers', (headers, request) => {
+      headers.push(...(this.#handshakes.get(request)?.headers ?? []));
+    });
+    this.#sockets.on('wsClientError', (_error, socket) => {
+      const { status, message } = new HttpError('invalidHandshake');
+      this.#end(socket, rawResponse(status, { error: message }, { 'Sec-WebSocket-Version': '13' }));
+    });
+    this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+  }
+
+  /** Connections that are open. */
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  /** Whether a request is a WebSocket handshake that this relay can complete. */
+  isHandshake(request: IncomingMessage): boolean {
+    return this.#handshakes.has(request);
+  }
+
+  /** The server's listener for `upgrade`: takes the handshake to the app behind `handle`. */
+  upgradeListener(handle: RequestListener): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
+    return (request, socket, head) => {
+      socket.on('error', () => socket.destroy());
+      if (this.#closing !== undefined) {
+        socket.destroy();
+        return;
+      }
+      this.#handshakes.set(request, { socket, head, headers: [] });
+      // A response of its own: what it hangs on the connection goes with it once the handshake is complete.
+      const response = new ServerResponse(request);
+      response.shouldKeepAlive = false;
+      const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
+      output.on('error', () => socket.destroy());
+      response.assignSocket(output as never);
+      response.once('finish', () => this.#end(socket));
+      handle(request, response);
+    };
+  }
+
+  /** Outermost middleware of the app: completes a handshake that was answered with the {@link RELAY_HEADER}. */
+  readonly completeHandshake: Middleware = async (ctx, next) => {
+    await next();
+    const handshake = this.#handshakes.get(ctx.req);
+    const relay = ctx.response.get(RELAY_HEADER);
+    if (handshake === undefined || relay === '') return;
+    ctx.respond = false;
+    const { target_pid: handler } = JSON.parse(relay) as RelayTarget;
+    const { socket, head, headers } = handshake;
+    for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
+    let joined = false;
+    this.#sockets.handleUpgrade(ctx.req, socket, head, (ws) => {
+      joined = true;
+      this.#join(ws, socket, handler);
+    });
+    // A client that is gone by now, or whose handshake is malformed, never joins.
+    if (!joined) this.#processes.exit(handler, 'normal');
+  };
+
+  /** Sends one message to all of `clients`: framed once, the same bytes to each. */
+  broadcast(clients: Iterable<Pid>, message: WsSend): void {
+    const frame = textFrame(message.data);
+    for (const client of clients) this.#connections.get(client)?.tick(frame);
+  }
+
+  /** Closes every connection, and cuts off those that are still there when `deadline` is over. */
+  async close(deadline: Promise<void>): Promise<void> {
+    clearInterval(this.#timer);
+    this.#closing ??= Promise.withResolvers();
+    for (const connection of this.#connections.values()) connection.close(closeCodes.shuttingDown);
+    if (this.#connections.size === 0) return;
+    await Promise.race([this.#closing.promise, deadline]);
+    for (const connection of this.#connections.values()) connection.terminate();
+  }
+
+  #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
+    const processes = this.#processes;
+    const connection = new Connection(ws, socket);
+    const client = processes.spawn('client', connection);
+    this.#connections.set(client, connection);
+
+    ws.on('message', (data, isBinary) => {
+      connection.heard();
+      if (!isBinary) processes.send(handler, { topic: 'ws.message', data: data.toString() });
+    });
+    ws.on('pong', () => connection.heard());
+    ws.on('ping', () => connection.heard());
+    // Broken frames: the library closes the connection with its code, and 'close' follows.
+    ws.on('error', () => {});
+    ws.once('close', (code) => {
+      this.#connections.delete(client);
+      if (this.#connections.size === 0) this.#closing?.resolve();
+      processes.exit(client, 'normal');
+      processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
+    });
+
+    processes.monitor(handler, () => connection.close(closeCodes.handlerFailed));
+    processes.send(handler, { topic: 'ws.join', client_pid: client });
+  }
+
+  #check(): void {
+    const now = Date.now();
+    for (const connection of this.#connections.values()) connection.check(now, this.#patience);
+  }
+
+  /** Ends a connection that stays HTTP; a client that keeps it open is cut off. */
+  #end(socket: Duplex, lastWords?: string): void {
+    socket.end(lastWords);
+    const timer = setTimeout(() => socket.destroy(), CLOSING_TIME_MS).unref();
+    socket.once('close', () => clearTimeout(timer));
+  }
+}

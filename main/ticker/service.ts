@@ -1,0 +1,74 @@
+import { join } from 'node:path';
+import { ApiKeys } from '../../db/api-keys.ts';
+import { Database } from '../../db/database.ts';
+import type { Config } from '../config.ts';
+import { type Listener, listen } from '../http/listener.ts';
+import type { Log } from '../log.ts';
+import { createTickerApp } from './app.ts';
+import { createHandler, TICKER } from './handler.ts';
+import { userPolicyFile } from './policy.ts';
+import { Processes } from './processes.ts';
+import { Relay, SOCKET_BUFFER } from './relay.ts';
+import { TickerThread } from './ticker-thread.ts';
+import { Tokens } from './tokens.ts';
+
+/** Waiting for a lock holds up every client, so it is short. */
+const BUSY_TIMEOUT_MS = 50;
+
+/** Service A, running. */
+export interface TickerService {
+  listener: Listener;
+  stop(deadline: Promise<void>): Promise<void>;
+}
+
+/** Starts service A on databases that are migrated. @throws {Error} when a part of it cannot start. */
+export async function startTicker(config: Config, log: Log): Promise<TickerService> {
+  const database = new Database(join(config.dataDir, 'auth.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  const apiKeys = new ApiKeys(database);
+  const { apiKey, created } = apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
+  log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
+
+  const tokens = await Tokens.create({ key: config.tokenKey, lifetimeSeconds: config.tokenLifetimeSeconds });
+  const processes = new Processes();
+  const relay = new Relay(processes);
+  const ticker = new TickerThread({
+    intervalMs: config.tickIntervalMs,
+    processes,
+    broadcast: (clients, message) => relay.broadcast(clients, message),
+    log,
+  });
+  processes.register(TICKER, ticker);
+
+  const app = createTickerApp({
+    apiKeys,
+    tokens,
+    userPolicy: userPolicyFile,
+    bodyLimit: config.bodyLimit,
+    log,
+    relay,
+    createHandler: (actorId) => createHandler(processes, actorId),
+  });
+
+  const release = async () => {
+    await ticker.stop();
+    tokens.close();
+    database.close();
+  };
+
+  try {
+    await ticker.start();
+    const handle = app.callback();
+    const listener = await listen(handle, { host: config.host, port: config.tickerPort, highWaterMark: SOCKET_BUFFER });
+    listener.server.on('upgrade', relay.upgradeListener(handle));
+    return {
+      listener,
+      async stop(deadline) {
+        await Promise.all([listener.close(deadline), relay.close(deadline)]);
+        await release();
+      },
+    };
+  } catch (error) {
+    await release();
+    throw error;
+  }
+}

@@ -1,0 +1,140 @@
+import { Worker } from 'node:worker_threads';
+import {
+  type HandlerToTicker,
+  type LifecycleMessage,
+  type Pid,
+  SUBSCRIBERS,
+  type TickerStart,
+  type TickerToMain,
+  type WsSend,
+} from '../../workers/messages.ts';
+import type { Log } from '../log.ts';
+import { workerFile } from '../worker-file.ts';
+import type { Process, Processes } from './processes.ts';
+
+export interface TickerThreadOptions {
+  intervalMs: number;
+  processes: Processes;
+  /** Sends a tick to all of `clients`; see `relay`. */
+  broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
+  log: Log;
+  /** The thread's code; another one in tests. */
+  file?: URL;
+}
+
+/** Shared memory for the prices: more symbols than there are ever to be. */
+const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
+/** A thread that dies is followed at once; one that dies again and again by ever later ones. */
+const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
+/** A thread that has lived this long starts with a clean record. */
+const GOOD_LIFE_MS = 10_000;
+
+interface Subscription {
+  client: Pid;
+  /** Its snapshot has been sent: only then do ticks follow. */
+  live: boolean;
+}
+
+/**
+ * The main thread's side of the ticker: passes subscriptions on to its thread and what the thread sends to the
+ * clients, watches the handlers of the subscriptions, and starts a new thread when one dies. The prices lie in
+ * shared memory and the subscriptions here, so that the new thread goes on where the old one ended.
+ */
+export class TickerThread implements Process {
+  readonly #options: TickerThreadOptions;
+  readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
+  readonly #subscriptions = new Map<Pid, Subscription>();
+  /** Clients to which ticks go, kept apart so that a tick does not have to look for them. */
+  readonly #live = new Set<Pid>();
+  readonly #handlerOf = new Map<Pid, Pid>();
+  #worker: Worker | undefined;
+  #restartTimer: NodeJS.Timeout | undefined;
+  #deaths = 0;
+  #stopped = false;
+
+  constructor(options: TickerThreadOptions) {
+    this.#options = options;
+  }
+
+  /** Starts the thread. @throws {Error} when it dies before it is ready. */
+  async start(): Promise<void> {
+    const ready = Promise.withResolvers<void>();
+    const worker = this.#spawn();
+    worker.once('message', () => ready.resolve());
+    worker.once('exit', () => ready.reject(new Error('the ticker thread does not start')));
+    await ready.promise;
+  }
+
+  /** Takes `subscribe` and `unsubscribe`. */
+  receive(message: LifecycleMessage): void {
+    if (message.topic === 'subscribe') this.#subscribe(message.handler_pid, message.client_pid);
+    else if (message.topic === 'unsubscribe') this.#unsubscribe(message.handler_pid);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    clearTimeout(this.#restartTimer);
+    await this.#worker?.terminate();
+  }
+
+  #subscribe(handler: Pid, client: Pid): void {
+    if (this.#subscriptions.has(handler)) return;
+    this.#subscriptions.set(handler, { client, live: false });
+    this.#handlerOf.set(client, handler);
+    this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
+    this.#options.processes.monitor(handler, () => this.#unsubscribe(handler));
+  }
+
+  #unsubscribe(handler: Pid): void {
+    const subscription = this.#subscriptions.get(handler);
+    if (subscription === undefined) return;
+    this.#subscriptions.delete(handler);
+    this.#handlerOf.delete(subscription.client);
+    this.#live.delete(subscription.client);
+    this.#post({ topic: 'unsubscribe', handler_pid: handler });
+  }
+
+  #post(message: HandlerToTicker): void {
+    this.#worker?.postMessage(message);
+  }
+
+  #onMessage(message: TickerToMain): void {
+    if ('topic' in message) return;
+    if (message.to === SUBSCRIBERS) {
+      this.#options.broadcast(this.#live, message.message);
+      return;
+    }
+    const subscription = this.#subscriptions.get(this.#handlerOf.get(message.to) ?? '');
+    if (subscription === undefined) return;
+    subscription.live = true;
+    this.#live.add(message.to);
+    this.#options.processes.send(message.to, message.message);
+  }
+
+  #spawn(): Worker {
+    const { intervalMs, log, file = workerFile('ticker') } = this.#options;
+    const all = [...this.#subscriptions];
+    const subscriptions = all.filter(([, { live }]) => live).map(([handler, { client }]) => [handler, client] as const);
+    const workerData: TickerStart = { intervalMs, prices: this.#prices, subscriptions };
+    const worker = new Worker(file, { workerData, name: 'ticker' });
+    const startedAt = Date.now();
+    worker.on('message', (message: TickerToMain) => this.#onMessage(message));
+    worker.on('error', (error) => log.error({ err: error }, 'the ticker thread failed'));
+    worker.once('exit', (code) => this.#onExit(code, Date.now() - startedAt));
+    this.#worker = worker;
+    // These still wait for their snapshot.
+    for (const [handler, { client, live }] of all) {
+      if (!live) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
+    }
+    return worker;
+  }
+
+  #onExit(code: number, lifeMs: number): void {
+    this.#worker = undefined;
+    if (this.#stopped) return;
+    this.#deaths = lifeMs >= GOOD_LIFE_MS ? 0 : this.#deaths;
+    const delayMs = RESTART_DELAYS_MS[Math.min(this.#deaths++, RESTART_DELAYS_MS.length - 1)] as number;
+    this.#options.log.error({ code, delayMs }, 'the ticker thread ended: it is started again');
+    this.#restartTimer = setTimeout(() => this.#spawn(), delayMs);
+  }
+}

@@ -1,0 +1,38 @@
+import type { IncomingMessage } from 'node:http';
+import type { Middleware } from 'koa';
+import type { Identity, Tokens } from './tokens.ts';
+
+/** The subprotocol of the stream: what a browser offers beside its token, and what the server selects. */
+export const SUBPROTOCOL = 'ticker.v1';
+const TOKEN_PROTOCOL = 'bearer.';
+
+/** What the request's token restores; without a good one it is empty. */
+export interface SecurityContext {
+  identity?: Identity;
+}
+
+/**
+ * Restores actor and policies from the request's bearer token. A request without a good one goes on without
+ * an actor: the endpoint decides what that means.
+ */
+export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
+  return async (ctx, next) => {
+    const token = bearerToken(ctx.req);
+    const identity = token === undefined ? undefined : await tokens.verify(token);
+    if (identity !== undefined) ctx.state.identity = identity;
+    await next();
+  };
+}
+
+/**
+ * The bearer token of a request, from the first of these that is there: the header `Authorization: Bearer …`,
+ * the subprotocol `bearer.…` (browsers cannot set headers), the query parameter `token` (for tools).
+ */
+export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
+  if (headers.authorization !== undefined) return /^Bearer +(\S+) *$/i.exec(headers.authorization)?.[1];
+  const offered = headers['sec-websocket-protocol']?.split(',').map((protocol) => protocol.trim()) ?? [];
+  const protocol = offered.find((each) => each.startsWith(TOKEN_PROTOCOL));
+  if (protocol !== undefined) return protocol.slice(TOKEN_PROTOCOL.length);
+  const query = url.indexOf('?');
+  return query < 0 ? undefined : (new URLSearchParams(url.slice(query)).get('token') ?? undefined);
+}

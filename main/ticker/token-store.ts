@@ -1,0 +1,96 @@
+/** What the store keeps of a token that was issued. */
+export interface TokenRecord {
+  /** The token's identifier (`jti`). */
+  id: string;
+  /** Milliseconds since the epoch. */
+  expiresAt: number;
+}
+
+/** The store cannot be obtained. */
+export class TokenStoreUnavailable extends Error {
+  override name = 'TokenStoreUnavailable';
+}
+
+/** The store has reached its bound and takes no further token. */
+export class TokenStoreFull extends Error {
+  override name = 'TokenStoreFull';
+}
+
+/** Longest wait of a Node timer; a later expiry is looked at again when this is over. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+
+/**
+ * The tokens that are good, in memory. What has expired leaves by itself; past `maxTokens` no further one is
+ * taken, so that a flood of new tokens cannot drive out those in use.
+ *
+ * All tokens of one store have the same lifetime: they expire in the order in which they came.
+ */
+export class TokenStore {
+  readonly #maxTokens: number;
+  readonly #onRemove: (id: string) => void;
+  readonly #records = new Map<string, TokenRecord>();
+  #timer: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  /** @param onRemove told of every token that leaves the store */
+  constructor({
+    maxTokens = 100_000,
+    onRemove = () => {},
+  }: { maxTokens?: number; onRemove?: (id: string) => void } = {}) {
+    this.#maxTokens = maxTokens;
+    this.#onRemove = onRemove;
+  }
+
+  get size(): number {
+    return this.#records.size;
+  }
+
+  /** @throws {TokenStoreUnavailable | TokenStoreFull} */
+  put(record: TokenRecord): void {
+    this.#check();
+    if (this.#records.size >= this.#maxTokens)
+      throw new TokenStoreFull(`the token store holds ${this.#maxTokens} tokens`);
+    this.#records.set(record.id, record);
+    if (this.#timer === undefined) this.#arm(record.expiresAt);
+  }
+
+  /**
+   * Whether the token is in the store and has not expired.
+   *
+   * @throws {TokenStoreUnavailable}
+   */
+  has(id: string): boolean {
+    this.#check();
+    const record = this.#records.get(id);
+    return record !== undefined && record.expiresAt > Date.now();
+  }
+
+  /** Makes the store unavailable and lets go of every token. */
+  close(): void {
+    this.#closed = true;
+    clearTimeout(this.#timer);
+    this.#records.clear();
+  }
+
+  #check(): void {
+    if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
+  }
+
+  #arm(expiresAt: number): void {
+    const wait = Math.min(Math.max(expiresAt - Date.now(), 1), MAX_TIMER_MS);
+    this.#timer = setTimeout(() => this.#dropExpired(), wait).unref();
+  }
+
+  #dropExpired(): void {
+    this.#timer = undefined;
+    const now = Date.now();
+    for (const { id, expiresAt } of this.#records.values()) {
+      if (expiresAt > now) {
+        this.#arm(expiresAt);
+        return;
+      }
+      this.#records.delete(id);
+      this.#onRemove(id);
+    }
+  }
+}

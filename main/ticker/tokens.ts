@@ -1,0 +1,130 @@
+import { hkdfSync, randomBytes, webcrypto } from 'node:crypto';
+import { type Claims, LocalProtocol } from 'paseto';
+import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } from 'paseto/v3/local';
+import { isScope, type Scope } from './policy.ts';
+import { TokenStore } from './token-store.ts';
+
+/** Who acts, and what they may do: what a token says, restored in each request that bears it. */
+export interface Identity {
+  actor: { id: string; metadata: { role: string; user_id: string } };
+  scope: Scope;
+}
+
+export interface TokensOptions {
+  /** Secret of at least 32 bytes; undefined makes a random one, with which tokens end with the process. */
+  key: string | undefined;
+  lifetimeSeconds: number;
+  maxTokens?: number;
+}
+
+/** The specification's token length setting. */
+const TOKEN_LENGTH = 32;
+/** Longer than any token that is issued here; a longer text is not worth the decryption. */
+const MAX_TOKEN_CHARACTERS = 8192;
+
+const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
+
+/**
+ * Issues and checks bearer tokens: PASETO v3.local (AES-256-CTR and HMAC-SHA384), good while they verify and
+ * are in the token store.
+ */
+export class Tokens {
+  readonly lifetimeSeconds: number;
+  readonly store: TokenStore;
+  readonly #key: LocalKey;
+  /**
+   * Tokens that were decrypted once, by their text, so that only the first use of each costs a decryption.
+   * A token leaves with its record in the store, whose bound is therefore this map's too.
+   */
+  readonly #verified = new Map<string, { id: string; identity: Identity }>();
+  readonly #textOf = new Map<string, string>();
+
+  private constructor(key: LocalKey, { lifetimeSeconds, maxTokens }: TokensOptions) {
+    this.#key = key;
+    this.lifetimeSeconds = lifetimeSeconds;
+    this.store = new TokenStore({ ...(maxTokens !== undefined && { maxTokens }), onRemove: (id) => this.#forget(id) });
+  }
+
+  static async create(options: TokensOptions): Promise<Tokens> {
+    const secret = options.key ?? randomBytes(64);
+    const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
+    const key = await webcrypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']);
+    return new Tokens(LocalKeyFromCryptoKey(key), options);
+  }
+
+  /**
+   * @param user whom the token is for
+   * @param scope what it allows
+   * @param remoteAddress where it was asked for; kept in the token's metadata
+   * @throws {TokenStoreUnavailable | TokenStoreFull}
+   */
+  async issue(user: { user_id: string; role: string }, scope: Scope, remoteAddress: string): Promise<string> {
+    const id = randomText(TOKEN_LENGTH);
+    const issuedAt = Date.now();
+    const expiresAt = issuedAt + this.lifetimeSeconds * 1000;
+    const claims = {
+      jti: id,
+      sub: `user:${user.user_id}`,
+      iat: new Date(issuedAt).toISOString(),
+      exp: new Date(expiresAt).toISOString(),
+      role: user.role,
+      user_id: user.user_id,
+      scope: scope.map((policy) => ({ ...policy })),
+      remote_address: remoteAddress,
+    };
+    this.store.put({ id, expiresAt });
+    return protocol.Encrypt(this.#key, claims);
+  }
+
+  /**
+   * Whom `token` stands for, or undefined when it is malformed, was not issued here, has expired or is not in
+   * the store.
+   *
+   * @throws {TokenStoreUnavailable}
+   */
+  async verify(token: string): Promise<Identity | undefined> {
+    const verified = this.#verified.get(token) ?? (await this.#decrypt(token));
+    return verified !== undefined && this.store.has(verified.id) ? verified.identity : undefined;
+  }
+
+  /** Ends the store; no token is good after this. */
+  close(): void {
+    this.store.close();
+    this.#verified.clear();
+    this.#textOf.clear();
+  }
+
+  async #decrypt(token: string): Promise<{ id: string; identity: Identity } | undefined> {
+    if (token.length > MAX_TOKEN_CHARACTERS) return undefined;
+    let claims: Claims;
+    try {
+      ({ claims } = await protocol.Decrypt(this.#key, token));
+    } catch {
+      return undefined;
+    }
+    const { jti, sub, role, user_id, scope } = claims;
+    if (jti === undefined || sub === undefined || typeof role !== 'string' || typeof user_id !== 'string')
+      return undefined;
+    if (!isScope(scope)) return undefined;
+    const verified = { id: jti, identity: { actor: { id: sub, metadata: { role, user_id } }, scope } };
+    if (this.store.has(jti)) {
+      this.#verified.set(token, verified);
+      this.#textOf.set(jti, token);
+    }
+    return verified;
+  }
+
+  #forget(id: string): void {
+    const text = this.#textOf.get(id);
+    if (text === undefined) return;
+    this.#textOf.delete(id);
+    this.#verified.delete(text);
+  }
+}
+
+/** `length` random characters of the base64url alphabet: six bits each. */
+function randomText(length: number): string {
+  return randomBytes(Math.ceil((length * 6) / 8))
+    .toString('base64url')
+    .slice(0, length);
+}

@@ -1,0 +1,47 @@
+import cors from '@koa/cors';
+import Router from '@koa/router';
+import type { Pid } from '../../workers/messages.ts';
+import { HttpError } from '../http/errors.ts';
+import { allows } from './policy.ts';
+import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
+import { type SecurityContext, tokenAuth } from './token-auth.ts';
+import type { Identity, Tokens } from './tokens.ts';
+
+export interface WsRouterOptions {
+  tokens: Pick<Tokens, 'verify'>;
+  relay: Pick<Relay, 'isHandshake'>;
+  /** Starts a connection's handler for an actor; see `handler`. */
+  createHandler: (actorId: string) => Pid;
+}
+
+/** The WebSocket router: `GET /ws/ticker` of the specification. */
+export function wsRouter({ tokens, relay, createHandler }: WsRouterOptions): Router<SecurityContext> {
+  const router = new Router<SecurityContext>({ prefix: '/ws' });
+
+  router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
+    if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
+    const { identity } = ctx.state;
+    if (identity === undefined) {
+      throw new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
+    }
+    if (!relay.isHandshake(ctx.req)) {
+      throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
+    }
+    const target: RelayTarget = {
+      target_pid: startHandler(identity),
+      metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(Date.now() / 1000) },
+    };
+    ctx.set(RELAY_HEADER, JSON.stringify(target));
+  });
+
+  function startHandler({ actor, scope }: Identity): Pid {
+    try {
+      if (!allows(scope, 'create', 'handler')) throw new Error(`${actor.id} is not allowed to create a handler`);
+      return createHandler(actor.id);
+    } catch (cause) {
+      throw new HttpError('failedToCreateHandler', { cause });
+    }
+  }
+
+  return router;
+}

@@ -1,0 +1,44 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+type Cleanup = () => unknown;
+
+const cleanups: Cleanup[] = [];
+
+/** Has `cleanup` run after the test that is running, the latest first, whether it passes or not. */
+export function afterTest(cleanup: Cleanup): void {
+  cleanups.push(cleanup);
+}
+
+/** A fresh folder that is removed after the test. */
+export async function temporaryFolder(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'ticker-spec-'));
+  afterTest(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+/** Kinds of resources that only something left running holds. */
+const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
+
+export const mochaHooks = {
+  async afterEach() {
+    const errors: unknown[] = [];
+    for (const cleanup of cleanups.splice(0).reverse()) {
+      try {
+        await cleanup();
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
+    // What was told to end is given the loop's next turns to be gone.
+    for (let turn = 0; turn < 100 && leaks().length > 0; turn++)
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    if (leaks().length > 0) throw new Error(`the test left running: ${leaks().join(', ')}`);
+  },
+};
+
+function leaks(): string[] {
+  return process.getActiveResourcesInfo().filter((kind) => LEAKS.includes(kind));
+}

@@ -1,0 +1,141 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterTest, temporaryFolder } from './cleanup.ts';
+import type { LogLine } from './log.ts';
+
+/** The project's folder. */
+export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
+
+/** A real process of `node dist/main`. */
+export interface Program {
+  child: ChildProcess;
+  /** Everything it wrote to standard output, and to standard error. */
+  output(): string;
+  errors(): string;
+  /** The first log line, written already or to come, that fits; rejects when the process ends without one. */
+  logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
+  lines: LogLine[];
+  /** Exit code and signal, once it has ended. */
+  exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+}
+
+export interface ProgramOptions {
+  env?: Record<string, string>;
+  /** The Node that runs it; the one that runs the specs where absent. */
+  node?: string;
+  nodeOptions?: string[];
+  cwd?: string;
+}
+
+/** Starts `node dist/main` on free ports in a folder of its own, without waiting for anything. */
+export async function startProgram({ env = {}, node, nodeOptions = [], cwd }: ProgramOptions = {}): Promise<Program> {
+  const child = spawn(node ?? process.execPath, [...nodeOptions, 'dist/main'], {
+    cwd: cwd ?? projectFolder,
+    env: { ...process.env, ...(await freshSettings()), ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  return watch(child);
+}
+
+/** Settings with which nothing collides with anything. */
+export async function freshSettings(): Promise<Record<string, string>> {
+  return { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', DATA_DIR: await temporaryFolder() };
+}
+
+/** Follows the output of a child that logs JSON lines, and kills it after the test. */
+export function watch(child: ChildProcess): Program {
+  const lines: LogLine[] = [];
+  let output = '';
+  let errors = '';
+  let rest = '';
+  let wake = Promise.withResolvers<void>();
+  child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+    output += text;
+    const whole = (rest + text).split('\n');
+    rest = whole.pop() ?? '';
+    for (const line of whole) if (line.startsWith('{')) lines.push(JSON.parse(line));
+    wake.resolve();
+    wake = Promise.withResolvers();
+  });
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    errors += text;
+  });
+  let ended = false;
+  const exited = once(child, 'close').then(([code, signal]) => {
+    ended = true;
+    wake.resolve();
+    return { code, signal };
+  });
+  afterTest(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+
+  const logged = async (fits: (line: LogLine) => boolean): Promise<LogLine> => {
+    for (;;) {
+      const found = lines.find(fits);
+      if (found !== undefined) return found;
+      if (ended) throw new Error(`the program ended without that log line; it wrote:\n${output}${errors}`);
+      await wake.promise;
+    }
+  };
+  return { child, lines, logged, exited, output: () => output, errors: () => errors };
+}
+
+/** Both services of a real process, listening. */
+export interface RunningServices extends Program {
+  /** `http://127.0.0.1:<port>` of service A and of service B. */
+  ticker: string;
+  tasks: string;
+  /** Address of the stream. */
+  stream: string;
+  apiKey: string;
+  /** A fresh bearer token of the demo user. */
+  token(): Promise<string>;
+}
+
+/** Starts a real process and waits until both services listen. */
+export async function startServices(options: ProgramOptions = {}): Promise<RunningServices> {
+  const program = await startProgram(options);
+  const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
+  const key = await program.logged((line) => line.msg.startsWith('demo API key'));
+  const ticker = `http://127.0.0.1:${await port('ticker')}`;
+  const tasks = `http://127.0.0.1:${await port('tasks')}`;
+  const apiKey = key.api_key as string;
+  return {
+    ...program,
+    ticker,
+    tasks,
+    stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
+    apiKey,
+    async token() {
+      const { body } = await request(`${ticker}/auth/token`, {
+        method: 'POST',
+        body: JSON.stringify({ api_key: apiKey }),
+      });
+      return body.token;
+    },
+  };
+}
+
+/** An HTTP answer with its body parsed, where it is JSON. */
+export interface Answer {
+  status: number;
+  headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
+  body: any;
+}
+
+/** One HTTP request, on a connection that does not outlive it. */
+export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<Answer> {
+  const response = await fetch(url, { ...init, headers: { Connection: 'close', ...(headers as object) } });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.startsWith('application/json');
+  return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
+}
+
+/** Posts a JSON value. */
+export function post(url: string, value: unknown): Promise<Answer> {
+  return request(url, { method: 'POST', body: JSON.stringify(value) });
+}

@@ -1,0 +1,96 @@
+import { once } from 'node:events';
+import type { IncomingMessage } from 'node:http';
+import { type ClientOptions, WebSocket } from 'ws';
+import { afterTest } from './cleanup.ts';
+
+/** Any message of the stream. */
+// biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
+export type StreamMessage = { type: string } & Record<string, any>;
+
+/** A WebSocket client that keeps what it receives until it is asked for. */
+export interface StreamClient {
+  socket: WebSocket;
+  /** The response that completed the handshake. */
+  response: IncomingMessage;
+  /** The next message that was not asked for yet. */
+  next(): Promise<StreamMessage>;
+  /** The next message of a type; those before it are skipped. */
+  nextOf(type: string): Promise<StreamMessage>;
+  /** Code and reason with which the connection was closed. */
+  closed: Promise<{ code: number; reason: string }>;
+}
+
+/** What the server answered instead of completing the handshake. */
+export class Refused extends Error {
+  readonly status: number;
+  readonly body: unknown;
+  readonly headers: IncomingMessage['headers'];
+
+  constructor(status: number, body: unknown, headers: IncomingMessage['headers']) {
+    super(`refused with ${status} ${JSON.stringify(body)}`);
+    this.status = status;
+    this.body = body;
+    this.headers = headers;
+  }
+}
+
+/** Opens a WebSocket. @throws {Refused} when the server answers the handshake with anything but 101. */
+export async function connect(
+  url: string,
+  { token, protocols = [], ...options }: ClientOptions & { token?: string; protocols?: string[] } = {},
+): Promise<StreamClient> {
+  const headers = { ...options.headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
+  const socket = new WebSocket(url, protocols, { ...options, headers });
+  afterTest(() => socket.terminate());
+
+  const messages: StreamMessage[] = [];
+  let wake = Promise.withResolvers<void>();
+  socket.on('message', (data) => {
+    messages.push(JSON.parse(data.toString()));
+    wake.resolve();
+    wake = Promise.withResolvers();
+  });
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.once('close', (code, reason) => {
+      resolve({ code, reason: reason.toString() });
+      wake.resolve();
+    });
+  });
+
+  const response = await new Promise<IncomingMessage>((resolve, reject) => {
+    let upgrade: IncomingMessage;
+    socket.once('upgrade', (answer) => {
+      upgrade = answer;
+    });
+    socket.once('open', () => resolve(upgrade));
+    socket.on('error', reject);
+    socket.once('unexpected-response', (_request, answer) => {
+      void refusal(answer).then(reject);
+    });
+  });
+
+  const next = async (): Promise<StreamMessage> => {
+    for (;;) {
+      const message = messages.shift();
+      if (message !== undefined) return message;
+      if (socket.readyState === WebSocket.CLOSED) throw new Error('the connection is closed');
+      await wake.promise;
+    }
+  };
+  const nextOf = async (type: string): Promise<StreamMessage> => {
+    for (;;) {
+      const message = await next();
+      if (message.type === type) return message;
+    }
+  };
+  return { socket, response, next, nextOf, closed };
+}
+
+async function refusal(answer: IncomingMessage): Promise<Refused> {
+  const chunks: Buffer[] = [];
+  answer.on('data', (chunk) => chunks.push(chunk));
+  await once(answer, 'end');
+  const text = Buffer.concat(chunks).toString();
+  const isJson = answer.headers['content-type']?.startsWith('application/json');
+  return new Refused(answer.statusCode ?? 0, isJson ? JSON.parse(text) : text, answer.headers);
+}

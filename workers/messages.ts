@@ -1,0 +1,93 @@
+/**
+ * Every message that crosses between the relay, the handlers, the ticker and the pool's threads, named
+ * by its direction. Topics and fields are those of the specification's table of internal messages.
+ */
+
+/** Address of a process: a handler, a client (one end of a socket), or the ticker. */
+export type Pid = string;
+
+/** Relay to handler: the connection is established; replies go to `client_pid`. */
+export interface WsJoin {
+  topic: 'ws.join';
+  client_pid: Pid;
+}
+
+/** Relay to handler: the client sent a frame; `data` is the client's JSON. */
+export interface WsMessage {
+  topic: 'ws.message';
+  data: string;
+}
+
+/** Relay to handler: the connection is closed. */
+export interface WsLeave {
+  topic: 'ws.leave';
+  reason: string;
+}
+
+/** Handler or ticker to a client's address: deliver a frame; `data` is a JSON text. */
+export interface WsSend {
+  topic: 'ws.send';
+  type: 'text';
+  data: string;
+}
+
+/** Handler to ticker: add a subscription. The ticker watches the handler and sends the client a snapshot. */
+export interface Subscribe {
+  topic: 'subscribe';
+  client_pid: Pid;
+  handler_pid: Pid;
+}
+
+/** Handler to ticker: remove a subscription. */
+export interface Unsubscribe {
+  topic: 'unsubscribe';
+  handler_pid: Pid;
+}
+
+export type RelayToHandler = WsJoin | WsMessage | WsLeave;
+export type HandlerToTicker = Subscribe | Unsubscribe;
+export type LifecycleMessage = RelayToHandler | HandlerToTicker | WsSend;
+
+/** What the ticker's thread is started with. */
+export interface TickerStart {
+  intervalMs: number;
+  /** A Float64Array over shared memory, one price a symbol: a thread that follows a dead one goes on from it. */
+  prices: SharedArrayBuffer;
+  /** Handler and client of each subscription that outlived an earlier thread. */
+  subscriptions: ReadonlyArray<readonly [handler: Pid, client: Pid]>;
+}
+
+/** Ticker's thread to main thread: a frame for one client, or the same one for all subscribers. */
+export type TickerToMain = { topic: 'ready' } | { to: Pid | typeof SUBSCRIBERS; message: WsSend };
+
+/** Stands for every subscriber in {@link TickerToMain}; no pid contains an asterisk. */
+export const SUBSCRIBERS = '*';
+
+/** Main thread to a pool thread: one delivery of a queued task. */
+export interface TaskDelivery {
+  /** Identifies this delivery, not the task: a task that is delivered again has another. */
+  delivery: number;
+  /** JSON text of the queued task message (`id`, `action`, `data`, `created_at`). */
+  body: string;
+}
+
+/** Main thread to a pool thread: is anybody there? Answered with a completed outcome. */
+export interface SelfTest {
+  selfTest: true;
+}
+
+export type MainToPool = TaskDelivery | SelfTest;
+
+/** How a handler can settle its delivery by itself, before it ends. */
+export type Settlement = 'ack' | 'nack';
+
+/** Pool thread to main thread, while the handler still runs: the handler has settled its delivery. */
+export interface EarlySettlement {
+  delivery: number;
+  settled: Settlement;
+}
+
+/** Pool thread to main thread: how a delivery ended. An envelope, since a thrown `null` would look like success. */
+export type TaskOutcome =
+  | { ended: 'returned'; settled?: Settlement }
+  | { ended: 'raised'; settled?: Settlement; reason: string; permanent: boolean };

@@ -1,0 +1,37 @@
+import { parentPort } from 'node:worker_threads';
+import { PermanentError } from './actions.ts';
+import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from './messages.ts';
+
+/** What a handler can do about its delivery; the first call counts, later ones do nothing. */
+export interface Delivery {
+  /** Acknowledges at once, before the handler ends. */
+  ack(): void;
+  /** Acknowledges negatively at once, before the handler ends. */
+  nack(): void;
+}
+
+/**
+ * Works one queued task off. `body` is the JSON text of the queued task message. A normal return
+ * acknowledges the delivery, a raised error acknowledges it negatively, a {@link PermanentError} for good.
+ */
+export type TaskHandler = (body: string, delivery: Delivery) => void | Promise<void>;
+
+/** Makes of a handler the function that a pool thread runs for each message. It never throws. */
+export function poolFunction(handler: TaskHandler): (message: MainToPool) => Promise<TaskOutcome> {
+  return async (message) => {
+    if ('selfTest' in message) return { ended: 'returned' };
+    let settled: Settlement | undefined;
+    const settle = (settlement: Settlement) => {
+      if (settled !== undefined) return;
+      settled = settlement;
+      parentPort?.postMessage({ delivery: message.delivery, settled } satisfies EarlySettlement);
+    };
+    try {
+      await handler(message.body, { ack: () => settle('ack'), nack: () => settle('nack') });
+      return { ended: 'returned', ...(settled && { settled }) };
+    } catch (error) {
+      const reason = error instanceof Error ? error.message : String(error);
+      return { ended: 'raised', ...(settled && { settled }), reason, permanent: error instanceof PermanentError };
+    }
+  };
+}
