@@ -22,8 +22,12 @@ export const schemas: readonly Schema[] = [
  *   made by a newer version
  */
 export function migrate(dataDir: string): void {
-  // The keys in auth.db are nobody else's business.
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  try {
+    // The keys in auth.db are nobody else's business.
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    throw new Error(`cannot make the folder of DATA_DIR: ${(error as Error).message}`, { cause: error });
+  }
   for (const schema of schemas) {
     const path = join(dataDir, schema.file);
     try {

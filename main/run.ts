@@ -17,8 +17,10 @@ export async function run(): Promise<void> {
   };
   process.on('uncaughtException', (error) => fail(error, 'a bug ended the process'));
 
-  const stopped = Promise.withResolvers<NodeJS.Signals>();
+  const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
   listenForSignals(output, (signal) => stopped.resolve(signal));
+  // Started by an old Node (runtime.ts), which is gone.
+  process.once('disconnect', () => stopped.resolve('disconnect'));
 
   let system: Awaited<ReturnType<typeof startSystem>>;
   try {

@@ -25,7 +25,10 @@ export async function handOver(): Promise<void> {
     process.exitCode = 1;
     return;
   }
-  const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], { stdio: 'inherit' });
+  const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
+    // The channel carries nothing: its end tells the child that this process is gone, however it ended.
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+  });
   // A terminal's Ctrl-C reaches both processes, and the child is told once more from here:
   // run.ts counts signals that arrive together as one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));

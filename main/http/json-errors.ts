@@ -13,6 +13,13 @@ export function jsonErrors(log: Log): Middleware {
   };
 }
 
+/** Listener for an app's `error` event: what went wrong outside of {@link jsonErrors}, or while a response was sent. */
+export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
+  return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
+}
+
+const CLIENT_GONE = new Set(['ECONNRESET', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_DESTROYED']);
+
 /** Middleware for the end of an app: whatever got past the routers is not found. */
 export const notFound: Middleware = () => {
   throw new HttpError('notFound');

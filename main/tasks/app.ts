@@ -1,6 +1,6 @@
 import Koa from 'koa';
 import type { Tasks } from '../../db/tasks.ts';
-import { jsonErrors, notFound } from '../http/json-errors.ts';
+import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import type { Log } from '../log.ts';
 import type { QueueDriver } from './queue/driver.ts';
 import { tasksRouter } from './tasks-router.ts';
@@ -16,7 +16,7 @@ export interface TasksAppOptions {
 export function createTasksApp(options: TasksAppOptions): Koa {
   const app = new Koa();
   const router = tasksRouter(options);
-  app.on('error', (error) => options.log.debug({ err: error }, 'response not finished'));
+  app.on('error', logLateError(options.log));
   app.use(jsonErrors(options.log));
   app.use(router.routes());
   app.use(notFound);

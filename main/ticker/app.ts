@@ -1,6 +1,6 @@
 import Koa from 'koa';
 import type { Pid } from '../../workers/messages.ts';
-import { jsonErrors } from '../http/json-errors.ts';
+import { jsonErrors, logLateError } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
 import type { Relay } from './relay.ts';
@@ -16,7 +16,7 @@ export interface TickerAppOptions extends AuthRouterOptions {
 /** Service A's HTTP side. Does not listen. */
 export function createTickerApp(options: TickerAppOptions): Koa {
   const app = new Koa();
-  app.on('error', (error) => options.log.debug({ err: error }, 'response not finished'));
+  app.on('error', logLateError(options.log));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());

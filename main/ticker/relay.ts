@@ -102,8 +102,8 @@ export class Relay {
   readonly completeHandshake: Middleware = async (ctx, next) => {
     await next();
     const handshake = this.#handshakes.get(ctx.req);
-    const relay = ctx.response.get(RELAY_HEADER);
-    if (handshake === undefined || relay === '') return;
+    const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
+    if (handshake === undefined || typeof relay !== 'string') return;
     ctx.respond = false;
     const { target_pid: handler } = JSON.parse(relay) as RelayTarget;
     const { socket, head, headers } = handshake;

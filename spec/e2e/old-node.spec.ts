@@ -1,0 +1,80 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { delimiter, join } from 'node:path';
+import { expect } from 'chai';
+import { runtimeIsNewEnough } from '../../main/runtime.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { post, projectFolder, startServices, watch } from '../support/program.ts';
+
+/** A Node on this machine's path that is too old to run the services by itself. */
+function oldNode(): string | undefined {
+  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'));
+  return folders
+    .map((folder) => join(folder, 'node'))
+    .find((node) => {
+      try {
+        return !runtimeIsNewEnough(execFileSync(node, ['--version'], { encoding: 'utf8' }).slice(1));
+      } catch {
+        return false;
+      }
+    });
+}
+
+describe('an old Node', () => {
+  let node: string;
+
+  before(function () {
+    const found = oldNode();
+    if (found !== undefined) node = found;
+    else if (process.env.CI) throw new Error('CI needs a Node older than 24.15 on its path');
+    else {
+      // biome-ignore lint/style/noNonNullAssertion: a hook has a test context.
+      this.test!.parent!.title += ' (pending: no Node older than 24.15 on the path)';
+      this.skip();
+    }
+  });
+
+  it('hands over to the installed one, which serves', async () => {
+    const services = await startServices({ node });
+    expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+    expect((await post(`${services.tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
+  });
+
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`passes ${signal} on and ends with the exit code 0`, async () => {
+      const services = await startServices({ node });
+      services.child.kill(signal);
+      expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+      expect(services.lines.at(-1)).to.include({ msg: 'stopped' });
+    });
+  }
+
+  it('ends with exit code 0 when a terminal sends Ctrl-C to both processes', async () => {
+    const child = spawn(node, ['dist/main'], {
+      cwd: projectFolder,
+      detached: true,
+      env: { ...process.env, TICKER_PORT: '0', TASKS_PORT: '0', DATA_DIR: await temporaryFolder() },
+    });
+    const program = watch(child);
+    await program.logged(({ service }) => service === 'tasks');
+    process.kill(-(child.pid as number), 'SIGINT');
+    expect(await program.exited).to.deep.equal({ code: 0, signal: null });
+    expect(program.lines.at(-1)).to.include({ msg: 'stopped' });
+  });
+
+  it('passes the exit code of a failed start on', async () => {
+    const services = await startServices({ node, env: { TICKER_PORT: 'x' } }).catch((error: Error) => error);
+    expect(services).to.be.instanceOf(Error);
+    expect((services as Error).message).to.include('TICKER_PORT must be a whole number');
+  });
+
+  it('says in one line what is missing where none is installed', async () => {
+    const folder = await temporaryFolder();
+    await mkdir(join(folder, 'dist'));
+    await cp(join(projectFolder, 'dist', 'main'), join(folder, 'dist', 'main'), { recursive: true });
+    await writeFile(join(folder, 'package.json'), '{"type":"module"}');
+    const program = watch(spawn(node, ['dist/main'], { cwd: folder }));
+    expect(await program.exited).to.deep.equal({ code: 1, signal: null });
+    expect(program.errors()).to.match(/^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/);
+  });
+});

@@ -1,0 +1,99 @@
+import { execFile } from 'node:child_process';
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { post, projectFolder, startProgram, startServices } from '../support/program.ts';
+
+const run = promisify(execFile);
+
+/** Starts the program where it cannot start, and returns what it had to say. */
+async function failure(env: Record<string, string>): Promise<{ code: number | null; text: string[] }> {
+  const program = await startProgram({ env });
+  const { code } = await program.exited;
+  const text =
+    program.errors().trim() ||
+    program.lines
+      .filter(({ level }) => level >= 60)
+      .map(({ msg }) => msg)
+      .join('\n');
+  return { code, text: text.split('\n') };
+}
+
+describe('the start', () => {
+  it('logs a listening line for each service, with its port', async () => {
+    const { lines, ticker, tasks } = await startServices();
+    const listening = lines.filter(({ msg }) => msg === 'listening');
+    expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks']);
+    for (const { host } of listening) expect(host).to.equal('127.0.0.1');
+    expect(ticker).to.not.equal(tasks);
+  });
+
+  it('makes the demo key once and logs it at every start', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    expect(first.apiKey).to.match(/^[0-9a-f]{32}$/);
+    expect(first.lines.find((line) => line.api_key)?.msg).to.equal('demo API key created');
+    first.child.kill('SIGTERM');
+    await first.exited;
+    const second = await startServices({ env: { DATA_DIR } });
+    expect(second.apiKey).to.equal(first.apiKey);
+    expect(second.lines.find((line) => line.api_key)?.msg).to.equal('demo API key exists');
+    expect((await post(`${second.ticker}/auth/token`, { api_key: first.apiKey })).status).to.equal(200);
+  });
+
+  it('ends with one line and exit code 1 when a setting is bad', async () => {
+    const { code, text } = await failure({ TICKER_PORT: 'http' });
+    expect(code).to.equal(1);
+    expect(text).to.deep.equal(['TICKER_PORT must be a whole number from 0 to 65535, got "http"']);
+  });
+
+  for (const variable of ['TICKER_PORT', 'TASKS_PORT']) {
+    it(`ends with one line and exit code 1 when the port of ${variable} is taken`, async () => {
+      const server = createServer();
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      afterTest(() => new Promise((resolve) => server.close(resolve)));
+      const { port } = server.address() as { port: number };
+      const { code, text } = await failure({ [variable]: String(port) });
+      expect(code).to.equal(1);
+      expect(text).to.deep.equal([`port ${port} is taken: stop what uses it, or set ${variable} to another one`]);
+    });
+  }
+
+  it('ends with one line and exit code 1 when the migration fails', async () => {
+    const DATA_DIR = await temporaryFolder();
+    await writeFile(join(DATA_DIR, 'tasks.db'), 'this is no database, whatever its name says'.repeat(100));
+    const { code, text } = await failure({ DATA_DIR });
+    expect(code).to.equal(1);
+    expect(text).to.deep.equal([`cannot migrate ${join(DATA_DIR, 'tasks.db')}: file is not a database`]);
+    expect(await readFile(join(DATA_DIR, 'tasks.db'), 'utf8')).to.match(/^this is no database/);
+  });
+
+  it('ends with one line and exit code 1 when the data folder cannot be made', async () => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, 'file'), '');
+    const { code, text } = await failure({ DATA_DIR: join(folder, 'file', 'data') });
+    expect(code).to.equal(1);
+    expect(text).to.have.length(1);
+    expect(text[0])
+      .to.include(join(folder, 'file', 'data'))
+      .and.to.include('DATA_DIR');
+  });
+
+  it('has a migration that can be run alone', async () => {
+    const folder = await temporaryFolder();
+    const migrate = (DATA_DIR: string) =>
+      run(process.execPath, ['dist/workers/migrate.js'], { cwd: projectFolder, env: { ...process.env, DATA_DIR } });
+    for (let time = 0; time < 2; time++) {
+      expect((await migrate(join(folder, 'data'))).stdout).to.equal(
+        `the databases in ${join(folder, 'data')} are up to date\n`,
+      );
+    }
+    await mkdir(join(folder, 'bad', 'auth.db'), { recursive: true });
+    const failed = await migrate(join(folder, 'bad')).catch((error: unknown) => error);
+    expect(failed).to.include({ code: 1 });
+    expect((failed as { stderr: string }).stderr).to.match(/^cannot migrate .*auth\.db: .+\n$/);
+  });
+});

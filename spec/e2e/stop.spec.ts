@@ -1,0 +1,82 @@
+import { once } from 'node:events';
+import { connect as connectTcp } from 'node:net';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { post, request, startServices } from '../support/program.ts';
+import { connect } from '../support/websocket.ts';
+
+/** Rows in the table of tasks that no process has open any more. */
+function storedTasks(dataDir: string): number {
+  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
+  const { count } = database.prepare('SELECT count(*) AS count FROM tasks').get() as { count: number };
+  database.close();
+  return count;
+}
+
+describe('the stop', () => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    it(`on ${signal} closes the sockets with 1001 and ends with exit code 0`, async () => {
+      const services = await startServices();
+      const client = await connect(services.stream, { token: await services.token() });
+      services.child.kill(signal);
+      expect(await client.closed).to.deep.equal({ code: 1001, reason: 'server is shutting down' });
+      expect(await services.exited).to.deep.equal({ code: 0, signal: null });
+      expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
+    });
+  }
+
+  it('works off what was accepted before it ends', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR } });
+    const submit = () => post(`${services.tasks}/tasks`, { action: 'uppercase', data: { text: 'x'.repeat(1000) } });
+    const answers = await Promise.all(Array.from({ length: 500 }, submit));
+    services.child.kill('SIGTERM');
+    expect((await services.exited).code).to.equal(0);
+    expect(answers.every(({ status }) => status === 202)).to.equal(true);
+    expect(storedTasks(DATA_DIR)).to.equal(500);
+  });
+
+  it('counts in its last line what the in-memory queue could not finish in time', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '500' } });
+    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => database.close());
+    database.exec('BEGIN EXCLUSIVE');
+    for (let i = 0; i < 10; i++) await post(`${services.tasks}/tasks`, { action: 'sum' });
+    services.child.kill('SIGTERM');
+    expect((await services.exited).code).to.equal(0);
+    expect(services.lines.at(-1)).to.include({ unfinished: 10 });
+  });
+
+  it('does not wait longer than its time for clients that hold connections open', async () => {
+    const services = await startServices({ env: { SHUTDOWN_TIMEOUT_MS: '300' } });
+    const { port } = new URL(services.ticker);
+    const socket = connectTcp(Number(port), '127.0.0.1');
+    afterTest(() => socket.destroy());
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    socket.write('POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{');
+    // Another request tells that the first has arrived.
+    await request(services.ticker);
+    services.child.kill('SIGTERM');
+    expect((await services.exited).code).to.equal(0);
+  });
+
+  it('takes signals that come together for one, and is forced by a later one', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '60000' } });
+    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => database.close());
+    database.exec('BEGIN EXCLUSIVE');
+    const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
+    for (let i = 0; i < 3; i++) services.child.kill('SIGINT');
+    await services.logged(({ msg }) => msg === 'stopping');
+    // The first retry is logged when the task has waited for the lock, which is longer than signals count as one.
+    await services.logged(({ task }) => task === body.id);
+    services.child.kill('SIGINT');
+    expect((await services.exited).code).to.equal(1);
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped by force' });
+  });
+});

@@ -1,0 +1,123 @@
+import { expect } from 'chai';
+import { type Answer, post, request, startServices } from '../support/program.ts';
+
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+/** Asks for the listing until it fits. */
+async function listing(url: string, fits: (answer: Answer) => boolean): Promise<Answer> {
+  for (;;) {
+    const answer = await request(url);
+    if (fits(answer)) return answer;
+  }
+}
+
+describe('service B, end to end', () => {
+  it('answers a submission at once and stores its row when it is done', async () => {
+    const { tasks } = await startServices();
+    const before = Math.floor(Date.now() / 1000);
+    const { status, body } = await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'straße' } });
+    expect(status).to.equal(202);
+    expect(body).to.have.all.keys('id', 'status');
+    expect(body.id).to.match(UUID_V4);
+    expect(body.status).to.equal('queued');
+
+    const answer = await listing(`${tasks}/tasks`, ({ body: { count } }) => count > 0);
+    expect(answer.body.count).to.equal(1);
+    const [row] = answer.body.tasks;
+    expect(row).to.have.all.keys('id', 'payload', 'status', 'result', 'created_at', 'processed_at');
+    expect(row).to.include({ id: body.id, status: 'completed', result: '{"output":"STRASSE"}' });
+    expect(JSON.parse(row.payload)).to.deep.equal({
+      id: body.id,
+      action: 'uppercase',
+      data: { text: 'straße' },
+      created_at: row.created_at,
+    });
+    expect(row.created_at).to.be.within(before, Date.now() / 1000);
+    expect(row.processed_at).to.be.within(row.created_at, Date.now() / 1000);
+  });
+
+  it('works every action off as the specification says', async () => {
+    const { tasks } = await startServices();
+    const expected: [submission: object, output: unknown][] = [
+      [{ action: 'uppercase', data: { text: 'abc' } }, 'ABC'],
+      [{ action: 'uppercase' }, ''],
+      [{ action: 'sum', data: { numbers: [1, 2.5, -3] } }, 0.5],
+      [{ action: 'sum', data: {} }, 0],
+      [{ action: 'anything else', data: { text: 'abc' } }, 'processed'],
+      [{ action: '' }, 'processed'],
+      [{ action: '__proto__' }, 'processed'],
+      [{ action: 'constructor', data: { deep: [[[]]] } }, 'processed'],
+    ];
+    const outputs = new Map<string, unknown>();
+    for (const [submission, output] of expected) {
+      const { body } = await post(`${tasks}/tasks`, submission);
+      outputs.set(body.id, output);
+    }
+    const { body } = await listing(`${tasks}/tasks`, ({ body: { count } }) => count === expected.length);
+    for (const { id, result } of body.tasks) expect(JSON.parse(result)).to.deep.equal({ output: outputs.get(id) });
+  });
+
+  it('completes every one of 2,000 submissions, and lists the newest 100', async () => {
+    const { tasks } = await startServices();
+    const submit = async (count: number) => {
+      for (let i = 0; i < count; i++) expect((await post(`${tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
+    };
+    await Promise.all(Array.from({ length: 20 }, () => submit(100)));
+    const last = (await post(`${tasks}/tasks`, { action: 'last' })).body.id;
+    const { body } = await listing(`${tasks}/tasks?status=completed`, (answer) =>
+      answer.body.tasks.some(({ id }: { id: string }) => id === last),
+    );
+    expect(body.count).to.equal(100);
+    expect(body.tasks).to.have.length(100);
+    const times = body.tasks.map((row: { created_at: number }) => row.created_at);
+    expect(times).to.deep.equal([...times].sort((a, b) => b - a));
+    expect((await request(`${tasks}/tasks?status=pending`)).body).to.deep.equal({ tasks: [], count: 0 });
+  });
+
+  it('refuses bad submissions with the specified errors', async () => {
+    const { tasks } = await startServices({ env: { BODY_LIMIT: '1000' } });
+    const submit = (body: string) => request(`${tasks}/tasks`, { method: 'POST', body });
+    for (const text of ['', '{', 'action=sum', '{"action":"sum"']) {
+      expect(await submit(text)).to.deep.include({ status: 400, body: { error: 'invalid JSON' } });
+    }
+    for (const text of ['{}', 'null', '[]', '"sum"', '{"action":1}', '{"action":null}']) {
+      expect(await submit(text)).to.deep.include({ status: 400, body: { error: 'action required' } });
+    }
+    expect(await submit('{"action":"sum","data":[]}')).to.deep.include({
+      status: 400,
+      body: { error: 'data must be an object' },
+    });
+    expect(await submit(`{"action":"${'x'.repeat(1000)}"}`)).to.deep.include({
+      status: 413,
+      body: { error: 'request body too large' },
+    });
+    expect((await request(`${tasks}/tasks`)).body.count).to.equal(0);
+  });
+
+  it('refuses submissions with 500 while the queue is full, and takes them again when it is not', async () => {
+    const services = await startServices({ env: { QUEUE_MAX_BYTES: '400' } });
+    const { tasks } = services;
+    const large = { action: 'x', data: { text: 'x'.repeat(400) } };
+    const { status, body, headers } = await post(`${tasks}/tasks`, large);
+    expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'failed to queue task' } });
+    expect(headers.get('retry-after')).to.equal('1');
+    expect((await post(`${tasks}/tasks`, { action: 'x' })).status).to.equal(202);
+  });
+
+  it('gives up a task that cannot succeed, and stores no row for it', async () => {
+    const services = await startServices();
+    const { tasks } = services;
+    const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
+    const line = await services.logged(({ task }) => task === body.id);
+    expect(line).to.include({ verdict: 'dead', attempt: 1, reason: 'data.numbers must hold finite numbers only' });
+    expect((await request(`${tasks}/tasks`)).body.count).to.equal(0);
+  });
+
+  it('answers unknown paths and methods as JSON', async () => {
+    const { tasks } = await startServices();
+    expect(await request(`${tasks}/nothing/here`)).to.deep.include({ status: 404, body: { error: 'not found' } });
+    const refused = await request(`${tasks}/tasks`, { method: 'DELETE' });
+    expect(refused).to.deep.include({ status: 405, body: { error: 'method not allowed' } });
+    expect(refused.headers.get('allow')).to.equal('GET, HEAD, POST');
+  });
+});

@@ -1,0 +1,44 @@
+import { spawn } from 'node:child_process';
+import { expect } from 'chai';
+import { projectFolder, startServices, watch } from '../support/program.ts';
+import type { StreamMessage } from '../support/websocket.ts';
+
+/** Runs wscat as a person would, types `input`, and returns the first messages that it shows. */
+async function wscat(args: string[], input: string, count: number): Promise<StreamMessage[]> {
+  const child = spawn('node_modules/.bin/wscat', args, { cwd: projectFolder });
+  const program = watch(child);
+  child.stdin.write(input);
+  await program.logged(() => program.lines.length >= count);
+  // It ends when its input does, as at Ctrl-D.
+  child.stdin.end();
+  await program.exited;
+  return program.lines.slice(0, count) as unknown as StreamMessage[];
+}
+
+describe('wscat', () => {
+  it('shows welcome, snapshot and ticks, and the pong to a ping', async () => {
+    const { stream, token } = await startServices();
+    const header = `Authorization: Bearer ${await token()}`;
+    const messages = await wscat(['--connect', stream, '--header', header, '--execute', '{"type":"ping"}'], '', 5);
+    expect(messages.slice(0, 2).map(({ type }) => type)).to.deep.equal(['welcome', 'ticker']);
+    expect(messages.map(({ type }) => type)).to.include('pong');
+    expect(messages.filter(({ type }) => type === 'ticker')).to.have.length(3);
+  });
+
+  it('connects with the token as a subprotocol, and in the address', async () => {
+    const { stream, token } = await startServices();
+    const bearer = await token();
+    const bySubprotocol = ['--connect', stream, '--subprotocol', 'ticker.v1', '--subprotocol', `bearer.${bearer}`];
+    for (const args of [bySubprotocol, ['--connect', `${stream}?token=${bearer}`]]) {
+      const [welcome] = await wscat(args, '', 1);
+      expect(welcome).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
+    }
+  });
+
+  it('is told why without a token', async () => {
+    const { stream } = await startServices();
+    const program = watch(spawn('node_modules/.bin/wscat', ['--connect', stream], { cwd: projectFolder }));
+    await program.exited;
+    expect(program.output() + program.errors()).to.include('401');
+  });
+});
