@@ -1,0 +1,59 @@
+import { once } from 'node:events';
+import { WebSocket } from 'ws';
+import { afterTest } from './cleanup.ts';
+import type { Program } from './program.ts';
+
+/** Node options with which {@link inspect} can reach a program. */
+export const inspectable = ['--inspect=127.0.0.1:0'];
+
+/** Access to the threads of a real process, by Node's inspector protocol. */
+export interface Inspector {
+  /**
+   * Ends each thread that is alive and whose name or file fits, in the midst of what it does; one that sleeps dies
+   * when it wakes. `count` is how many there were, `dead` is fulfilled when all of them are gone.
+   */
+  kill(thread: RegExp): { count: number; dead: Promise<void> };
+  /** Waits until as many threads that fit are alive. */
+  alive(thread: RegExp, count: number): Promise<void>;
+}
+
+/** Attaches to a program that was started with {@link inspectable}. */
+export async function inspect(program: Program): Promise<Inspector> {
+  const address = /Debugger listening on (ws:\S+)/.exec(program.errors())?.[1];
+  if (address === undefined) throw new Error('the program was not started to be inspected');
+  const socket = new WebSocket(address);
+  afterTest(() => socket.terminate());
+  await once(socket, 'open');
+
+  const threads = new Map<string, string>();
+  let changed = Promise.withResolvers<void>();
+  let id = 0;
+  const send = (method: string, params: object) => socket.send(JSON.stringify({ id: ++id, method, params }));
+  socket.on('message', (data) => {
+    const { method, params } = JSON.parse(data.toString());
+    if (method === 'NodeWorker.attachedToWorker') {
+      threads.set(params.sessionId, `${params.workerInfo.title} ${params.workerInfo.url}`);
+    } else if (method === 'NodeWorker.detachedFromWorker') {
+      threads.delete(params.sessionId);
+    } else return;
+    changed.resolve();
+    changed = Promise.withResolvers();
+  });
+  send('NodeWorker.enable', { waitForDebuggerOnStart: false });
+
+  const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
+  return {
+    kill(thread) {
+      const sessions = fitting(thread);
+      const message = JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'process.exit(3)' } });
+      for (const sessionId of sessions) send('NodeWorker.sendMessageToWorker', { sessionId, message });
+      const dead = (async () => {
+        while (sessions.some((session) => threads.has(session))) await changed.promise;
+      })();
+      return { count: sessions.length, dead };
+    },
+    async alive(thread, count) {
+      while (fitting(thread).length !== count) await changed.promise;
+    },
+  };
+}
