@@ -58,7 +58,7 @@ function listenForSignals(output: LogOutput, onFirst: (signal: NodeJS.Signals) =
     output.log.warn({ signal }, 'stopped by force');
     end(output, 1);
   };
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
 }
 
 function end(output: LogOutput, code: number): never {

@@ -40,7 +40,9 @@ export class Relay {
   readonly #patience: Patience;
   readonly #connections = new Map<Pid, Connection>();
   readonly #handshakes = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer; headers: string[] }>();
-  readonly #sockets: WebSocketServer;
+  /** Sockets whose handshake is under way or was refused. */
+  readonly #unjoined = new Set<Duplex>();
+  readonly #server: WebSocketServer;
   readonly #timer: NodeJS.Timeout;
   #closing: PromiseWithResolvers<void> | undefined;
 
@@ -57,11 +59,11 @@ export class Relay {
       // Never echo what was offered: one of the offers is the token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
-    this.#sockets = new WebSocketServer(options);
-    this.#sockets.on('headers', (headers, request) => {
+    this.#server = new WebSocketServer(options);
+    this.#server.on('headers', (headers, request) => {
       headers.push(...(this.#handshakes.get(request)?.headers ?? []));
     });
-    this.#sockets.on('wsClientError', (_error, socket) => {
+    this.#server.on('wsClientError', (_error, socket) => {
       const { status, message } = new HttpError('invalidHandshake');
       this.#end(socket, rawResponse(status, { error: message }, { 'Sec-WebSocket-Version': '13' }));
     });
@@ -81,11 +83,13 @@ export class Relay {
   /** The server's listener for `upgrade`: takes the handshake to the app behind `handle`. */
   upgradeListener(handle: RequestListener): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
     return (request, socket, head) => {
-      socket.on('error', () => socket.destroy());
+      socket.on('error', destroy);
       if (this.#closing !== undefined) {
         socket.destroy();
         return;
       }
+      this.#unjoined.add(socket);
+      socket.once('close', () => this.#unjoined.delete(socket));
       this.#handshakes.set(request, { socket, head, headers: [] });
       // A response of its own: what it hangs on the connection goes with it once the handshake is complete.
       const response = new ServerResponse(request);
@@ -107,9 +111,11 @@ export class Relay {
     ctx.respond = false;
     const { target_pid: handler } = JSON.parse(relay) as RelayTarget;
     const { socket, head, headers } = handshake;
+    ctx.remove(RELAY_HEADER);
+    headers.push(`${RELAY_HEADER}: ${relay}`);
     for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
     let joined = false;
-    this.#sockets.handleUpgrade(ctx.req, socket, head, (ws) => {
+    this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
       joined = true;
       this.#join(ws, socket, handler);
     });
@@ -127,6 +133,7 @@ export class Relay {
   async close(deadline: Promise<void>): Promise<void> {
     clearInterval(this.#timer);
     this.#closing ??= Promise.withResolvers();
+    for (const socket of this.#unjoined) socket.destroy();
     for (const connection of this.#connections.values()) connection.close(closeCodes.shuttingDown);
     if (this.#connections.size === 0) return;
     await Promise.race([this.#closing.promise, deadline]);
@@ -135,6 +142,7 @@ export class Relay {
 
   #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
     const processes = this.#processes;
+    this.#unjoined.delete(socket);
     const connection = new Connection(ws, socket);
     const client = processes.spawn('client', connection);
     this.#connections.set(client, connection);
@@ -169,4 +177,8 @@ export class Relay {
     const timer = setTimeout(() => socket.destroy(), CLOSING_TIME_MS).unref();
     socket.once('close', () => clearTimeout(timer));
   }
+}
+
+function destroy(this: Duplex): void {
+  this.destroy();
 }
