@@ -20,9 +20,9 @@ describe('wscat', () => {
     const { stream, token } = await startServices();
     const header = `Authorization: Bearer ${await token()}`;
     const messages = await wscat(['--connect', stream, '--header', header, '--execute', '{"type":"ping"}'], '', 5);
-    expect(messages.slice(0, 2).map(({ type }) => type)).to.deep.equal(['welcome', 'ticker']);
-    expect(messages.map(({ type }) => type)).to.include('pong');
-    expect(messages.filter(({ type }) => type === 'ticker')).to.have.length(3);
+    const types = messages.map(({ type }) => type);
+    expect(types[0]).to.equal('welcome');
+    expect(types.slice(1)).to.have.members(['ticker', 'ticker', 'ticker', 'pong']);
   });
 
   it('connects with the token as a subprotocol, and in the address', async () => {
