@@ -82,7 +82,11 @@ export class Database {
 
 /** Tells one file from another that has taken its path. */
 function identity(path: string): string {
-  const stat = statSync(path, { throwIfNoEntry: false });
-  if (stat === undefined) throw new DatabaseUnavailable(`${path} does not exist`);
-  return `${stat.dev}:${stat.ino}`;
+  try {
+    const { dev, ino } = statSync(path);
+    return `${dev}:${ino}`;
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new DatabaseUnavailable(code === 'ENOENT' ? `${path} does not exist` : message, { cause: error });
+  }
 }

@@ -4,13 +4,15 @@ import type { LogFormat, LogLevel } from './config.ts';
 
 export type Log = Logger;
 
+/** How long a reader that has stalled may hold up the end of the process. */
+const FLUSH_TIMEOUT_MS = 1000;
 /** Past this many bytes that standard output will not take, log lines are dropped. */
 const MAX_UNWRITTEN = 8 * 1024 * 1024;
 
 export interface LogOutput {
   log: Log;
-  /** Writes out what is buffered; call it right before the process ends. */
-  flush(): void;
+  /** Writes out what is buffered, for a second at most, and takes no more: for the end of the process. */
+  end(): Promise<void>;
 }
 
 /**
@@ -21,18 +23,21 @@ export function createLog({ level, format }: { level: LogLevel; format: LogForma
   if (format === 'pretty') {
     return {
       log: pino({ level, base: null }, pretty({ sync: true, translateTime: 'SYS:HH:MM:ss.l' })),
-      flush: () => {},
+      end: async () => {},
     };
   }
   const output = destination({ sync: false, maxLength: MAX_UNWRITTEN });
   return {
     log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, output),
-    flush() {
-      try {
-        output.flushSync();
-      } catch {
-        // Standard output is gone, and with it the only place to say so.
-      }
+    async end() {
+      const closed = Promise.withResolvers<void>();
+      output.once('close', closed.resolve);
+      output.end();
+      const timer = setTimeout(closed.resolve, FLUSH_TIMEOUT_MS);
+      await closed.promise;
+      clearTimeout(timer);
+      // Or pino would go on trying when the process exits.
+      output.destroy();
     },
   };
 }

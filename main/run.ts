@@ -11,11 +11,10 @@ export async function run(): Promise<void> {
   const output = createLog({ level: config.logLevel, format: config.logFormat });
   const { log } = output;
 
-  const fail = (error: unknown, message: string): never => {
-    log.fatal({ err: error }, message);
-    return end(output, 1);
-  };
-  process.on('uncaughtException', (error) => fail(error, 'a bug ended the process'));
+  process.on('uncaughtException', (error) => {
+    log.fatal({ err: error }, 'a bug ended the process');
+    void end(output, 1);
+  });
 
   const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
   listenForSignals(output, (signal) => stopped.resolve(signal));
@@ -33,7 +32,7 @@ export async function run(): Promise<void> {
   const unfinished = await system.stop();
   if (unfinished > 0) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
   else log.info({ unfinished }, 'stopped');
-  end(output, 0);
+  await end(output, 0);
 }
 
 function readConfig(): Config {
@@ -56,12 +55,12 @@ function listenForSignals(output: LogOutput, onFirst: (signal: NodeJS.Signals) =
     }
     if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
     output.log.warn({ signal }, 'stopped by force');
-    end(output, 1);
+    void end(output, 1);
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
 }
 
-function end(output: LogOutput, code: number): never {
-  output.flush();
+async function end(output: LogOutput, code: number): Promise<never> {
+  await output.end();
   process.exit(code);
 }

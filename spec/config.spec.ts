@@ -1,8 +1,169 @@
 import { expect } from 'chai';
-import { ConfigError, defaults, loadConfig } from '../main/config.ts';
+import fc from 'fast-check';
+import { type Config, ConfigError, defaults, loadConfig, logLevels } from '../main/config.ts';
+
+function refusal(env: Record<string, string>): string {
+  try {
+    loadConfig(env);
+  } catch (error) {
+    expect(error).to.be.instanceOf(ConfigError);
+    return (error as Error).message;
+  }
+  throw new Error(`${JSON.stringify(env)} is accepted`);
+}
+
+const SECRET = 'a secret of thirty-two bytes, ok';
+
+/** Every variable: what it sets, values that it takes, values that it does not. */
+const variables: Record<string, { key: keyof Config; good: Record<string, unknown>; bad: Record<string, string> }> = {
+  HOST: { key: 'host', good: { '127.0.0.1': '127.0.0.1', '::1': '::1', localhost: 'localhost' }, bad: {} },
+  TICKER_PORT: {
+    key: 'tickerPort',
+    good: { '0': 0, '1': 1, '65535': 65_535, '08081': 8081 },
+    bad: { '65536': 'a whole number from 0 to 65535', '-1': 'a whole number from 0 to 65535' },
+  },
+  TASKS_PORT: {
+    key: 'tasksPort',
+    good: { '0': 0, '65535': 65_535 },
+    bad: { '65536': 'a whole number from 0 to 65535', http: 'a whole number from 0 to 65535' },
+  },
+  DATA_DIR: { key: 'dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
+  TOKEN_KEY: { key: 'tokenKey', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
+  TOKEN_LIFETIME_SECONDS: {
+    key: 'tokenLifetimeSeconds',
+    good: { '1': 1, '3600': 3600 },
+    bad: { '0': 'a whole number from 1 to 3600', '3601': 'a whole number from 1 to 3600' },
+  },
+  TICK_INTERVAL_MS: {
+    key: 'tickIntervalMs',
+    good: { '10': 10, '60000': 60_000 },
+    bad: { '9': 'a whole number from 10 to 60000', '60001': 'a whole number from 10 to 60000' },
+  },
+  TASK_CONCURRENCY: {
+    key: 'taskConcurrency',
+    good: { '1': 1, '64': 64 },
+    bad: { '0': 'a whole number from 1 to 64', '65': 'a whole number from 1 to 64' },
+  },
+  TASK_PREFETCH: {
+    key: 'taskPrefetch',
+    good: { '1': 1, '10000': 10_000 },
+    bad: { '0': 'a whole number from 1 to 10000', '10001': 'a whole number from 1 to 10000' },
+  },
+  QUEUE_DRIVER: { key: 'queueDriver', good: { memory: 'memory' }, bad: { Memory: 'memory', redis: 'memory' } },
+  QUEUE_MAX_LENGTH: {
+    key: 'queueMaxLength',
+    good: { '1': 1, '9007199254740991': Number.MAX_SAFE_INTEGER },
+    bad: { '0': 'a whole number of at least 1', '9007199254740992': 'a whole number of at least 1' },
+  },
+  QUEUE_MAX_BYTES: { key: 'queueMaxBytes', good: { '1': 1 }, bad: { '0': 'a whole number of at least 1' } },
+  BODY_LIMIT: {
+    key: 'bodyLimit',
+    good: { '1': 1, '268435456': 268_435_456 },
+    bad: { '0': 'a whole number from 1 to 268435456', '268435457': 'a whole number from 1 to 268435456' },
+  },
+  SHUTDOWN_TIMEOUT_MS: {
+    key: 'shutdownTimeoutMs',
+    good: { '0': 0, '3600000': 3_600_000 },
+    bad: { '3600001': 'a whole number from 0 to 3600000', never: 'a whole number from 0 to 3600000' },
+  },
+  LOG_LEVEL: {
+    key: 'logLevel',
+    good: Object.fromEntries(logLevels.map((level) => [level, level])),
+    bad: {
+      INFO: 'one of fatal, error, warn, info, debug, trace, silent',
+      verbose: 'one of fatal, error, warn, info, debug, trace, silent',
+    },
+  },
+  LOG_FORMAT: { key: 'logFormat', good: { json: 'json', pretty: 'pretty' }, bad: { text: 'one of json, pretty' } },
+};
 
 describe('config', () => {
   it('has the defaults where the environment is silent', () => {
     expect(loadConfig({})).to.deep.equal(defaults);
+    expect(defaults).to.include({
+      tickerPort: 8081,
+      tasksPort: 8080,
+      tokenLifetimeSeconds: 3600,
+      tickIntervalMs: 1000,
+      taskConcurrency: 2,
+      taskPrefetch: 5,
+      queueDriver: 'memory',
+      bodyLimit: 1_048_576,
+    });
+  });
+
+  it('has a variable for every setting', () => {
+    const keys = Object.values(variables).map(({ key }) => key);
+    expect(keys).to.have.members(Object.keys(defaults));
+  });
+
+  for (const [name, { key, good, bad }] of Object.entries(variables)) {
+    it(`takes ${name}`, () => {
+      for (const [text, value] of Object.entries(good))
+        expect(loadConfig({ [name]: text }), text).to.deep.equal({ ...defaults, [key]: value });
+      expect(loadConfig({ [name]: '' })).to.deep.equal(defaults);
+      expect(loadConfig({ [name]: undefined })).to.deep.equal(defaults);
+    });
+
+    for (const [text, expected] of Object.entries(bad)) {
+      it(`refuses ${name}=${text}`, () => {
+        expect(refusal({ [name]: text })).to.equal(`${name} must be ${expected}, got "${text}"`);
+      });
+    }
+  }
+
+  it('takes nothing but digits for a number', () => {
+    for (const text of [
+      ' 1',
+      '1 ',
+      '1.5',
+      '1e3',
+      '0x10',
+      '+1',
+      '-1',
+      '1_000',
+      '٣',
+      'Infinity',
+      'NaN',
+      '12345678901234567',
+    ])
+      expect(refusal({ QUEUE_MAX_LENGTH: text })).to.equal(
+        `QUEUE_MAX_LENGTH must be a whole number of at least 1, got ${JSON.stringify(text)}`,
+      );
+  });
+
+  it('never shows a secret that is too short', () => {
+    expect(refusal({ TOKEN_KEY: 'hunter2' })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 7 bytes');
+    expect(refusal({ TOKEN_KEY: 'ü'.repeat(15) })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 30 bytes');
+  });
+
+  it('names the first variable that is bad', () => {
+    expect(refusal({ TASKS_PORT: 'x', TICKER_PORT: 'x' })).to.match(/^TICKER_PORT /);
+  });
+
+  it('takes no notice of variables that are not its own', () => {
+    expect(loadConfig({ PATH: '/bin', PORT: 'x', ticker_port: 'x', TICKER_PORT_: 'x' })).to.deep.equal(defaults);
+  });
+
+  it('logs in colours to a terminal, unless told otherwise', () => {
+    expect(loadConfig({}, true)).to.deep.equal({ ...defaults, logFormat: 'pretty' });
+    expect(loadConfig({ LOG_FORMAT: 'json' }, true).logFormat).to.equal('json');
+    expect(loadConfig({ LOG_FORMAT: 'pretty' }, false).logFormat).to.equal('pretty');
+  });
+
+  it('takes any environment or refuses it in one line', () => {
+    const names = fc.constantFrom(...Object.keys(variables));
+    const values = fc.oneof(fc.string({ unit: 'binary' }), fc.integer().map(String), fc.constant('a\nb'));
+    fc.assert(
+      fc.property(fc.dictionary(names, values), (env) => {
+        try {
+          expect(Object.keys(loadConfig(env))).to.have.members(Object.keys(defaults));
+        } catch (error) {
+          expect(error).to.be.instanceOf(ConfigError);
+          expect((error as Error).message).to.match(/^[A-Z_]+ must be .+, got .+$/);
+          expect((error as Error).message).to.not.match(/[\r\n]/);
+        }
+      }),
+    );
   });
 });

@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { parentPort } from 'node:worker_threads';
 import { PermanentError } from './actions.ts';
 import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from './messages.ts';
@@ -30,8 +31,18 @@ export function poolFunction(handler: TaskHandler): (message: MainToPool) => Pro
       await handler(message.body, { ack: () => settle('ack'), nack: () => settle('nack') });
       return { ended: 'returned', ...(settled && { settled }) };
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
+      const reason = describe(error);
       return { ended: 'raised', ...(settled && { settled }), reason, permanent: error instanceof PermanentError };
     }
   };
+}
+
+/** A text for anything that can be thrown. */
+function describe(thrown: unknown): string {
+  try {
+    const text: unknown = thrown instanceof Error ? thrown.message : thrown;
+    return typeof text === 'string' ? text : inspect(text, { depth: 1 });
+  } catch {
+    return 'an error that cannot be read';
+  }
 }

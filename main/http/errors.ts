@@ -20,6 +20,7 @@ const catalogue = {
   badRequest: [400, 'bad request'],
   invalidHandshake: [400, 'invalid WebSocket handshake'],
   dataMustBeObject: [400, 'data must be an object'],
+  dataTooDeep: [400, 'data is nested too deeply'],
   statusGivenTwice: [400, 'status must be given once'],
   notFound: [404, 'not found'],
   requestTimeout: [408, 'request timeout'],

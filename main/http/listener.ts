@@ -1,4 +1,4 @@
-import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
+import { createServer, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
@@ -37,11 +37,23 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     shouldUpgradeCallback: ({ method, headers }) =>
       server.listenerCount('upgrade') > 0 && method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',
   });
+  /** The response that each connection is waiting for. */
+  const open = new Map<Duplex, ServerResponse>();
   server.on('request', (request, response) => {
+    const { socket } = request;
+    open.set(socket, response);
+    response.once('close', () => {
+      if (open.get(socket) === response) open.delete(socket);
+      if (closing) server.closeIdleConnections();
+    });
     if (closing) response.setHeader('Connection', 'close');
     handle(request, response);
   });
-  server.on('clientError', refuse);
+  server.on('clientError', (error, socket) => {
+    // Never into the midst of another response.
+    if (open.get(socket)?.headersSent) socket.destroy();
+    else refuse(error, socket);
+  });
 
   const opened = Promise.withResolvers<void>();
   server.once('error', opened.reject);
@@ -57,6 +69,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     async close(deadline) {
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));
+      for (const response of open.values()) if (!response.headersSent) response.setHeader('Connection', 'close');
       server.closeIdleConnections();
       await Promise.race([closed, deadline]);
       server.closeAllConnections();

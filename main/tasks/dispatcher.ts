@@ -82,15 +82,15 @@ export class Dispatcher {
   }
 
   async #work(delivery: Delivery): Promise<void> {
+    let early: Promise<void> | undefined;
     try {
       const outcome = await this.#pool.run(delivery.message.body, (settlement) => {
         const settled = settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler);
-        settled.catch((error) => this.#log.error({ err: error, task: delivery.message.id }, 'settling a task failed'));
+        early = settled.catch((error) => this.#logUnsettled(delivery, error));
       });
-      await this.#settle(delivery, outcome);
+      await (early ?? this.#settle(delivery, outcome));
     } catch (error) {
-      // The queue itself failed; a durable one delivers again what it does not know to be settled.
-      this.#log.error({ err: error, task: delivery.message.id }, 'settling a task failed');
+      this.#logUnsettled(delivery, error);
     } finally {
       this.#running.delete(delivery);
       this.#fill();
@@ -111,6 +111,11 @@ export class Dispatcher {
     if (outcome.settled === 'ack' || outcome.ended === 'returned') return delivery.ack();
     const { permanent, reason } = outcome;
     return this.#nack(delivery, { failure: permanent ? 'permanent' : 'transient', reason });
+  }
+
+  /** The queue itself failed; a durable one delivers again what it does not know to be settled. */
+  #logUnsettled({ message }: Delivery, error: unknown): void {
+    this.#log.error({ err: error, task: message.id }, 'settling a task failed');
   }
 
   async #nack(delivery: Delivery, failure: Failure): Promise<void> {

@@ -19,7 +19,7 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     const { action, data } = parseSubmission(await readJsonObject(ctx.req, bodyLimit));
     const id = randomUUID();
     const created_at = Math.floor(Date.now() / 1000);
-    await publish(id, JSON.stringify({ id, action, data, created_at }));
+    await publish(id, serialize({ id, action, data, created_at }));
     ctx.status = 202;
     ctx.body = { id, status: 'queued' };
   });
@@ -64,6 +64,16 @@ function parseSubmission({ action, data = {} }: Record<string, unknown>): Submis
   if (typeof action !== 'string') throw new HttpError('actionRequired');
   if (!isObject(data)) throw new HttpError('dataMustBeObject');
   return { action, data };
+}
+
+/** The JSON text of a queued task message: what is queued, handed to a thread, and stored as `payload`. */
+function serialize(message: Submission & { id: string; created_at: number }): string {
+  try {
+    return JSON.stringify(message);
+  } catch (cause) {
+    // JSON can be parsed at any depth, but not written.
+    throw cause instanceof RangeError ? new HttpError('dataTooDeep', { cause }) : cause;
+  }
 }
 
 function parseStatus(status: string | string[] | undefined): string | undefined {

@@ -20,6 +20,9 @@ export interface WorkerPoolOptions {
 }
 
 const SELF_TEST_TIMEOUT_MS = 10_000;
+/** Wait before a pool whose threads do not start is replaced; it doubles each time, up to the longest. */
+const REPLACE_DELAY_MS = 50;
+const LONGEST_REPLACE_DELAY_MS = 5_000;
 
 /** A fixed number of threads that each work off one delivery at a time. The only place that knows Piscina. */
 export class WorkerPool {
@@ -27,6 +30,8 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #listeners = new Map<number, (settlement: Settlement) => void>();
   #deliveries = 0;
+  #replacements = 0;
+  #replaceTimer: NodeJS.Timeout | undefined;
   #piscina: Piscina<MainToPool, TaskOutcome>;
   #destroyed = false;
 
@@ -59,11 +64,15 @@ export class WorkerPool {
    * @param onSettled told when the handler settles its delivery before it ends
    */
   async run(body: string, onSettled: (settlement: Settlement) => void): Promise<PoolOutcome> {
+    // Piscina starts new threads for what comes after it was destroyed.
+    if (this.#destroyed) return { ended: 'interrupted', reason: 'thread stopped' };
     const delivery = ++this.#deliveries;
     const piscina = this.#piscina;
     this.#listeners.set(delivery, onSettled);
     try {
-      return await piscina.run({ delivery, body });
+      const outcome = await piscina.run({ delivery, body });
+      this.#replacements = 0;
+      return outcome;
     } catch (error) {
       // The pool's function never throws: its thread is gone.
       const reason = `thread died: ${(error as Error).message}`;
@@ -77,6 +86,7 @@ export class WorkerPool {
   /** Ends all threads at once; what they work on ends as `interrupted`. Calling it again does nothing. */
   async destroy(): Promise<void> {
     this.#destroyed = true;
+    clearTimeout(this.#replaceTimer);
     await this.#piscina.destroy();
   }
 
@@ -90,19 +100,22 @@ export class WorkerPool {
       recordTiming: false,
     });
     piscina.on('message', ({ delivery, settled }: EarlySettlement) => this.#listeners.get(delivery)?.(settled));
-    piscina.on('error', (error: Error) => {
-      if (this.#destroyed || piscina !== this.#piscina) return;
-      log.error({ err: error }, 'a task thread died while idle');
-      // Piscina gives up on threads that fail to load, and leaves what is queued for them pending for ever.
-      if (piscina.threads.length < threads) this.#replace();
-    });
+    piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
+    // A thread that dies is followed by another. But Piscina gives up on threads that fail to start, and leaves what
+    // is queued for them pending for ever. It has started the follower when the event loop turns, or never.
+    piscina.on('workerDestroy', () => setImmediate(() => piscina.threads.length < threads && this.#replace(piscina)));
     return piscina;
   }
 
-  #replace(): void {
-    const broken = this.#piscina;
-    this.#piscina = this.#create();
-    void broken.destroy();
+  #replace(broken: Piscina): void {
+    if (this.#destroyed || broken !== this.#piscina || this.#replaceTimer !== undefined) return;
+    const delayMs = Math.min(REPLACE_DELAY_MS * 2 ** this.#replacements++, LONGEST_REPLACE_DELAY_MS);
+    this.#options.log.error({ delayMs }, 'the task threads do not start: all are replaced');
+    this.#replaceTimer = setTimeout(() => {
+      this.#replaceTimer = undefined;
+      this.#piscina = this.#create();
+      void broken.destroy();
+    }, delayMs);
   }
 
   async #selfTest(): Promise<void> {

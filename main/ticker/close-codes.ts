@@ -12,7 +12,9 @@ export const closeCodes = {
   protocolError: { code: 1002, reason: '', reconnect: false },
   /** Sent by the WebSocket library: a text frame that is not UTF-8. */
   invalidText: { code: 1007, reason: '', reconnect: false },
-  /** Sent by the WebSocket library: a message over the size limit, or in too many fragments. */
+  /** Sent by the WebSocket library: a message in too many fragments. */
+  tooManyFragments: { code: 1008, reason: '', reconnect: false },
+  /** Sent by the WebSocket library: a message over the size limit. */
   messageTooBig: { code: 1009, reason: '', reconnect: false },
   handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
   tooSlow: { code: 4008, reason: 'client reads too slowly', reconnect: true },

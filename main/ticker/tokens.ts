@@ -1,4 +1,4 @@
-import { hkdfSync, randomBytes, webcrypto } from 'node:crypto';
+import { hkdfSync, randomBytes } from 'node:crypto';
 import { type Claims, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { isScope, type Scope } from './policy.ts';
@@ -48,7 +48,7 @@ export class Tokens {
   static async create(options: TokensOptions): Promise<Tokens> {
     const secret = options.key ?? randomBytes(64);
     const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
-    const key = await webcrypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']);
+    const key = await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']);
     return new Tokens(LocalKeyFromCryptoKey(key), options);
   }
 

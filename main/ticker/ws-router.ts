@@ -31,7 +31,7 @@ export function wsRouter({ tokens, relay, createHandler }: WsRouterOptions): Rou
       target_pid: startHandler(identity),
       metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(Date.now() / 1000) },
     };
-    ctx.set(RELAY_HEADER, JSON.stringify(target));
+    ctx.set(RELAY_HEADER, asciiJson(target));
   });
 
   function startHandler({ actor, scope }: Identity): Pid {
@@ -44,4 +44,12 @@ export function wsRouter({ tokens, relay, createHandler }: WsRouterOptions): Rou
   }
 
   return router;
+}
+
+/** JSON for a header, which takes no other characters: `user_id` may hold any. */
+function asciiJson(value: unknown): string {
+  return JSON.stringify(value).replace(
+    /[\u007f-\uffff]/g,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

@@ -7,8 +7,31 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
-/** A log for one test, and the lines that were written to it. */
-export function captureLog(): { log: Log; lines: LogLine[] } {
+/** A log of one test, and what is written to it. */
+export interface CapturedLog {
+  log: Log;
+  lines: LogLine[];
+  /** The first line, written already or to come, that fits. */
+  logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
+}
+
+export function captureLog(): CapturedLog {
   const lines: LogLine[] = [];
-  return { log: pino({ level: 'trace', base: null }, { write: (line) => lines.push(JSON.parse(line)) }), lines };
+  let written = Promise.withResolvers<void>();
+  const write = (line: string) => {
+    lines.push(JSON.parse(line));
+    written.resolve();
+    written = Promise.withResolvers();
+  };
+  return {
+    log: pino({ level: 'trace', base: null }, { write }),
+    lines,
+    async logged(fits) {
+      for (;;) {
+        const line = lines.find(fits);
+        if (line !== undefined) return line;
+        await written.promise;
+      }
+    },
+  };
 }

@@ -63,7 +63,7 @@ export interface QueueCounts {
   bytes: number;
 }
 
-/** A task that was given up; times are milliseconds since the epoch. */
+/** A task that was given up. Times are milliseconds since the epoch: when it was accepted, and when it was given up. */
 export interface DeadLetter {
   message: Message;
   reason: string;

@@ -14,10 +14,17 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Puts an item back before all others. */
-  unshift(item: T): void {
-    if (this.#head > 0) this.#items[--this.#head] = item;
-    else this.#items.unshift(item);
+  /** Puts an item that was taken back to where it was: behind those at the head that `precedes` names. */
+  putBack(item: T, precedes: (other: T) => boolean): void {
+    let index = this.#head;
+    while (index < this.#items.length && precedes(this.#items[index] as T)) index++;
+    if (this.#head > 0) {
+      this.#items.copyWithin(this.#head - 1, this.#head, index);
+      this.#items[index - 1] = item;
+      this.#head -= 1;
+    } else {
+      this.#items.splice(index, 0, item);
+    }
   }
 
   shift(): T | undefined {

@@ -20,6 +20,8 @@ export interface MemoryQueueBounds {
 
 interface Entry {
   message: Message;
+  /** Its place in the order of waiting; a retry gets a new one. */
+  turn: number;
   bytes: number;
   attempts: number;
   crashes: number;
@@ -32,12 +34,14 @@ export class MemoryQueue implements QueueDriver {
   readonly #deadLetters: DeadLetters;
   readonly #waiting = new Fifo<Entry>();
   /** Retries that wait for their time. They hold no place in the prefetch window. */
-  readonly #delayed = new Map<Entry, NodeJS.Timeout>();
+  readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
+  #turns = 0;
   #inFlight = 0;
   #bytes = 0;
   #accepted = 0;
   #completed = 0;
   #consumer: { prefetch: number; receive: (delivery: Delivery) => void } | undefined;
+  #handingOut = false;
   #closed = false;
 
   constructor(bounds: MemoryQueueBounds, deadLetters = new DeadLetters()) {
@@ -53,11 +57,12 @@ export class MemoryQueue implements QueueDriver {
     if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
     this.#bytes += bytes;
     this.#accepted += 1;
-    this.#waiting.push({ message, bytes, attempts: 0, crashes: 0, firstAt: Date.now() });
+    this.#waiting.push({ message, turn: ++this.#turns, bytes, attempts: 0, crashes: 0, firstAt: Date.now() });
     this.#handOut();
   }
 
   consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
+    if (this.#closed) throw new Error('the queue is closed');
     if (this.#consumer !== undefined) throw new Error('the queue has a consumer already');
     const consumer = { prefetch, receive };
     this.#consumer = consumer;
@@ -93,12 +98,16 @@ export class MemoryQueue implements QueueDriver {
   }
 
   #handOut(): void {
+    // A consumer may settle a delivery before it returns, which leads here again: the loop that runs goes on.
+    if (this.#handingOut) return;
+    this.#handingOut = true;
     while (this.#consumer !== undefined && this.#inFlight < this.#consumer.prefetch) {
       const entry = this.#waiting.shift();
-      if (entry === undefined) return;
+      if (entry === undefined) break;
       this.#inFlight += 1;
       this.#consumer.receive(this.#delivery(entry));
     }
+    this.#handingOut = false;
   }
 
   #delivery(entry: Entry): Delivery {
@@ -116,7 +125,7 @@ export class MemoryQueue implements QueueDriver {
       crashes: entry.crashes,
       ack: settle(() => this.#complete(entry)),
       nack: (verdict) => settle(() => this.#judge(entry, verdict))(),
-      release: settle(() => this.#waiting.unshift(entry)),
+      release: settle(() => this.#waiting.putBack(entry, ({ turn }) => turn < entry.turn)),
     };
   }
 
@@ -129,10 +138,8 @@ export class MemoryQueue implements QueueDriver {
     entry.attempts += 1;
     if (verdict.verdict === 'retry') {
       if (verdict.crashed) entry.crashes += 1;
-      this.#delayed.set(
-        entry,
-        setTimeout(() => this.#retry(entry), verdict.delayMs),
-      );
+      const timer = this.#closed ? undefined : setTimeout(() => this.#retry(entry), verdict.delayMs);
+      this.#delayed.set(entry, timer);
     } else {
       this.#bytes -= entry.bytes;
       const { message, attempts, firstAt } = entry;
@@ -142,6 +149,7 @@ export class MemoryQueue implements QueueDriver {
 
   #retry(entry: Entry): void {
     this.#delayed.delete(entry);
+    entry.turn = ++this.#turns;
     this.#waiting.push(entry);
     this.#handOut();
   }

@@ -1,0 +1,83 @@
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { ApiKeys } from '../../db/api-keys.ts';
+import { Database, DatabaseUnavailable } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+
+async function fresh(): Promise<{ keys: ApiKeys; database: Database }> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const database = new Database(join(folder, 'auth.db'), { busyTimeoutMs: 50 });
+  afterTest(() => database.close());
+  return { keys: new ApiKeys(database), database };
+}
+
+const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
+const all = (database: Database) => database.statement('SELECT * FROM api_keys ORDER BY id').all();
+
+describe('ApiKeys', () => {
+  it('makes the demo user with a key of 32 characters and the role user', async () => {
+    const { keys, database } = await fresh();
+    const { apiKey, created } = keys.ensureDemoUser(1_700_000_000);
+    expect(created).to.equal(true);
+    expect(apiKey).to.match(/^[\x21-\x7e]{32}$/);
+    expect(all(database)).to.deep.equal([
+      { id: 1, api_key: apiKey, user_id: 'demo', role: 'user', created_at: 1_700_000_000 },
+    ]);
+  });
+
+  it('makes the demo user once, however often it is asked to', async () => {
+    const { keys, database } = await fresh();
+    const { apiKey } = keys.ensureDemoUser(1);
+    expect(keys.ensureDemoUser(2)).to.deep.equal({ apiKey, created: false });
+    expect(keys.ensureDemoUser(3)).to.deep.equal({ apiKey, created: false });
+    expect(all(database)).to.have.length(1);
+  });
+
+  it('leaves a demo record with a key and role of its own as it is', async () => {
+    const { keys, database } = await fresh();
+    database.statement(insert).run('chosen', 'demo', 'admin', 1);
+    database.statement(insert).run('later', 'demo', 'user', 2);
+    expect(keys.ensureDemoUser(3)).to.deep.equal({ apiKey: 'chosen', created: false });
+    expect(all(database)).to.have.length(2);
+  });
+
+  it('makes the demo user beside other users', async () => {
+    const { keys, database } = await fresh();
+    database.statement(insert).run('k', 'alice', 'admin', 1);
+    expect(keys.ensureDemoUser(2).created).to.equal(true);
+    expect(all(database)).to.have.length(2);
+  });
+
+  it('draws another key for every database', async () => {
+    const [one, other] = [await fresh(), await fresh()];
+    expect(one.keys.ensureDemoUser(1).apiKey).to.not.equal(other.keys.ensureDemoUser(1).apiKey);
+  });
+
+  it('finds user and role of a key', async () => {
+    const { keys, database } = await fresh();
+    database.statement(insert).run('k1', 'alice', 'admin', 1);
+    database.statement(insert).run('k2', 'bob', 'user', 1);
+    expect(keys.findOwner('k1')).to.deep.equal({ user_id: 'alice', role: 'admin' });
+    expect(keys.findOwner('k2')).to.deep.equal({ user_id: 'bob', role: 'user' });
+  });
+
+  it('finds nobody for a key that is not stored to the letter', async () => {
+    const { keys, database } = await fresh();
+    database.statement(insert).run('secret', 'alice', 'user', 1);
+    for (const key of ['', 'Secret', 'secret ', 'secre', '%', "' OR 1=1 --", 'secret\0']) {
+      expect(keys.findOwner(key), JSON.stringify(key)).to.equal(undefined);
+    }
+  });
+
+  it('tells a lookup that fails from a database that cannot be had', async () => {
+    const { keys, database } = await fresh();
+    database.statement('DROP TABLE api_keys').run();
+    expect(() => keys.findOwner('k'))
+      .to.throw('no such table')
+      .that.is.not.instanceOf(DatabaseUnavailable);
+    database.close();
+    expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
+  });
+});

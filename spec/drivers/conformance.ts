@@ -1,0 +1,30 @@
+import type { QueueDriver } from '../../main/tasks/queue/driver.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { describeBounds } from './bounds.ts';
+import { describeClosing } from './closing.ts';
+import { describeDelivering } from './delivering.ts';
+import type { FreshQueue, QueueBounds } from './inbox.ts';
+import { describeCounts } from './random-operations.ts';
+import { describeSettling } from './settling.ts';
+
+const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000 };
+
+/** What every driver has to do; `create` makes an empty queue and is called for each test. */
+export function describeDriver(
+  name: string,
+  create: (bounds: QueueBounds) => QueueDriver | Promise<QueueDriver>,
+): void {
+  const fresh: FreshQueue = async (bounds = {}) => {
+    const queue = await create({ ...roomy, ...bounds });
+    afterTest(() => queue.close());
+    return queue;
+  };
+
+  describe(`${name} as a queue driver`, () => {
+    describeDelivering(fresh);
+    describeSettling(fresh);
+    describeBounds(fresh);
+    describeCounts(fresh);
+    describeClosing(fresh);
+  });
+}

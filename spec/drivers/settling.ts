@@ -1,0 +1,136 @@
+import { expect } from 'chai';
+import type { Delivery } from '../../main/tasks/queue/driver.ts';
+import { type FreshQueue, idsOf, openInbox, publishAll, retry } from './inbox.ts';
+
+/** What becomes of a message by what is said about its delivery. */
+export function describeSettling(fresh: FreshQueue): void {
+  describe('settling', () => {
+    it('is done with a message that was acknowledged', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      await (await openInbox(queue, 1).next()).ack();
+      expect(queue.counts()).to.deep.equal({
+        accepted: 1,
+        completed: 1,
+        dead: 0,
+        dropped: 0,
+        waiting: 0,
+        delayed: 0,
+        inFlight: 0,
+        bytes: 0,
+      });
+    });
+
+    it('takes the first settlement of a delivery and ignores the others', async () => {
+      const settlements: ((delivery: Delivery) => Promise<void>)[] = [
+        (delivery) => delivery.ack(),
+        (delivery) => delivery.nack(retry(60_000)),
+        (delivery) => delivery.nack({ verdict: 'dead', reason: 'no' }),
+      ];
+      const counted = ['completed', 'delayed', 'dead'] as const;
+      for (const [index, first] of settlements.entries()) {
+        const queue = await fresh();
+        await publishAll(queue, 'a');
+        const delivery = await openInbox(queue, 1).next();
+        await first(delivery);
+        const after = queue.counts();
+        for (const later of settlements) await later(delivery);
+        await delivery.release();
+        expect(queue.counts()).to.deep.equal(after);
+        expect(after[counted[index] as 'completed']).to.equal(1);
+      }
+    });
+
+    it('ignores what a delivery says that was released, not the one that followed it', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      const inbox = openInbox(queue, 1);
+      const released = await inbox.next();
+      await released.release();
+      const again = await inbox.next();
+      await released.ack();
+      expect(queue.counts()).to.include({ inFlight: 1, completed: 0 });
+      await again.ack();
+      expect(queue.counts()).to.include({ inFlight: 0, completed: 1 });
+    });
+
+    it('puts what is released back at the head, as if it had not been tried', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'abc');
+      const inbox = openInbox(queue, 1);
+      const first = await inbox.next();
+      await first.release();
+      const again = await inbox.next();
+      expect(again.message.id).to.equal('a');
+      expect(again).to.include({ attempt: 1, crashes: 0 });
+      await again.ack();
+      expect((await inbox.next()).message.id).to.equal('b');
+    });
+
+    it('tries what was negatively acknowledged again after its delay, with attempt and crashes counted', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      const inbox = openInbox(queue, 1);
+      const expected = [
+        [1, 0],
+        [2, 0],
+        [3, 1],
+        [4, 2],
+      ];
+      for (const [attempt, crashes] of expected) {
+        const delivery = await inbox.next();
+        expect(delivery).to.include({ attempt, crashes });
+        expect(delivery.message).to.deep.equal({ id: 'a', body: 'a' });
+        await delivery.nack(retry(0, delivery.attempt > 1));
+      }
+      expect(await inbox.next()).to.include({ attempt: 5, crashes: 3 });
+    });
+
+    it('keeps a retry out of the prefetch window, and delivers it no earlier than it may', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'abc');
+      const inbox = openInbox(queue, 1);
+      const first = await inbox.next();
+      const begun = performance.now();
+      await first.nack(retry(60));
+      expect(queue.counts()).to.include({ delayed: 1, inFlight: 1, waiting: 1 });
+      await (await inbox.next()).ack();
+      await (await inbox.next()).ack();
+      const again = await inbox.next();
+      // Timers count whole milliseconds and may be one early.
+      expect(performance.now() - begun).to.be.at.least(59);
+      expect(again.message.id).to.equal('a');
+    });
+
+    it('gives the shorter of two delays first', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'ab');
+      const inbox = openInbox(queue, 2);
+      const [a, b] = await inbox.take(2);
+      await a?.nack(retry(80));
+      await b?.nack(retry(10));
+      expect(idsOf(await inbox.take(2))).to.deep.equal(['b', 'a']);
+    });
+
+    it('keeps what was given up as a dead letter with its reason, attempts and times', async () => {
+      const queue = await fresh();
+      const before = Date.now();
+      await publishAll(queue, 'ab');
+      const inbox = openInbox(queue, 2);
+      const [a, b] = await inbox.take(2);
+      await b?.nack({ verdict: 'dead', reason: 'bad data' });
+      await a?.nack(retry());
+      await (await inbox.next()).nack({ verdict: 'dead', reason: 'too often' });
+      const letters = queue.deadLetters();
+      expect(letters.map(({ firstAt, lastAt, ...letter }) => letter)).to.deep.equal([
+        { message: { id: 'b', body: 'b' }, reason: 'bad data', attempts: 1 },
+        { message: { id: 'a', body: 'a' }, reason: 'too often', attempts: 2 },
+      ]);
+      for (const { firstAt, lastAt } of letters) {
+        expect(firstAt).to.be.within(before, lastAt);
+        expect(lastAt).to.be.at.most(Date.now());
+      }
+      expect(queue.counts()).to.include({ dead: 2, completed: 0, waiting: 0, delayed: 0, inFlight: 0, bytes: 0 });
+    });
+  });
+}

@@ -1,0 +1,107 @@
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { HttpError } from '../../main/http/errors.ts';
+import { isObject, readJsonObject } from '../../main/http/json-body.ts';
+import { connectRaw } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
+
+/** Reads a body that comes in these chunks. */
+function read(chunks: (string | Uint8Array)[], limit = 1000): Promise<Record<string, unknown>> {
+  const buffers = chunks.map((chunk) => Buffer.from(chunk as string));
+  return readJsonObject(Object.assign(Readable.from(buffers), { headers: {} }) as IncomingMessage, limit);
+}
+
+async function refusal(body: string | Uint8Array, limit?: number): Promise<[status: number, text: string]> {
+  const error = await read([body], limit).catch((error) => error);
+  expect(error).to.be.instanceOf(HttpError);
+  return [error.status, error.message];
+}
+
+/** Cuts bytes at each of the given shares of its length. */
+function cut(bytes: Buffer, shares: number[]): Buffer[] {
+  const places = shares.map((share) => Math.floor(share * bytes.length)).sort((a, b) => a - b);
+  return [0, ...places].map((place, index) => bytes.subarray(place, places[index] ?? bytes.length));
+}
+
+describe('readJsonObject', () => {
+  it('reads any object, however its bytes are cut', async () => {
+    const objects = fc.dictionary(fc.string({ unit: 'grapheme' }), fc.jsonValue());
+    const shares = fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { maxLength: 5 });
+    await fc.assert(
+      fc.asyncProperty(objects, shares, async (object, shares) => {
+        const text = JSON.stringify(object);
+        const value = await read(cut(Buffer.from(text), shares), 1_000_000);
+        expect(JSON.stringify(value)).to.equal(JSON.stringify(JSON.parse(text)));
+      }),
+    );
+  });
+
+  it('takes JSON that is no object for one without fields', async () => {
+    for (const text of ['null', '[]', '[1]', '"x"', '1', 'true', ' null\n']) {
+      expect(await read([text]), text).to.deep.equal({});
+    }
+  });
+
+  it('allows white space around the object', async () => {
+    expect(await read([' \t\r\n{"a":1}\n'])).to.deep.equal({ a: 1 });
+  });
+
+  it('keeps a key __proto__ as a key of its own', async () => {
+    const value = await read(['{"__proto__":{"a":1}}']);
+    expect(Object.getPrototypeOf(value)).to.equal(Object.prototype);
+    expect(Object.keys(value)).to.deep.equal(['__proto__']);
+    expect(value.a).to.equal(undefined);
+  });
+
+  it('refuses what is no JSON, an empty body and one with a byte order mark included', async () => {
+    for (const text of ['', ' ', '{', '{"a":1', '{"a":1}x', "{'a':1}", '\ufeff{}', '\0', 'NaN', '{"a":"\t"}']) {
+      expect(await refusal(text), JSON.stringify(text)).to.deep.equal([400, 'invalid JSON']);
+    }
+  });
+
+  it('refuses bytes that are no UTF-8 instead of replacing them', async () => {
+    for (const bytes of ['\xff', '\xc3', '\xc0\xaf', '\xed\xa0\x80', '\xf5\x80\x80\x80']) {
+      const body = Buffer.from(`{"a":"${bytes}"}`, 'latin1');
+      expect(await refusal(body), JSON.stringify(bytes)).to.deep.equal([400, 'invalid JSON']);
+    }
+  });
+
+  it('reads as many bytes as the limit, and none more', async () => {
+    expect(await read(['{"a":"ü"}'], 10)).to.deep.equal({ a: 'ü' });
+    expect(await refusal('{"a":"ü"}', 9)).to.deep.equal([413, 'request body too large']);
+    expect(await refusal('x'.repeat(100), 9)).to.deep.equal([413, 'request body too large']);
+  });
+
+  it('gives up a body that is too large before it has come to its end', async () => {
+    async function* endless() {
+      for (;;) yield Buffer.alloc(100, ' ');
+    }
+    const body = Object.assign(Readable.from(endless()), { headers: {} });
+    const error = await readJsonObject(body as IncomingMessage, 1000).catch((error) => error);
+    body.destroy();
+    expect(error).to.include({ status: 413 });
+  });
+
+  it('ends with an error when the client goes away in the middle', async () => {
+    const failed = Promise.withResolvers<unknown>();
+    const begun = Promise.withResolvers<void>();
+    const { listener } = await serve((request) => {
+      readJsonObject(request, 1000).then(failed.resolve, failed.resolve);
+      begun.resolve();
+    });
+    const { socket } = await connectRaw(listener.port, 'POST / HTTP/1.1', 'Host: x', 'Content-Length: 100');
+    socket.write('{"a":');
+    await begun.promise;
+    socket.destroy();
+    expect(await failed.promise).to.be.instanceOf(HttpError);
+  });
+});
+
+describe('isObject', () => {
+  it('tells objects from everything else that JSON has', () => {
+    expect([{}, { a: 1 }, JSON.parse('{"__proto__":null}')].map(isObject)).to.deep.equal([true, true, true]);
+    expect([null, undefined, [], [{}], '', 'x', 0, 1, true].some(isObject)).to.equal(false);
+  });
+});

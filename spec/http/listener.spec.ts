@@ -1,0 +1,254 @@
+import { once } from 'node:events';
+import { Agent, get, type RequestListener, type ServerResponse } from 'node:http';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { listen, rawResponse } from '../../main/http/listener.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { request } from '../support/program.ts';
+import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
+
+const never = new Promise<void>(() => {});
+const fine: RequestListener = (_request, response) => response.end('fine');
+
+/** A listener whose first request stays open until `answer` is called. */
+async function startSlow() {
+  const asked = Promise.withResolvers<ServerResponse>();
+  const server = await serve((_request, response) => asked.resolve(response));
+  return { ...server, asked: asked.promise };
+}
+
+describe('the listener', () => {
+  it('picks a free port, and says where it listens', async () => {
+    const { listener, url } = await serve(fine);
+    expect(listener.port).to.be.within(1, 65_535);
+    expect(listener.host).to.equal('127.0.0.1');
+    expect((await request(url)).body).to.equal('fine');
+  });
+
+  it('listens on every interface when no host is given', async () => {
+    const listener = await listen(fine, { host: undefined, port: 0 });
+    afterTest(() => listener.close(Promise.resolve()));
+    expect(['::', '0.0.0.0']).to.include(listener.host);
+    expect((await request(`http://127.0.0.1:${listener.port}`)).body).to.equal('fine');
+  });
+
+  it("rejects when the port is taken or the address is not this machine's", async () => {
+    const { listener } = await serve(fine);
+    const attempts = [
+      listen(fine, { host: '127.0.0.1', port: listener.port }),
+      listen(fine, { host: '192.0.2.1', port: 0 }),
+    ];
+    const codes = await Promise.all(
+      attempts.map((attempt) => attempt.catch((error: NodeJS.ErrnoException) => error.code)),
+    );
+    expect(codes).to.deep.equal(['EADDRINUSE', 'EADDRNOTAVAIL']);
+  });
+
+  it('limits what may wait in a socket', async () => {
+    const { listener, sockets } = await serve(fine, { highWaterMark: 4321 });
+    await connectRaw(listener.port);
+    await until(() => sockets.size === 1);
+    expect([...sockets].map((socket) => socket.writableHighWaterMark)).to.deep.equal([4321]);
+  });
+});
+
+describe('bytes that are no HTTP request', () => {
+  const garbage: [what: string, text: string][] = [
+    ['noise', '\x16\x03\x01\x02\x00\x01\r\n\r\n'],
+    ['another protocol', 'SSH-2.0-x\r\n\r\n'],
+    ['no such version', 'GET / HTTP/9.9\r\n\r\n'],
+    ['a missing host', 'GET / HTTP/1.1\r\n\r\n'],
+    ['a broken header', 'GET / HTTP/1.1\r\nHost: x\r\nbad header\r\n\r\n'],
+    ['two lengths', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n'],
+    ['length and chunks', 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n'],
+  ];
+  for (const [what, text] of garbage) {
+    it(`are answered with 400: ${what}`, async () => {
+      const { listener } = await serve(fine);
+      const raw = await connectRaw(listener.port);
+      raw.socket.write(text);
+      const { status, headers, body } = parseResponse(await raw.ended);
+      expect(status).to.equal(400);
+      if (what === 'a missing host') return;
+      expect(body).to.equal('{"error":"bad request"}');
+      expect(headers).to.match(/\r\nContent-Type: application\/json/);
+    });
+  }
+
+  it('are answered with 431 when the headers are too large', async () => {
+    const { listener } = await serve(fine);
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', `Large: ${'x'.repeat(20_000)}`);
+    const { status, body } = parseResponse(await raw.ended);
+    expect({ status, body }).to.deep.equal({ status: 431, body: '{"error":"request headers too large"}' });
+  });
+
+  it('never keep a connection or the server busy', async () => {
+    const { listener, url, sockets } = await serve(fine);
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 200 }), async (bytes) => {
+        const raw = await connectRaw(listener.port);
+        raw.socket.end(Buffer.from(bytes));
+        const answer = await raw.ended;
+        if (answer !== '') expect(parseResponse(answer).status).to.equal(400);
+      }),
+      { numRuns: 50 },
+    );
+    await until(() => sockets.size === 0);
+    expect((await request(url)).body).to.equal('fine');
+  });
+
+  it('in the body of a request are answered once', async () => {
+    const { listener } = await serve((request, response) => {
+      request.on('error', () => response.end('too late')).resume();
+    });
+    const raw = await connectRaw(listener.port, 'POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
+    raw.socket.write('no chunk\r\n');
+    const answer = await raw.ended;
+    expect(parseResponse(answer)).to.deep.include({ status: 400, body: '{"error":"bad request"}' });
+    expect(answer.match(/HTTP\/1\.1/g)).to.have.lengthOf(1);
+  });
+
+  it('are not answered into the midst of another response', async () => {
+    const { listener, asked } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    const response = await asked;
+    response.writeHead(200, { 'Content-Length': 10 });
+    response.write('12345');
+    await raw.until(/12345$/);
+    raw.socket.write('garbage\r\n\r\n');
+    expect(await raw.ended).to.match(/\r\n\r\n12345$/);
+  });
+});
+
+describe('a wish to upgrade', () => {
+  it('to anything but WebSocket is ignored', async () => {
+    const { listener } = await serve(fine);
+    let upgrades = 0;
+    listener.server.on('upgrade', (_request, socket) => {
+      upgrades++;
+      socket.destroy();
+    });
+    for (const protocol of ['h2c', 'TLS/1.0', 'websocket2', 'h2c, websocket']) {
+      const raw = await connectRaw(
+        listener.port,
+        'GET / HTTP/1.1',
+        'Host: x',
+        'Connection: Upgrade',
+        `Upgrade: ${protocol}`,
+      );
+      expect(await raw.until(/fine$/), protocol).to.match(/^HTTP\/1\.1 200 /);
+    }
+    expect(upgrades).to.equal(0);
+    await connectRaw(listener.port, ...handshake('/'));
+    await until(() => upgrades === 1);
+  });
+
+  it('is ignored with another method than GET, and where nobody upgrades', async () => {
+    const { listener } = await serve(fine);
+    const [, ...headers] = handshake('/');
+    const plain = await connectRaw(listener.port, 'GET / HTTP/1.1', ...headers);
+    expect(await plain.until(/fine$/)).to.match(/^HTTP\/1\.1 200 /);
+    listener.server.on('upgrade', (_request, socket) => socket.destroy());
+    const post = await connectRaw(listener.port, 'POST / HTTP/1.1', ...headers, 'Content-Length: 0');
+    expect(await post.until(/fine$/)).to.match(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('a listener that closes', () => {
+  it('takes no more connections', async () => {
+    const { listener } = await serve(fine);
+    await listener.close(never);
+    const error = await connectRaw(listener.port).catch((reason: unknown) => reason);
+    expect(error).to.include({ code: 'ECONNREFUSED' });
+  });
+
+  it('ends idle connections at once', async () => {
+    const { listener } = await serve(fine);
+    const idle = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await idle.until(/fine$/);
+    await listener.close(never);
+    await idle.ended;
+  });
+
+  it('waits for requests that are open', async () => {
+    const { listener, asked } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', 'Connection: close');
+    const response = await asked;
+    let closed = false;
+    const closing = listener.close(never).then(() => {
+      closed = true;
+    });
+    await once(response.end('done'), 'close');
+    expect(await raw.ended).to.match(/done$/);
+    await closing;
+    expect(closed).to.equal(true);
+  });
+
+  it('does not wait for the next request of a connection whose request was open', async () => {
+    const { listener, asked } = await startSlow();
+    const agent = new Agent({ keepAlive: true });
+    afterTest(() => agent.destroy());
+    const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
+    const response = await asked;
+    const closing = listener.close(never);
+    const from = Date.now();
+    response.end('done');
+    const [answer] = await answered;
+    answer.resume();
+    await closing;
+    expect(Date.now() - from).to.be.lessThan(1000);
+  });
+
+  it('asks clients whose request is open to close', async () => {
+    const { listener, asked } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    const response = await asked;
+    const closing = listener.close(never);
+    response.end('done');
+    expect(await raw.ended).to.match(/connection: close[\s\S]*done$/i);
+    await closing;
+  });
+
+  it('answers a request that is under way', async () => {
+    const { listener, sockets } = await serve(fine);
+    const raw = await connectRaw(listener.port);
+    raw.socket.write('GET / HTTP/1.1\r\nHo');
+    await until(() => [...sockets].some((socket) => socket.bytesRead > 0));
+    const closing = listener.close(never);
+    raw.socket.write('st: x\r\n\r\n');
+    expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*fine$/i);
+    await closing;
+  });
+
+  it('cuts off at the deadline what is still open', async () => {
+    const { listener, asked } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await asked;
+    const half = await connectRaw(listener.port);
+    half.socket.write('GET / HT');
+    const deadline = Promise.withResolvers<void>();
+    const closing = listener.close(deadline.promise);
+    deadline.resolve();
+    await closing;
+    expect(await raw.ended).to.equal('');
+    await half.ended;
+  });
+});
+
+describe('a raw response', () => {
+  it('is a whole HTTP response that ends the connection', () => {
+    const text = rawResponse(400, { error: 'größer' }, { 'X-More': '1' });
+    const { status, headers, body } = parseResponse(text);
+    expect(status).to.equal(400);
+    expect(headers.split('\r\n')).to.deep.equal([
+      'HTTP/1.1 400 Bad Request',
+      'Content-Type: application/json; charset=utf-8',
+      'Content-Length: 20',
+      'Connection: close',
+      'X-More: 1',
+    ]);
+    expect(body).to.equal('{"error":"größer"}');
+  });
+});

@@ -1,0 +1,188 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { extname, join } from 'node:path';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import Koa from 'koa';
+import { jsonErrors, logLateError } from '../../main/http/json-errors.ts';
+import { staticClient } from '../../main/http/static-client.ts';
+import { captureLog } from '../support/log.ts';
+import { projectFolder, request } from '../support/program.ts';
+import { connectRaw, parseResponse } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
+
+const ERROR = 50;
+
+const folder = join(projectFolder, 'www', 'ticker');
+const index = readFileSync(join(folder, 'index.html'), 'utf8');
+
+async function start() {
+  const captured = captureLog();
+  const app = new Koa().use(jsonErrors(captured.log));
+  app.on('error', logLateError(captured.log));
+  for (const middleware of staticClient('ticker')) app.use(middleware);
+  const server = await serve(app.callback());
+  /** Sends a path as it is, which HTTP clients would tidy up. */
+  const raw = async (path: string, method = 'GET', ...headers: string[]) => {
+    const lines = [`${method} ${path} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers];
+    const { ended } = await connectRaw(server.listener.port, ...lines);
+    return parseResponse(Buffer.from(await ended, 'latin1').toString());
+  };
+  return { ...server, ...captured, raw };
+}
+
+describe('the browser client', () => {
+  it('is its index file at the root', async () => {
+    const { url } = await start();
+    const { status, headers, body } = await request(url);
+    expect(status).to.equal(200);
+    expect(body).to.equal(index);
+    expect(headers.get('content-type')).to.equal('text/html; charset=utf-8');
+    expect(headers.get('content-length')).to.equal(String(Buffer.byteLength(index)));
+  });
+
+  it('is its index file at every path that is no file', async () => {
+    const { url } = await start();
+    const paths = ['/index.html', '/nothing', '/a/b/c', '/a.js', '/?x=y', '/nothing?x=y', '/index.html/x', '/%C3%BC'];
+    for (const path of [...paths, `/${'x'.repeat(300)}`, '/auth', '/ws', '/.gitignore', '/.git/config']) {
+      const { status, headers, body } = await request(`${url}${path}`);
+      expect({ status, body }, path).to.deep.equal({ status: 200, body: index });
+      expect(headers.get('content-type'), path).to.equal('text/html; charset=utf-8');
+    }
+  });
+
+  it('has the content type of each file', async () => {
+    const types: Record<string, RegExp> = {
+      '.html': /^text\/html; charset=utf-8$/,
+      '.css': /^text\/css; charset=utf-8$/,
+      '.js': /^(text|application)\/javascript; charset=utf-8$/,
+      '.svg': /^image\/svg\+xml/,
+    };
+    const { url } = await start();
+    for (const name of readdirSync(folder)) {
+      const type = types[extname(name)];
+      if (type === undefined) continue;
+      const { status, headers, body } = await request(`${url}/${name}`);
+      expect({ status, body }, name).to.deep.equal({ status: 200, body: readFileSync(join(folder, name), 'utf8') });
+      expect(headers.get('content-type'), name).to.match(type);
+    }
+  });
+
+  it('answers HEAD like GET, without a body', async () => {
+    const { url } = await start();
+    for (const path of ['/', '/nothing']) {
+      const { status, headers, body } = await request(`${url}${path}`, { method: 'HEAD' });
+      expect({ status, body }).to.deep.equal({ status: 200, body: '' });
+      expect(headers.get('content-length')).to.equal(String(Buffer.byteLength(index)));
+      expect(headers.get('content-type')).to.equal('text/html; charset=utf-8');
+    }
+  });
+
+  it('is not sent again to who has it already', async () => {
+    const { url, raw } = await start();
+    for (const path of ['/', '/nothing']) {
+      const modified = (await request(`${url}${path}`)).headers.get('last-modified');
+      if (modified === null) throw new Error('no time of change');
+      // Raw, since fetch adds that it wants nothing cached.
+      const ask = (method: string, time: string | number) =>
+        raw(path, method, `If-Modified-Since: ${new Date(time).toUTCString()}`);
+      for (const method of ['GET', 'HEAD'])
+        expect(await ask(method, modified), method).to.deep.include({ status: 304, body: '' });
+      expect(await ask('GET', Date.parse(modified) - 1000)).to.deep.include({ status: 200, body: index });
+    }
+  });
+
+  it('leaves no file open after many answers without a body', async () => {
+    const { url, raw } = await start();
+    const modified = (await request(url)).headers.get('last-modified');
+    const open = () => readdirSync('/proc/self/fd').length;
+    const before = open();
+    for (let count = 0; count < 50; count++) {
+      await raw('/', 'GET', `If-Modified-Since: ${modified}`);
+      await request(url, { method: 'HEAD' });
+    }
+    expect(open()).to.be.at.most(before + 5);
+  });
+
+  it('refuses other methods', async () => {
+    const { url } = await start();
+    for (const path of ['/', '/index.html', '/nothing']) {
+      for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+        const { status, headers, body } = await request(`${url}${path}`, { method });
+        expect({ status, body }).to.deep.equal({ status: 405, body: { error: 'method not allowed' } });
+        expect(headers.get('allow')).to.equal('GET, HEAD');
+      }
+    }
+  });
+});
+
+describe('a path out of the browser client', () => {
+  const up = [
+    '..',
+    '%2e%2e',
+    '.%2e',
+    '%2E.',
+    '..%2f..',
+    '..\\..',
+    '..%5c..',
+    '%2e%2e%5c',
+    '....//',
+    '%252e%252e',
+    '..;',
+  ];
+  const roots = ['/', '//', '/./', '/x/../', '\\', '/%2f', '/%5c', '/index.html/', '/%00/', '//x/'];
+
+  /** Neither a file of the project nor an error of the server. */
+  function expectNothing(response: { status: number; body: string }, path: string) {
+    if (response.status === 200) {
+      expect(response.body, path).to.equal(index);
+    } else {
+      expect(response.status, path).to.be.within(400, 499);
+      if (response.body !== '') expect(JSON.parse(response.body), path).to.have.all.keys('error');
+    }
+  }
+
+  for (const target of ['package.json', 'www/tasks/index.html', 'data/auth.db']) {
+    it(`never leads to ${target}`, async () => {
+      const { raw, lines } = await start();
+      const paths = up.flatMap((step) => [`/${step}/${step}/${target}`, `/${step}/../${step}/${target}`]);
+      for (const path of [...paths, ...roots.map((root) => `${root}../../${target}`)])
+        expectNothing(await raw(path), path);
+      expect(lines.filter(({ level }) => level >= ERROR)).to.deep.equal([]);
+    });
+  }
+
+  it('is never answered with a file from the system, absolute or with a zero byte', async () => {
+    const { raw } = await start();
+    const passwd = ['/etc/passwd', '//etc/passwd', '/%2fetc%2fpasswd', 'http://x/etc/passwd', 'file:///etc/passwd'];
+    const zero = ['/%00', '/index.html%00', '/index.html%00.png', '/..%00/..%00/package.json'];
+    const broken = ['/%', '/%zz', '/%ff', '/%c0%ae%c0%ae/package.json', '/%uff0e%uff0e/package.json'];
+    const more = ['/'.repeat(50), `${'/..'.repeat(50)}/etc/passwd`, `/${'../'.repeat(50)}etc/passwd`, '*'];
+    for (const path of [...passwd, ...zero, ...broken, ...more]) expectNothing(await raw(path), path);
+  });
+
+  it('leads nowhere, whatever it is made of', async () => {
+    const { raw, lines } = await start();
+    const parts = [
+      ...up,
+      ...roots,
+      'package.json',
+      '.git',
+      'config',
+      'main',
+      'www',
+      'tasks',
+      'index.html',
+      '%',
+      '?',
+      '#',
+    ];
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.constantFrom(...parts), { maxLength: 8 }), async (pieces) => {
+        const path = `/${pieces.join('/')}`;
+        expectNothing(await raw(path), path);
+      }),
+      { numRuns: 200 },
+    );
+    expect(lines.filter(({ level }) => level >= ERROR)).to.deep.equal([]);
+  });
+});

@@ -1,0 +1,133 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { text } from 'node:stream/consumers';
+import { expect } from 'chai';
+import { afterTest } from './support/cleanup.ts';
+
+/** Runs `code` in a process of its own, which has a log by the name of `output`. */
+function start(options: { level: string; format: string }, code: string): ChildProcess {
+  const module = new URL('../main/log.ts', import.meta.url).href;
+  const source = `
+    import { createLog } from ${JSON.stringify(module)};
+    const output = createLog(${JSON.stringify(options)});
+    const { log } = output;
+    ${code}`;
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', source], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  afterTest(() => child.kill('SIGKILL'));
+  return child;
+}
+
+async function run(options: { level: string; format: string }, code: string) {
+  const child = start(options, code);
+  if (child.stdout === null || child.stderr === null) throw new Error('no output');
+  const [output, errors, [exitCode]] = await Promise.all([
+    text(child.stdout),
+    text(child.stderr),
+    once(child, 'close'),
+  ]);
+  return { lines: output.split('\n').filter((line) => line !== ''), errors, exitCode };
+}
+
+const json = { level: 'info', format: 'json' };
+
+describe('the log', () => {
+  it('is a JSON object a line, with level, time, fields and message', async () => {
+    const before = Date.now();
+    const { lines, errors } = await run(
+      json,
+      "log.info({ port: 1, text: 'two\\nlines' }, 'listening'); log.warn('x');",
+    );
+    expect(errors).to.equal('');
+    const [first, second] = lines.map((line) => JSON.parse(line));
+    expect(lines).to.have.lengthOf(2);
+    expect(first).to.have.all.keys('level', 'time', 'port', 'text', 'msg');
+    expect(first).to.include({ level: 30, port: 1, text: 'two\nlines', msg: 'listening' });
+    expect(Date.parse(first.time)).to.be.within(before, Date.now());
+    expect(new Date(first.time).toISOString()).to.equal(first.time);
+    expect(second).to.include({ level: 40, msg: 'x' });
+  });
+
+  it('shows an error with its cause', async () => {
+    const { lines } = await run(
+      json,
+      "log.error({ err: new Error('outer', { cause: new Error('inner') }) }, 'failed');",
+    );
+    const { err, msg } = JSON.parse(lines[0] ?? '');
+    expect(msg).to.equal('failed');
+    expect(err.message).to.match(/^outer/);
+    expect(err.stack).to.include('inner');
+  });
+
+  it('leaves out what is below its level', async () => {
+    const all = "for (const level of ['trace', 'debug', 'info', 'warn', 'error', 'fatal']) log[level](level);";
+    for (const [level, count] of [
+      ['trace', 6],
+      ['info', 4],
+      ['fatal', 1],
+      ['silent', 0],
+    ] as const)
+      for (const format of ['json', 'pretty'])
+        expect((await run({ level, format }, all)).lines, `${level} ${format}`).to.have.lengthOf(count);
+  });
+
+  it('is text for people when it is pretty', async () => {
+    const { lines } = await run({ level: 'info', format: 'pretty' }, "log.info({ port: 1 }, 'listening');");
+    expect(lines[0]).to.match(/^\S*\[\d\d:\d\d:\d\d\.\d+\S*\] .*INFO.*listening/);
+    expect(lines.join('\n')).to.match(/port.*: .*1/);
+  });
+
+  it('is written out at the end, down to the last line before the process ends', async () => {
+    for (const format of ['json', 'pretty']) {
+      const code = "for (let n = 1; n <= 1000; n++) log.info({ n }, 'line ' + n); await output.end(); process.exit(3);";
+      const { lines, exitCode } = await run({ level: 'info', format }, code);
+      expect(exitCode).to.equal(3);
+      expect(lines.filter((line) => line.includes('line '))).to.have.lengthOf(1000);
+      expect(lines.join()).to.include('line 1000');
+    }
+  });
+
+  it('does not end the process when standard output is gone', async () => {
+    const child = start(
+      json,
+      `
+      process.on('message', () => {});
+      setTimeout(async () => {
+        log.info('into the void');
+        await output.end();
+        console.error('still here');
+        process.exit(0);
+      }, 0);
+    `,
+    );
+    child.stdout?.destroy();
+    if (child.stderr === null) throw new Error('no output');
+    const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect(errors.trim()).to.equal('still here');
+    expect(code).to.equal(0);
+  });
+
+  describe('whose reader has stalled', () => {
+    const flood = "const line = 'x'.repeat(64 * 1024); for (let n = 0; n < 1000; n++) log.info(line);";
+
+    it('drops what there is no room for, and holds nothing up', async () => {
+      const code = `${flood} console.error(process.memoryUsage().rss); setInterval(() => {}, 1000);`;
+      const child = start(json, code);
+      const [rss] = await once(child.stderr?.setEncoding('utf8') ?? child, 'data');
+      // 64 MB were logged.
+      const idle = start(json, 'console.error(process.memoryUsage().rss); setInterval(() => {}, 1000);');
+      const [idleRss] = await once(idle.stderr?.setEncoding('utf8') ?? idle, 'data');
+      expect(Number(rss) - Number(idleRss)).to.be.lessThan(40 * 1024 * 1024);
+    });
+
+    it('lets the process end', async () => {
+      const child = start(json, `${flood} console.error('ending'); await output.end(); process.exit(0);`);
+      await once(child.stderr ?? child, 'data');
+      const giveUp = setTimeout(() => child.kill('SIGKILL'), 5000);
+      const [code, signal] = await once(child, 'exit');
+      clearTimeout(giveUp);
+      expect({ code, signal }).to.deep.equal({ code: 0, signal: null });
+    });
+  });
+});

@@ -1,0 +1,76 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { afterTest } from './cleanup.ts';
+
+/** A TCP connection for what no HTTP client would send. */
+export interface RawConnection {
+  socket: Socket;
+  /** Everything that was received, as soon as it fits; rejects when the connection ends without. */
+  until(fits: RegExp): Promise<string>;
+  /** Everything that was received, once the connection has ended. */
+  ended: Promise<string>;
+}
+
+/** Connects to a port and sends `text`, lines ending as HTTP wants them. */
+export async function connectRaw(port: number, ...lines: string[]): Promise<RawConnection> {
+  const socket = connect(port, '127.0.0.1');
+  afterTest(() => socket.destroy());
+  await once(socket, 'connect');
+
+  let received = '';
+  let open = true;
+  let wake = Promise.withResolvers<void>();
+  const changed = () => {
+    wake.resolve();
+    wake = Promise.withResolvers();
+  };
+  socket.setEncoding('latin1').on('data', (chunk: string) => {
+    received += chunk;
+    changed();
+  });
+  socket.on('error', () => {});
+  const ended = new Promise<string>((resolve) => {
+    socket.once('close', () => {
+      open = false;
+      changed();
+      resolve(received);
+    });
+  });
+  if (lines.length > 0) socket.write(head(...lines));
+
+  return {
+    socket,
+    ended,
+    async until(fits) {
+      while (!fits.test(received)) {
+        if (!open) throw new Error(`the connection ended after ${JSON.stringify(received)}`);
+        await wake.promise;
+      }
+      return received;
+    },
+  };
+}
+
+/** Request line and headers. */
+export function head(...lines: string[]): string {
+  return `${lines.join('\r\n')}\r\n\r\n`;
+}
+
+/** Lines of a WebSocket handshake. */
+export function handshake(path = '/ws/ticker', token?: string): string[] {
+  return [
+    `GET ${path} HTTP/1.1`,
+    'Host: x',
+    'Connection: Upgrade',
+    'Upgrade: websocket',
+    'Sec-WebSocket-Version: 13',
+    'Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==',
+    ...(token === undefined ? [] : [`Authorization: Bearer ${token}`]),
+  ];
+}
+
+/** Status and body of a raw HTTP response. */
+export function parseResponse(text: string): { status: number; headers: string; body: string } {
+  const [headers = '', ...rest] = text.split('\r\n\r\n');
+  return { status: Number(headers.split(' ')[1]), headers, body: rest.join('\r\n\r\n') };
+}

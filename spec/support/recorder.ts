@@ -1,0 +1,21 @@
+import type { Process } from '../../main/ticker/processes.ts';
+import type { LifecycleMessage } from '../../workers/messages.ts';
+
+/** A process that keeps every message it is sent. */
+export class Recorder implements Process {
+  readonly received: LifecycleMessage[] = [];
+  #asked = 0;
+  #arrived = Promise.withResolvers<void>();
+
+  receive(message: LifecycleMessage): void {
+    this.received.push(message);
+    this.#arrived.resolve();
+    this.#arrived = Promise.withResolvers();
+  }
+
+  /** The next message that was not asked for yet. */
+  async next(): Promise<LifecycleMessage> {
+    while (this.#asked >= this.received.length) await this.#arrived.promise;
+    return this.received[this.#asked++] as LifecycleMessage;
+  }
+}

@@ -1,0 +1,29 @@
+import type { RequestListener } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Listener, type ListenOptions, listen } from '../../main/http/listener.ts';
+import { afterTest } from './cleanup.ts';
+
+/** A listener of one test. */
+export interface TestServer {
+  listener: Listener;
+  /** `http://127.0.0.1:<port>` */
+  url: string;
+  /** The server's ends of the connections that are open. */
+  sockets: Set<Socket>;
+}
+
+/** Listens on a free port until the test is over. */
+export async function serve(handle: RequestListener, options: Partial<ListenOptions> = {}): Promise<TestServer> {
+  const listener = await listen(handle, { host: '127.0.0.1', port: 0, ...options });
+  const sockets = new Set<Socket>();
+  listener.server.on('connection', (socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  afterTest(async () => {
+    // A socket that became a WebSocket is none of the HTTP server's any more.
+    for (const socket of sockets) socket.destroy();
+    if (listener.server.listening) await listener.close(Promise.resolve());
+  });
+  return { listener, url: `http://127.0.0.1:${listener.port}`, sockets };
+}

@@ -1,0 +1,79 @@
+/** A pool thread whose handler does what the task's `action` says; specs start pools of it. */
+import { threadId, workerData } from 'node:worker_threads';
+import { PermanentError } from '../../../workers/actions.ts';
+import { poolFunction, type TaskHandler } from '../../../workers/task-handler.ts';
+import { Gate } from './gate.ts';
+
+const gate = new Gate((workerData as { gate?: SharedArrayBuffer } | null)?.gate);
+
+const behaviours: Record<string, TaskHandler> = {
+  return() {},
+  'return later': () => new Promise((resolve) => setImmediate(resolve)),
+  'ack, then wait'(_body, delivery) {
+    delivery.ack();
+    gate.pass();
+  },
+  'nack, then wait'(_body, delivery) {
+    delivery.nack();
+    gate.pass();
+  },
+  'ack, then raise'(_body, delivery) {
+    delivery.ack();
+    throw new Error('after the ack');
+  },
+  'ack, then exit'(_body, delivery) {
+    delivery.ack();
+    gate.pass();
+    process.exit(1);
+  },
+  'nack, then return'(_body, delivery) {
+    delivery.nack();
+  },
+  'ack, then nack'(_body, delivery) {
+    delivery.ack();
+    delivery.nack();
+  },
+  wait: () => gate.pass(),
+  raise() {
+    throw new Error('it failed');
+  },
+  'raise later': () => Promise.reject(new Error('it failed later')),
+  'raise for good'() {
+    throw new PermanentError('it will never work');
+  },
+  'raise null'() {
+    throw null;
+  },
+  'raise undefined'() {
+    throw undefined;
+  },
+  'raise text'() {
+    throw 'just text';
+  },
+  'raise what has no text'() {
+    throw Object.create(null);
+  },
+  'raise what cannot be copied'() {
+    throw Object.assign(new Error(), { message: () => {} });
+  },
+  'tell the thread'() {
+    throw new Error(String(threadId));
+  },
+  exit() {
+    process.exit(1);
+  },
+  'exit as if all were well'() {
+    process.exit(0);
+  },
+  'raise outside'() {
+    setImmediate(() => {
+      throw new Error('nobody catches this');
+    });
+    return new Promise(() => {});
+  },
+};
+
+export default poolFunction((body, delivery) => {
+  const { action } = JSON.parse(body);
+  return behaviours[action]?.(body, delivery);
+});

@@ -1,0 +1,2 @@
+/** A pool thread that ends before it is loaded. */
+process.exit(3);

@@ -1,0 +1,2 @@
+/** A pool thread without a function to run. */
+export const nothing = undefined;

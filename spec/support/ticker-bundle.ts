@@ -1,0 +1,94 @@
+import { join } from 'node:path';
+import { ApiKeys } from '../../db/api-keys.ts';
+import { Database } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
+import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
+import type { Patience } from '../../main/ticker/connection.ts';
+import { createHandler, TICKER } from '../../main/ticker/handler.ts';
+import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
+import { Processes } from '../../main/ticker/processes.ts';
+import { Relay, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
+import { Tokens } from '../../main/ticker/tokens.ts';
+import { afterTest, temporaryFolder } from './cleanup.ts';
+import { type CapturedLog, captureLog } from './log.ts';
+import { Recorder } from './recorder.ts';
+import { serve, type TestServer } from './server.ts';
+
+export interface TickerBundleOptions {
+  lifetimeSeconds?: number;
+  maxTokens?: number;
+  userPolicy?: URL;
+  bodyLimit?: number;
+  patience?: Patience;
+  /** Parts of the app in place of the real ones. */
+  replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
+}
+
+/** Service A on a listener of its own, with everything real but the ticker, which records what it is told. */
+export interface TickerBundle extends TestServer, CapturedLog {
+  /** Address of the stream. */
+  stream: string;
+  /** The demo user's. */
+  apiKey: string;
+  /** Folder that holds `auth.db`. */
+  dataDir: string;
+  database: Database;
+  tokens: Tokens;
+  processes: Processes;
+  relay: Relay;
+  ticker: Recorder;
+  /** A fresh token of the demo user, or of another one, with the user policy. */
+  token(userId?: string): Promise<string>;
+}
+
+export async function startTickerBundle(options: TickerBundleOptions = {}): Promise<TickerBundle> {
+  const { lifetimeSeconds = 3600, maxTokens, userPolicy = userPolicyFile, bodyLimit = 1024, patience } = options;
+  const dataDir = await temporaryFolder();
+  migrate(dataDir);
+  const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
+  afterTest(() => database.close());
+  const apiKeys = new ApiKeys(database);
+  const { apiKey } = apiKeys.ensureDemoUser(0);
+  const tokens = await Tokens.create({
+    key: undefined,
+    lifetimeSeconds,
+    ...(maxTokens !== undefined && { maxTokens }),
+  });
+  afterTest(() => tokens.close());
+
+  const processes = new Processes();
+  const ticker = new Recorder();
+  processes.register(TICKER, ticker);
+  const relay = new Relay(processes, patience);
+  afterTest(() => relay.close(Promise.resolve()));
+
+  const captured = captureLog();
+  const real: TickerAppOptions = {
+    apiKeys,
+    tokens,
+    userPolicy,
+    bodyLimit,
+    log: captured.log,
+    relay,
+    createHandler: (actorId) => createHandler(processes, actorId),
+  };
+  const handle = createTickerApp({ ...real, ...options.replace?.(real) }).callback();
+  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER });
+  server.listener.server.on('upgrade', relay.upgradeListener(handle));
+
+  return {
+    ...server,
+    ...captured,
+    stream: `${server.url.replace('http', 'ws')}/ws/ticker`,
+    apiKey,
+    dataDir,
+    database,
+    tokens,
+    processes,
+    relay,
+    ticker,
+    async token(userId = 'demo') {
+      return tokens.issue({ user_id: userId, role: 'user' }, [await loadPolicy(userPolicyFile)], '127.0.0.1');
+    },
+  };
+}

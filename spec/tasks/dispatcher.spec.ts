@@ -1,0 +1,246 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { unsettled } from '../../main/tasks/dispatcher.ts';
+import type { Delivery } from '../../main/tasks/queue/driver.ts';
+import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
+import type { PoolOutcome } from '../../main/tasks/worker-pool.ts';
+import { startDispatching } from './dispatching.ts';
+import { HandDrivenPool } from './hand-driven-pool.ts';
+
+const returned: PoolOutcome = { ended: 'returned' };
+const raised: PoolOutcome = { ended: 'raised', reason: 'it failed', permanent: false };
+const crashed: PoolOutcome = { ended: 'crashed', reason: 'thread died' };
+
+/** A queue that cannot take note of an acknowledgement. */
+class ForgetfulQueue extends MemoryQueue {
+  override consume(prefetch: number, receive: (delivery: Delivery) => void) {
+    const ack = () => Promise.reject(new Error('disk full'));
+    return super.consume(prefetch, (delivery) => receive({ ...delivery, ack }));
+  }
+}
+
+const start = (threads = 2) => startDispatching(new HandDrivenPool(threads));
+
+describe('Dispatcher', () => {
+  describe('running tasks', () => {
+    it('hands the pool the message text unchanged', async () => {
+      const { pool, queue } = start();
+      const body = '{"id": "a",\n "data":{"__proto__":1}}';
+      await queue.publish({ id: 'a', body });
+      expect((await pool.started(1)).body).to.equal(body);
+    });
+
+    it('runs as many as the pool has threads, takes as many as its prefetch, and leaves the rest', async () => {
+      const { pool, queue, publish } = start();
+      await publish(...'abcdefgh');
+      expect(pool.bodies).to.deep.equal(['a', 'b']);
+      expect(queue.counts()).to.include({ inFlight: 5, waiting: 3 });
+    });
+
+    it('begins tasks in the order of publishing, whichever ends first', async () => {
+      const { pool, publish } = start();
+      await publish(...'abcdefgh');
+      for (const [count, ending] of [
+        [3, 2],
+        [4, 1],
+        [5, 4],
+        [6, 5],
+        [7, 3],
+        [8, 6],
+      ] as const) {
+        expect(pool.runs).to.have.length(count - 1);
+        pool.runs[ending - 1]?.end(returned);
+        await pool.started(count);
+        expect(pool.busy).to.equal(2);
+      }
+      expect(pool.bodies).to.deep.equal([...'abcdefgh']);
+    });
+
+    it('completes every task once, in order and within its bounds, whatever ends when', async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.integer({ min: 1, max: 4 }),
+          fc.integer({ min: 1, max: 8 }),
+          fc.infiniteStream(fc.nat(3)),
+          async (threads, prefetch, endings) => {
+            const pool = new HandDrivenPool(threads);
+            const { queue, publish, reach } = startDispatching(pool, { prefetch });
+            const ids = Array.from({ length: 20 }, (_, index) => String(index));
+            await publish(...ids);
+            const open: number[] = [];
+            for (let count = 1, begun = 0; count <= ids.length; count++) {
+              await reach(({ completed }) => completed === count - 1);
+              while (begun < pool.runs.length) open.push(begun++);
+              expect(open.length).to.equal(Math.min(threads, prefetch, ids.length - count + 1));
+              expect(queue.counts().inFlight).to.be.at.most(prefetch);
+              const [ending] = open.splice((endings.next().value ?? 0) % open.length, 1);
+              pool.runs[ending as number]?.end(returned);
+            }
+            await reach(({ completed }) => completed === ids.length);
+            expect(pool.bodies).to.deep.equal(ids);
+          },
+        ),
+        { numRuns: 30 },
+      );
+    });
+  });
+
+  describe('settling by how a task ended', () => {
+    it('acknowledges one that returned', async () => {
+      const { pool, publish, reach, lines } = start();
+      await publish('a');
+      (await pool.started(1)).end(returned);
+      expect(await reach(({ completed }) => completed === 1)).to.include({ inFlight: 0, bytes: 0 });
+      expect(lines).to.deep.equal([]);
+    });
+
+    it('tries one that raised an error again, five times in all, then gives it up', async () => {
+      const { pool, publish, reach, queue, lines } = start();
+      await publish('a');
+      for (let attempt = 1; attempt <= 5; attempt++) (await pool.started(attempt)).end(raised);
+      await reach(({ dead }) => dead === 1);
+      expect(pool.bodies).to.deep.equal(Array(5).fill('a'));
+      expect(queue.deadLetters()[0]).to.deep.include({ reason: 'it failed', attempts: 5 });
+      expect(lines.map(({ attempt, verdict }) => [attempt, verdict])).to.deep.equal([
+        [1, 'retry'],
+        [2, 'retry'],
+        [3, 'retry'],
+        [4, 'retry'],
+        [5, 'dead'],
+      ]);
+    });
+
+    it('completes one that succeeds after an error', async () => {
+      const { pool, publish, reach } = start();
+      await publish('a');
+      (await pool.started(1)).end(raised);
+      (await pool.started(2)).end(returned);
+      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0, delayed: 0, inFlight: 0 });
+    });
+
+    it('gives a permanent failure up at once', async () => {
+      const { pool, publish, reach, queue, lines } = start();
+      await publish('a');
+      (await pool.started(1)).end({ ended: 'raised', reason: 'bad data', permanent: true });
+      await reach(({ dead }) => dead === 1);
+      expect(queue.deadLetters()[0]).to.deep.include({
+        message: { id: 'a', body: 'a' },
+        reason: 'bad data',
+        attempts: 1,
+      });
+      expect(lines).to.have.length(1);
+      expect(lines[0]).to.include({ level: 40, task: 'a', attempt: 1, verdict: 'dead', reason: 'bad data' });
+    });
+
+    it('gives one up whose second thread died', async () => {
+      const { pool, publish, reach, queue } = start();
+      await publish('a');
+      (await pool.started(1)).end(crashed);
+      (await pool.started(2)).end(crashed);
+      await reach(({ dead }) => dead === 1);
+      expect(queue.deadLetters()[0]).to.include({ reason: 'thread died', attempts: 2 });
+    });
+
+    it('counts deaths of threads apart from errors', async () => {
+      const { pool, publish, reach } = start();
+      await publish('a');
+      for (const [index, outcome] of [crashed, raised, raised, returned].entries()) {
+        (await pool.started(index + 1)).end(outcome);
+      }
+      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0 });
+    });
+
+    it('tries one again that was interrupted while nobody stops it', async () => {
+      const { pool, publish, reach } = start();
+      await publish('a');
+      (await pool.started(1)).end({ ended: 'interrupted', reason: 'thread stopped' });
+      (await pool.started(2)).end(returned);
+      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0 });
+    });
+
+    it('goes on with the others while one waits for its next attempt', async () => {
+      const pool = new HandDrivenPool(1);
+      const { publish, reach } = startDispatching(pool, {
+        judge: (_delivery, { reason }) => ({ verdict: 'retry', delayMs: 60_000, reason, crashed: false }),
+      });
+      await publish('a', 'b');
+      (await pool.started(1)).end(raised);
+      (await pool.started(2)).end(returned);
+      expect(await reach(({ completed }) => completed === 1)).to.include({ delayed: 1, inFlight: 0 });
+      expect(pool.bodies).to.deep.equal(['a', 'b']);
+    });
+  });
+
+  describe('settling before the end', () => {
+    it('acknowledges at once, and frees the place in the window but not the thread', async () => {
+      const { pool, publish, queue } = start(1);
+      await publish(...'abcdefg');
+      const first = await pool.started(1);
+      first.settle('ack');
+      expect(queue.counts()).to.include({ completed: 1, inFlight: 5, waiting: 1 });
+      expect(pool.bodies).to.deep.equal(['a']);
+      first.end({ ended: 'returned', settled: 'ack' });
+      await pool.started(2);
+      expect(queue.counts()).to.include({ completed: 1, inFlight: 5 });
+    });
+
+    it('stays acknowledged, however the handler ends', async () => {
+      for (const outcome of [{ ...raised, settled: 'ack' } as PoolOutcome, crashed]) {
+        const { pool, publish, reach, queue, lines } = start();
+        await publish('a');
+        const run = await pool.started(1);
+        run.settle('ack');
+        run.end(outcome);
+        await reach(() => pool.busy === 0);
+        expect(queue.counts()).to.include({ completed: 1, dead: 0, delayed: 0, waiting: 0, inFlight: 0 });
+        expect(lines, 'it was not tried again, and nothing says so').to.deep.equal([]);
+      }
+    });
+
+    it('acknowledges negatively at once, and only once', async () => {
+      const { pool, publish, reach, lines } = start(2);
+      await publish('a');
+      const run = await pool.started(1);
+      run.settle('nack');
+      (await pool.started(2)).end(returned);
+      await reach(({ completed }) => completed === 1);
+      run.end({ ended: 'returned', settled: 'nack' });
+      expect(await reach(() => pool.busy === 0)).to.include({ completed: 1, dead: 0, delayed: 0, inFlight: 0 });
+      expect(lines.map(({ msg, attempt }) => [msg, attempt])).to.deep.equal([['task failed', 1]]);
+    });
+
+    it('follows the settlement that comes with the end when it comes first', async () => {
+      const { pool, publish, reach } = start();
+      await publish('a', 'b');
+      (await pool.started(1)).end({ ended: 'returned', settled: 'nack' });
+      (await pool.started(2)).end({ ...raised, settled: 'ack' } as PoolOutcome);
+      (await pool.started(3)).end(returned);
+      expect(await reach(({ completed }) => completed === 2)).to.include({ dead: 0 });
+      expect(pool.bodies).to.deep.equal(['a', 'b', 'a']);
+    });
+  });
+
+  it('logs a settlement that the queue fails at, at the end or before, and goes on', async () => {
+    const queue = new ForgetfulQueue({ maxLength: 10, maxBytes: 100 });
+    const { pool, publish, lines, reach } = startDispatching(new HandDrivenPool(1), { queue });
+    await publish('a', 'b');
+    (await pool.started(1)).end(returned);
+    (await pool.started(2)).settle('ack');
+    await reach(() => lines.length === 2);
+    expect(queue.counts()).to.include({ completed: 0, inFlight: 2 });
+    expect(lines.map(({ level, msg, task }) => [level, msg, task])).to.deep.equal([
+      [50, 'settling a task failed', 'a'],
+      [50, 'settling a task failed', 'b'],
+    ]);
+  });
+
+  it('counts as unsettled what is waiting, delayed or in flight', async () => {
+    const { pool, publish, queue, reach } = start(1);
+    expect(unsettled(queue)).to.equal(0);
+    await publish(...'abcdefgh');
+    expect(unsettled(queue)).to.equal(8);
+    (await pool.started(1)).end(returned);
+    await reach(({ completed }) => completed === 1);
+    expect(unsettled(queue)).to.equal(7);
+  });
+});

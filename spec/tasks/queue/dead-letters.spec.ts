@@ -1,0 +1,76 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-letters.ts';
+import type { DeadLetter } from '../../../main/tasks/queue/driver.ts';
+
+function letter(id: string, body = ''): DeadLetter {
+  return { message: { id, body }, reason: 'it failed', attempts: 1, firstAt: 1, lastAt: 2 };
+}
+
+const ids = (letters: DeadLetters) => letters.list().map(({ message }) => message.id);
+
+describe('DeadLetters', () => {
+  it('keeps what it is given, oldest first', () => {
+    const letters = new DeadLetters();
+    const all = [letter('a', '{}'), letter('b'), letter('c')];
+    for (const one of all) letters.add(one);
+    expect(letters.list()).to.deep.equal(all);
+    expect(letters.size).to.equal(3);
+    expect(letters.dropped).to.equal(0);
+  });
+
+  it('drops the oldest past its bound by number, and counts them', () => {
+    const letters = new DeadLetters({ maxLength: 2, maxBytes: 100 });
+    for (const id of ['a', 'b', 'c', 'd']) letters.add(letter(id));
+    expect(ids(letters)).to.deep.equal(['c', 'd']);
+    expect(letters.dropped).to.equal(2);
+  });
+
+  it('drops as many of the oldest as it takes to be within its bound by bytes', () => {
+    const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
+    for (const id of ['a', 'b', 'c']) letters.add(letter(id, '123'));
+    letters.add(letter('d', '1234567'));
+    expect(ids(letters)).to.deep.equal(['c', 'd']);
+    expect(letters.dropped).to.equal(2);
+  });
+
+  it('counts bytes, not characters', () => {
+    const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
+    letters.add(letter('a', 'äöü'));
+    letters.add(letter('b', 'äö'));
+    expect(letters.dropped).to.equal(0);
+    letters.add(letter('c', 'x'));
+    expect(ids(letters)).to.deep.equal(['b', 'c']);
+  });
+
+  it('does not keep one that is larger than its bound', () => {
+    const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
+    letters.add(letter('a', '12345678901'));
+    expect(ids(letters)).to.deep.equal([]);
+    expect(letters.dropped).to.equal(1);
+    letters.add(letter('b', '1234567890'));
+    expect(ids(letters)).to.deep.equal(['b']);
+  });
+
+  it('keeps the newest within both bounds and counts the rest, whatever comes', () => {
+    const bounds = { maxLength: 5, maxBytes: 40 };
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 20 })), (bodies) => {
+        const letters = new DeadLetters(bounds);
+        for (const [index, body] of bodies.entries()) letters.add(letter(String(index), body));
+        const kept = letters.list();
+        const bytes = (some: DeadLetter[]) =>
+          some.reduce((sum, { message }) => sum + Buffer.byteLength(message.body), 0);
+        expect(kept).to.have.length(letters.size);
+        expect(letters.size + letters.dropped).to.equal(bodies.length);
+        expect(kept.length).to.be.at.most(bounds.maxLength);
+        expect(bytes(kept)).to.be.at.most(bounds.maxBytes);
+        expect(kept.map(({ message }) => message.body)).to.deep.equal(bodies.slice(letters.dropped));
+      }),
+    );
+  });
+
+  it('is bounded where nothing else is said', () => {
+    expect(deadLetterBounds).to.deep.equal({ maxLength: 10_000, maxBytes: 33_554_432 });
+  });
+});

@@ -1,0 +1,61 @@
+import { join } from 'node:path';
+import { Database } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
+import { Tasks } from '../../db/tasks.ts';
+import { createTasksApp } from '../../main/tasks/app.ts';
+import type { Message } from '../../main/tasks/queue/driver.ts';
+import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { type CapturedLog, captureLog } from '../support/log.ts';
+import { type Answer, request } from '../support/program.ts';
+import { serve } from '../support/server.ts';
+
+export interface TasksServer extends CapturedLog {
+  /** Address of the listener, and of its `/tasks`. */
+  url: string;
+  tasksUrl: string;
+  port: number;
+  queue: MemoryQueue;
+  database: Database;
+  /** Path of the database's file. */
+  file: string;
+  tasks: Tasks;
+  submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<Answer>;
+  /** The messages that wait in the queue, in order. */
+  queued(): Message[];
+}
+
+/** Service B's HTTP side over a database and a queue that nobody consumes. */
+export async function startTasksServer({
+  bodyLimit = 1000,
+  maxLength = 100,
+  maxBytes = 100_000,
+} = {}): Promise<TasksServer> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const file = join(folder, 'tasks.db');
+  const database = new Database(file, { busyTimeoutMs: 50 });
+  afterTest(() => database.close());
+  const queue = new MemoryQueue({ maxLength, maxBytes });
+  afterTest(() => queue.close());
+  const tasks = new Tasks(database);
+  const captured = captureLog();
+  const { url, listener } = await serve(createTasksApp({ queue, tasks, bodyLimit, log: captured.log }).callback());
+  const tasksUrl = `${url}/tasks`;
+  return {
+    ...captured,
+    url,
+    tasksUrl,
+    port: listener.port,
+    queue,
+    database,
+    file,
+    tasks,
+    submit: (body, init = {}) => request(tasksUrl, { method: 'POST', body, ...init }),
+    queued() {
+      const messages: Message[] = [];
+      queue.consume(Number.POSITIVE_INFINITY, ({ message }) => messages.push(message)).stop();
+      return messages;
+    },
+  };
+}

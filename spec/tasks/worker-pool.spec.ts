@@ -1,0 +1,229 @@
+import { expect } from 'chai';
+import { type PoolOutcome, WorkerPool } from '../../main/tasks/worker-pool.ts';
+import type { Settlement } from '../../workers/messages.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import type { SecondLoad } from '../support/task-threads/fails-second-load.ts';
+import { Gate } from '../support/task-threads/gate.ts';
+
+const threadFile = (name: string) => new URL(`../support/task-threads/${name}.ts`, import.meta.url);
+
+interface PoolOptions {
+  file?: string;
+  threads?: number;
+  workerData?: object;
+}
+
+/** Starts a pool whose threads do what the action of a task says, and that is taken down after the test. */
+async function startPool({ file = 'behaviours', threads = 1, workerData = {} }: PoolOptions = {}) {
+  const gate = new Gate();
+  const { log, lines } = captureLog();
+  const pool = await WorkerPool.start({
+    file: threadFile(file),
+    threads,
+    workerData: { gate: gate.shared, ...workerData },
+    log,
+  });
+  afterTest(() => pool.destroy());
+  const run = (action: string, onSettled: (settlement: Settlement) => void = () => {}): Promise<PoolOutcome> =>
+    pool.run(JSON.stringify({ action }), onSettled);
+  return { pool, gate, run, lines };
+}
+
+async function startFailure(file: string, threads = 2): Promise<Error> {
+  const { log } = captureLog();
+  return WorkerPool.start({ file: threadFile(file), threads, workerData: {}, log }).then(
+    async (pool) => {
+      await pool.destroy();
+      throw new Error('the pool started');
+    },
+    (error) => error,
+  );
+}
+
+describe('WorkerPool', () => {
+  describe('starting', () => {
+    it('hears from every thread before it is there', async () => {
+      const { pool, run, lines } = await startPool({ threads: 3 });
+      expect(pool.threads).to.equal(3);
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      expect(lines).to.deep.equal([]);
+    });
+
+    it('says why a file cannot be loaded, and leaves nothing running', async () => {
+      const { message } = await startFailure('raises-on-load');
+      expect(message).to.equal('the task threads do not start: this file cannot be loaded');
+    });
+
+    it('says so when the file is not there', async () => {
+      expect((await startFailure('not-there')).message).to.match(/^the task threads do not start: .*not-there/);
+    });
+
+    it('says so when the file has no function to run', async () => {
+      expect((await startFailure('exports-nothing')).message).to.match(/^the task threads do not start: .+/);
+    });
+
+    it('says so when a thread ends while it loads', async () => {
+      expect((await startFailure('exits-on-load')).message).to.match(/^the task threads do not start: .+/);
+    });
+  });
+
+  describe('running a task', () => {
+    const outcomes: Record<string, PoolOutcome> = {
+      return: { ended: 'returned' },
+      'return later': { ended: 'returned' },
+      'nack, then return': { ended: 'returned', settled: 'nack' },
+      'ack, then nack': { ended: 'returned', settled: 'ack' },
+      'ack, then raise': { ended: 'raised', settled: 'ack', reason: 'after the ack', permanent: false },
+      raise: { ended: 'raised', reason: 'it failed', permanent: false },
+      'raise later': { ended: 'raised', reason: 'it failed later', permanent: false },
+      'raise for good': { ended: 'raised', reason: 'it will never work', permanent: true },
+      'raise null': { ended: 'raised', reason: 'null', permanent: false },
+      'raise undefined': { ended: 'raised', reason: 'undefined', permanent: false },
+      'raise text': { ended: 'raised', reason: 'just text', permanent: false },
+    };
+    for (const [action, outcome] of Object.entries(outcomes)) {
+      it(`tells the end of one that does: ${action}`, async () => {
+        const { run } = await startPool();
+        expect(await run(action)).to.deep.equal(outcome);
+        expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      });
+    }
+
+    for (const action of ['raise what has no text', 'raise what cannot be copied']) {
+      it(`does not take one for a crash that does: ${action}`, async () => {
+        const { run } = await startPool();
+        expect(await run(action)).to.include({ ended: 'raised', permanent: false });
+        expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      });
+    }
+
+    it('tells of an early settlement while the handler still runs', async () => {
+      for (const settlement of ['ack', 'nack'] as const) {
+        const { run, gate } = await startPool();
+        const settled = Promise.withResolvers<Settlement>();
+        let ended = false;
+        const outcome = run(`${settlement}, then wait`, settled.resolve).finally(() => {
+          ended = true;
+        });
+        expect(await settled.promise).to.equal(settlement);
+        await gate.begun(1);
+        expect(ended).to.equal(false);
+        gate.open();
+        expect(await outcome).to.deep.equal({ ended: 'returned', settled: settlement });
+      }
+    });
+
+    it('tells of a settlement at most once, to the task that it belongs to, and again with its end', async () => {
+      const { run } = await startPool({ threads: 2 });
+      const settlements: string[] = [];
+      const [outcome, other] = await Promise.all([
+        run('ack, then nack', (settlement) => settlements.push(settlement)),
+        run('return', () => settlements.push('of the other')),
+      ]);
+      expect(outcome).to.deep.equal({ ended: 'returned', settled: 'ack' });
+      expect(other).to.deep.equal({ ended: 'returned' });
+      // The end may overtake the settlement, which is not told any more then.
+      expect(settlements)
+        .to.satisfy(({ length }: string[]) => length <= 1)
+        .and.not.include('of the other');
+    });
+
+    it('runs as many at once as it has threads', async () => {
+      const { run, gate } = await startPool({ threads: 2 });
+      const all = ['wait', 'wait', 'wait'].map((action) => run(action));
+      await gate.begun(2);
+      gate.open();
+      expect(await Promise.all(all)).to.deep.equal(Array(3).fill({ ended: 'returned' }));
+      await gate.begun(3);
+    });
+  });
+
+  describe('when a thread dies', () => {
+    for (const action of ['exit', 'exit as if all were well', 'raise outside']) {
+      it(`tells a crash and works on, after: ${action}`, async () => {
+        const { run } = await startPool();
+        const outcome = await run(action);
+        expect(outcome).to.include({ ended: 'crashed' });
+        expect(outcome)
+          .to.have.property('reason')
+          .that.matches(/^thread died: .+/);
+        expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      });
+    }
+
+    it('leaves the task of the other thread unharmed', async () => {
+      const { run, gate } = await startPool({ threads: 2 });
+      const other = run('wait');
+      await gate.begun(1);
+      expect(await run('exit')).to.include({ ended: 'crashed' });
+      gate.open();
+      expect(await other).to.deep.equal({ ended: 'returned' });
+    });
+
+    it('has all its threads again afterwards', async () => {
+      const { run, gate } = await startPool({ threads: 2 });
+      await Promise.all([run('exit'), run('exit')]);
+      const both = [run('wait'), run('wait')];
+      await gate.begun(2);
+      gate.open();
+      expect(await Promise.all(both)).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+    });
+
+    it('has told of a settlement that came before the end', async () => {
+      const { run, gate } = await startPool();
+      const settled = Promise.withResolvers<Settlement>();
+      const outcome = run('ack, then exit', settled.resolve);
+      expect(await settled.promise).to.equal('ack');
+      gate.open();
+      expect(await outcome).to.include({ ended: 'crashed' });
+    });
+
+    for (const fails of ['by an error', 'by its end'] as const) {
+      it(`starts afresh when a new thread fails to load ${fails}`, async () => {
+        const workerData: SecondLoad = { starts: new SharedArrayBuffer(8), fails };
+        const { run } = await startPool({ file: 'fails-second-load', workerData });
+        expect(await run('')).to.include({ ended: 'crashed' });
+        // What was queued for the thread that did not come may be interrupted, but has to end.
+        expect(await run(''))
+          .to.have.property('ended')
+          .that.is.oneOf(['interrupted', 'returned']);
+        expect(await run('')).to.deep.equal({ ended: 'returned' });
+        expect(new Int32Array(workerData.starts)[0]).to.equal(3);
+      }).timeout(5000);
+    }
+
+    it('replaces a thread that dies while it has nothing to do', async () => {
+      const threads: { terminate(): Promise<number> }[] = [];
+      const remember = (thread: { terminate(): Promise<number> }) => threads.push(thread);
+      process.on('worker', remember);
+      afterTest(() => process.off('worker', remember));
+      const { run } = await startPool();
+      const before = await run('tell the thread');
+      await threads[0]?.terminate();
+      const after = await run('tell the thread');
+      expect(after).to.include({ ended: 'raised' });
+      expect(after).to.not.deep.equal(before);
+      expect(threads).to.have.length(2);
+    });
+  });
+
+  describe('taken down', () => {
+    it('ends what runs and what waits as interrupted', async () => {
+      const { pool, run, gate } = await startPool();
+      const outcomes = [run('wait'), run('return')];
+      await gate.begun(1);
+      await pool.destroy();
+      for (const outcome of await Promise.all(outcomes)) {
+        expect(outcome).to.deep.equal({ ended: 'interrupted', reason: 'thread stopped' });
+      }
+    });
+
+    it('interrupts what comes afterwards, and may be taken down again', async () => {
+      const { pool, run } = await startPool();
+      await pool.destroy();
+      await pool.destroy();
+      expect(await run('return')).to.include({ ended: 'interrupted' });
+    });
+  });
+});

@@ -1,0 +1,171 @@
+import type { Socket } from 'node:net';
+import { mock } from 'node:test';
+import { setImmediate } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Patience } from '../../main/ticker/connection.ts';
+import { SOCKET_BUFFER } from '../../main/ticker/relay.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect, type StreamClient } from '../support/websocket.ts';
+
+const PING = '{"type":"ping"}';
+const PAD = 'x'.repeat(64 * 1024);
+const FOREVER: Patience = { stuckMs: 3_600_000, silenceMs: 3_600_000 };
+
+/** One client of the stream, and the server's end of its connection. */
+async function join(patience: Patience = FOREVER, options: { autoPong?: boolean } = {}) {
+  // The relay looks after its clients when the test says so.
+  mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
+  const bundle = await startTickerBundle({ patience });
+  const client = await connect(bundle.stream, { token: await bundle.token(), ...options });
+  await client.nextOf('welcome');
+  const subscribed = await bundle.ticker.next();
+  const [server] = bundle.sockets;
+  if (subscribed.topic !== 'subscribe' || server === undefined) throw new Error('not connected');
+  let n = 0;
+  /** Sends the next tick. */
+  const tick = () => {
+    const data = JSON.stringify({ type: 'ticker', n: ++n, pad: PAD });
+    bundle.relay.broadcast([subscribed.client_pid], { topic: 'ws.send', type: 'text', data });
+    return n;
+  };
+  return { ...bundle, client, server, tick };
+}
+
+/** Ticks until the client, which does not read, has no room left for more. */
+async function fill(client: StreamClient, server: Socket, tick: () => number): Promise<void> {
+  client.socket.pause();
+  while (server.writableLength === 0) {
+    tick();
+    await setImmediate();
+  }
+}
+
+describe('a client that reads too slowly', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('skips ticks and gets the newest one when it reads again', async () => {
+    const { client, server, tick } = await join();
+    await fill(client, server, tick);
+    const filled = tick();
+    const waiting = server.writableLength;
+    let newest = 0;
+    for (let count = 0; count < 100; count++) {
+      newest = tick();
+      if (count % 10 === 0) await setImmediate();
+    }
+    expect(server.writableLength).to.equal(waiting);
+    expect(waiting).to.be.at.most(2 * (PAD.length + SOCKET_BUFFER));
+
+    client.socket.resume();
+    const seen: number[] = [];
+    while (seen.at(-1) !== newest) seen.push((await client.nextOf('ticker')).n);
+    expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b));
+    expect(new Set(seen).size).to.equal(seen.length);
+    expect(seen.filter((n) => n > filled)).to.deep.equal([newest]);
+    const after = tick();
+    expect((await client.nextOf('ticker')).n).to.equal(after);
+  });
+
+  it('is not read from, so that it causes no more answers, and is answered when it reads again', async () => {
+    const { client, server, tick } = await join();
+    await fill(client, server, tick);
+    const waiting = server.writableLength;
+    expect(server.isPaused()).to.equal(true);
+    for (let count = 0; count < 1000; count++) client.socket.send(PING);
+    for (let turn = 0; turn < 20; turn++) await setImmediate();
+    expect(server.writableLength).to.be.at.most(waiting);
+    client.socket.resume();
+    for (let count = 0; count < 1000; count++) await client.nextOf('pong');
+    expect(server.isPaused()).to.equal(false);
+  });
+
+  it('can ping without end and make no more wait than a few KiB', async () => {
+    const { client, server } = await join();
+    client.socket.pause();
+    const send = async () => {
+      for (let count = 0; count < 2000; count++) client.socket.send(PING);
+      await setImmediate();
+    };
+    while (!(server.isPaused() && server.writableLength > 0 && client.socket.bufferedAmount > 0)) await send();
+    for (let count = 0; count < 5; count++) await send();
+    expect(server.writableLength).to.be.at.most(SOCKET_BUFFER + 64 * 1024);
+  });
+
+  it('cannot make protocol pongs pile up either', async () => {
+    const { client, server } = await join();
+    client.socket.pause();
+    let most = 0;
+    for (let count = 0; count < 2000 && !server.destroyed && client.socket.bufferedAmount < 1024 * 1024; count++) {
+      for (let ping = 0; ping < 50; ping++) client.socket.ping('x'.repeat(125));
+      await setImmediate();
+      most = Math.max(most, server.writableLength);
+    }
+    expect(most).to.be.at.most(SOCKET_BUFFER + 64 * 1024);
+  });
+
+  it('is closed with 4008 when it is stuck for too long', async () => {
+    const { client, server, tick, ticker } = await join({ ...FOREVER, stuckMs: 0 });
+    await fill(client, server, tick);
+    mock.timers.tick(1000);
+    client.socket.resume();
+    expect(await client.closed).to.deep.equal({ code: 4008, reason: 'client reads too slowly' });
+    expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
+  });
+
+  it('is cut off when it does not even read that it is closed', async () => {
+    const { client, server, tick, relay, processes, sockets } = await join({ ...FOREVER, stuckMs: 0 });
+    await fill(client, server, tick);
+    mock.timers.tick(1000);
+    expect(sockets.size).to.equal(1);
+    mock.timers.tick(5000);
+    await until(() => sockets.size === 0 && relay.size === 0);
+    expect(processes.size).to.equal(1);
+  });
+
+  it('stays as long as it is not stuck for too long, whatever its silence', async () => {
+    const { client, server, tick } = await join({ stuckMs: 3_600_000, silenceMs: 0 });
+    await fill(client, server, tick);
+    for (let seconds = 0; seconds < 10; seconds++) mock.timers.tick(1000);
+    const newest = tick();
+    client.socket.resume();
+    while ((await client.nextOf('ticker')).n !== newest);
+  });
+});
+
+describe('a client that is silent', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('is pinged, and stays when it answers', async () => {
+    const { client, server } = await join({ ...FOREVER, silenceMs: 0 });
+    for (let round = 0; round < 3; round++) {
+      const read = server.bytesRead;
+      const pinged = new Promise((resolve) => client.socket.once('ping', resolve));
+      mock.timers.tick(1000);
+      await pinged;
+      await until(() => server.bytesRead > read);
+      await setImmediate();
+    }
+    expect(server.destroyed).to.equal(false);
+  });
+
+  it('is cut off when it does not answer', async () => {
+    const { client, ticker } = await join({ ...FOREVER, silenceMs: 0 }, { autoPong: false });
+    const pinged = new Promise((resolve) => client.socket.once('ping', resolve));
+    mock.timers.tick(1000);
+    await pinged;
+    mock.timers.tick(1000);
+    expect((await client.closed).code).to.equal(1006);
+    expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
+  });
+
+  it('is not pinged before its time', async () => {
+    const { client } = await join({ ...FOREVER, silenceMs: 60_000 });
+    let pings = 0;
+    client.socket.on('ping', () => pings++);
+    for (let second = 0; second < 10; second++) mock.timers.tick(1000);
+    client.socket.send(PING);
+    await client.nextOf('pong');
+    expect(pings).to.equal(0);
+  });
+});

@@ -1,0 +1,151 @@
+import { once } from 'node:events';
+import { connect as connectSocket } from 'node:net';
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { afterTest } from '../support/cleanup.ts';
+import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+
+/** Service A whose token check waits for `gate.open()`, so that a handshake can be watched on its way. */
+async function startGated() {
+  const reached = Promise.withResolvers<void>();
+  const gate = Promise.withResolvers<void>();
+  const bundle = await startTickerBundle({
+    replace: ({ tokens }) => ({
+      tokens: {
+        lifetimeSeconds: tokens.lifetimeSeconds,
+        issue: tokens.issue.bind(tokens),
+        async verify(token) {
+          reached.resolve();
+          await gate.promise;
+          return tokens.verify(token);
+        },
+      },
+    }),
+  });
+  afterTest(() => gate.resolve());
+  const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+  await reached.promise;
+  return { bundle, raw, open: gate.resolve };
+}
+
+describe('a handshake', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('is refused with 400 when it is malformed, and leaves no handler', async () => {
+    const bundle = await startTickerBundle();
+    const good = handshake('/ws/ticker', await bundle.token());
+    const replace = (name: string, ...lines: string[]) => [...good.filter((line) => !line.startsWith(name)), ...lines];
+    const malformed = [
+      replace('Sec-WebSocket-Key'),
+      replace('Sec-WebSocket-Key', 'Sec-WebSocket-Key: x'),
+      replace('Sec-WebSocket-Key', 'Sec-WebSocket-Key: '),
+      replace('Sec-WebSocket-Version'),
+      replace('Sec-WebSocket-Version', 'Sec-WebSocket-Version: 7'),
+      replace('Sec-WebSocket-Version', 'Sec-WebSocket-Version: x'),
+      [...good, 'Sec-WebSocket-Protocol: a b'],
+      [...good, 'Sec-WebSocket-Protocol: a,a'],
+      [...good, 'Sec-WebSocket-Protocol: '],
+    ];
+    for (const lines of malformed) {
+      const raw = await connectRaw(bundle.listener.port, ...lines);
+      const { status, headers, body } = parseResponse(await raw.ended);
+      expect({ status, body }, lines.at(-1)).to.deep.equal({
+        status: 400,
+        body: '{"error":"invalid WebSocket handshake"}',
+      });
+      expect(headers).to.match(/\r\nSec-WebSocket-Version: 13/);
+      expect(headers).to.match(/\r\nContent-Type: application\/json/);
+      expect(headers).to.not.match(/x-ws-relay/i);
+    }
+    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.relay.size).to.equal(0);
+    await until(() => bundle.sockets.size === 0);
+  });
+
+  it('may name the protocol in any case', async () => {
+    const { listener, token } = await startTickerBundle();
+    const lines = handshake('/ws/ticker', await token()).map((line) =>
+      line === 'Upgrade: websocket' ? 'upgrade: WebSocket' : line,
+    );
+    const raw = await connectRaw(listener.port, ...lines);
+    expect(await raw.until(/"welcome"/)).to.match(/^HTTP\/1\.1 101 /);
+  });
+
+  for (const [path, status, body] of [
+    ['/', 200, /^<!doctype html>/i],
+    ['/ws', 200, /^<!doctype html>/i],
+    ['/ws/other', 200, /^<!doctype html>/i],
+    ['/auth/token', 405, /^{"error":"method not allowed"}$/],
+    ['/ws/ticker', 401, /^{"error":"authentication required"}$/],
+  ] as const) {
+    it(`to ${path} without a token is answered with ${status} as plain HTTP, and the connection ends`, async () => {
+      const bundle = await startTickerBundle();
+      const raw = await connectRaw(bundle.listener.port, ...handshake(path));
+      const response = parseResponse(await raw.ended);
+      expect(response.status).to.equal(status);
+      expect(response.body).to.match(body);
+      expect(response.headers).to.match(/\r\nconnection: close/i);
+      await until(() => bundle.sockets.size === 0);
+      expect(bundle.processes.size).to.equal(1);
+    });
+  }
+
+  it('whose client is gone before it is complete leaves no handler', async () => {
+    const { bundle, raw, open } = await startGated();
+    raw.socket.resetAndDestroy();
+    await until(() => bundle.sockets.size === 0);
+    open();
+    // Its handler comes and goes in one turn of the loop, some turns from now: a later one has to find none.
+    const later = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    await later.until(/"welcome"/);
+    expect(bundle.relay.size).to.equal(1);
+    expect(bundle.processes.size).to.equal(3);
+    expect(bundle.lines).to.deep.equal([]);
+  });
+
+  it('whose client half-closes before it is complete leaves no handler and no socket', async () => {
+    const { bundle, raw, open } = await startGated();
+    const [server] = bundle.sockets;
+    if (server === undefined) throw new Error('no connection');
+    raw.socket.end();
+    await until(() => bundle.sockets.size === 0 || server.readableEnded || !server.readable);
+    open();
+    await raw.ended;
+    await until(() => bundle.sockets.size === 0);
+    expect(bundle.relay.size).to.equal(0);
+    expect(bundle.processes.size).to.equal(1);
+  });
+
+  it('on its way when the relay closes is not completed', async () => {
+    const { bundle, raw, open } = await startGated();
+    await bundle.relay.close(Promise.resolve());
+    open();
+    expect(await raw.ended).to.equal('');
+    await until(() => bundle.sockets.size === 0);
+    expect(bundle.relay.size).to.equal(0);
+    expect(bundle.processes.size).to.equal(1);
+  });
+
+  it('is refused once the relay is closed', async () => {
+    const bundle = await startTickerBundle();
+    await bundle.relay.close(Promise.resolve());
+    const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    expect(await raw.ended).to.equal('');
+    expect(bundle.processes.size).to.equal(1);
+  });
+
+  it('that was refused is cut off when the client keeps the connection open', async () => {
+    const bundle = await startTickerBundle();
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const socket = connectSocket({ port: bundle.listener.port, host: '127.0.0.1', allowHalfOpen: true });
+    afterTest(() => socket.destroy());
+    socket.on('error', () => {}).resume();
+    socket.write(head(...handshake()));
+    await once(socket, 'end');
+    expect(bundle.sockets.size).to.equal(1);
+    mock.timers.tick(5000);
+    await until(() => bundle.sockets.size === 0);
+  });
+});

@@ -1,0 +1,102 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { afterTest } from '../support/cleanup.ts';
+
+const START = 1_700_000_000_000;
+
+function create(options: ConstructorParameters<typeof TokenStore>[0] = {}): TokenStore {
+  const store = new TokenStore(options);
+  afterTest(() => store.close());
+  return store;
+}
+
+describe('the token store', () => {
+  beforeEach(() => mock.timers.enable({ apis: ['Date', 'setTimeout'], now: START }));
+  afterEach(() => mock.timers.reset());
+
+  it('has what was put into it, until it expires', () => {
+    const store = create();
+    store.put({ id: 'a', expiresAt: START + 1000 });
+    expect([store.has('a'), store.has('b')]).to.deep.equal([true, false]);
+    mock.timers.tick(999);
+    expect(store.has('a')).to.equal(true);
+    mock.timers.tick(1);
+    expect(store.has('a')).to.equal(false);
+  });
+
+  it('takes no more than its bound, and keeps what it has', () => {
+    const store = create({ maxTokens: 2 });
+    for (const id of ['a', 'b']) store.put({ id, expiresAt: START + 1000 });
+    expect(() => store.put({ id: 'c', expiresAt: START + 1000 })).to.throw(TokenStoreFull, '2 tokens');
+    expect(['a', 'b', 'c'].map((id) => store.has(id))).to.deep.equal([true, true, false]);
+    expect(store.size).to.equal(2);
+  });
+
+  it('lets go of what has expired by itself, and tells of it', () => {
+    const removed: string[] = [];
+    const store = create({ maxTokens: 3, onRemove: (id) => removed.push(id) });
+    store.put({ id: 'a', expiresAt: START + 1000 });
+    store.put({ id: 'b', expiresAt: START + 1000 });
+    store.put({ id: 'c', expiresAt: START + 3000 });
+    mock.timers.tick(1000);
+    expect(removed).to.deep.equal(['a', 'b']);
+    expect(store.size).to.equal(1);
+    store.put({ id: 'd', expiresAt: START + 4000 });
+    mock.timers.tick(2000);
+    expect(removed).to.deep.equal(['a', 'b', 'c']);
+    mock.timers.tick(1000);
+    expect(removed).to.deep.equal(['a', 'b', 'c', 'd']);
+    store.put({ id: 'e', expiresAt: START + 5000 });
+    mock.timers.tick(1000);
+    expect(store.size).to.equal(0);
+  });
+
+  it('waits longer than a timer can', () => {
+    const store = create();
+    const lifetime = 2 ** 31 + 5000;
+    store.put({ id: 'a', expiresAt: START + lifetime });
+    mock.timers.tick(2 ** 31 - 1);
+    expect(store.has('a')).to.equal(true);
+    mock.timers.tick(lifetime - (2 ** 31 - 1));
+    expect(store.size).to.equal(0);
+  });
+
+  it('holds exactly the tokens that have not expired, whenever they come', () => {
+    const gaps = fc.array(fc.nat(2000), { maxLength: 30 });
+    fc.assert(
+      fc.property(gaps, fc.integer({ min: 1, max: 5000 }), (waits, lifetime) => {
+        const removed: string[] = [];
+        const store = new TokenStore({ onRemove: (id) => removed.push(id) });
+        const issued: { id: string; expiresAt: number }[] = [];
+        for (const [index, wait] of waits.entries()) {
+          mock.timers.tick(wait);
+          const record = { id: String(index), expiresAt: Date.now() + lifetime };
+          store.put(record);
+          issued.push(record);
+          const alive = issued.filter(({ expiresAt }) => expiresAt > Date.now());
+          expect(issued.filter(({ id }) => store.has(id))).to.deep.equal(alive);
+          expect(store.size).to.equal(alive.length);
+        }
+        mock.timers.tick(lifetime);
+        expect(store.size).to.equal(0);
+        expect(removed).to.deep.equal(issued.map(({ id }) => id));
+        store.close();
+      }),
+    );
+  });
+
+  it('does nothing more once it is closed', () => {
+    const removed: string[] = [];
+    const store = create({ onRemove: (id) => removed.push(id) });
+    store.put({ id: 'a', expiresAt: START + 1000 });
+    store.close();
+    expect(store.size).to.equal(0);
+    expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
+    expect(() => store.put({ id: 'b', expiresAt: START + 1000 })).to.throw(TokenStoreUnavailable);
+    mock.timers.tick(5000);
+    expect(removed).to.deep.equal([]);
+    store.close();
+  });
+});

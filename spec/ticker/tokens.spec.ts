@@ -1,0 +1,201 @@
+import { hkdfSync } from 'node:crypto';
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { LocalProtocol } from 'paseto';
+import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
+import type { Scope } from '../../main/ticker/policy.ts';
+import { TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
+import { afterTest } from '../support/cleanup.ts';
+
+const KEY = 'a secret of more than thirty-two bytes';
+const scope: Scope = [{ name: 'user', group: 'user', actions: '*', resources: ['handler'], effect: 'allow' }];
+const user = { user_id: 'demo', role: 'user' };
+const identity = { actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } }, scope };
+
+async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
+  const tokens = await Tokens.create({ key: KEY, lifetimeSeconds: 3600, ...options });
+  afterTest(() => tokens.close());
+  return tokens;
+}
+
+const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
+
+/** The key that a secret stands for: what another program needs to read the tokens. */
+async function tokenKey(secret: string) {
+  const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
+  return LocalKeyFromCryptoKey(await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']));
+}
+
+describe('tokens', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('are PASETO v3.local and carry actor, policies and requester', async () => {
+    const tokens = await create();
+    const before = Date.now();
+    const token = await tokens.issue(user, scope, '192.0.2.1');
+    expect(token).to.match(/^v3\.local\.[\w-]+$/);
+
+    const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
+    expect(claims).to.deep.include({
+      sub: 'user:demo',
+      role: 'user',
+      user_id: 'demo',
+      scope,
+      remote_address: '192.0.2.1',
+    });
+    expect(claims.jti).to.match(/^[\w-]{32}$/);
+    const [iat, exp] = [Date.parse(String(claims.iat)), Date.parse(String(claims.exp))];
+    expect(iat).to.be.within(before, Date.now());
+    expect(exp - iat).to.equal(3_600_000);
+    expect(token).to.not.include(Buffer.from('demo').toString('base64url'));
+  });
+
+  it('restore actor and policies, each time they are verified', async () => {
+    const tokens = await create();
+    const token = await tokens.issue(user, scope, '');
+    for (let use = 0; use < 3; use++) expect(await tokens.verify(token)).to.deep.equal(identity);
+  });
+
+  it('restore whatever user, role and address they were issued for', async () => {
+    const tokens = await create();
+    const text = fc.string({ unit: 'binary' });
+    await fc.assert(
+      fc.asyncProperty(text, text, text, async (user_id, role, address) => {
+        const verified = await tokens.verify(await tokens.issue({ user_id, role }, scope, address));
+        expect(verified).to.deep.equal({ actor: { id: `user:${user_id}`, metadata: { role, user_id } }, scope });
+      }),
+      { numRuns: 50 },
+    );
+  });
+
+  it('differ, as do their identifiers', async () => {
+    const tokens = await create();
+    const issued = await Promise.all(Array.from({ length: 50 }, () => tokens.issue(user, scope, '')));
+    expect(new Set(issued).size).to.equal(50);
+    const key = await tokenKey(KEY);
+    const ids = await Promise.all(issued.map(async (token) => (await protocol.Decrypt(key, token)).claims.jti));
+    expect(new Set(ids).size).to.equal(50);
+  });
+
+  it('are good only where they were issued, even under the same key', async () => {
+    const [first, second] = [await create(), await create()];
+    const token = await first.issue(user, scope, '');
+    expect(await first.verify(token)).to.deep.equal(identity);
+    expect(await second.verify(token)).to.equal(undefined);
+    const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
+    second.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
+    expect(await second.verify(token)).to.deep.equal(identity);
+  });
+
+  it('have a random key where none is given', async () => {
+    const [first, second] = [await create({ key: undefined }), await create({ key: undefined })];
+    const token = await first.issue(user, scope, '');
+    const id = 'x'.repeat(32);
+    for (const tokens of [first, second]) tokens.store.put({ id, expiresAt: Date.now() + 60_000 });
+    expect(await first.verify(token)).to.deep.equal(identity);
+    expect(await second.verify(token)).to.equal(undefined);
+    const read = await protocol.Decrypt(await tokenKey(''), token).catch((error: unknown) => error);
+    expect(read).to.be.instanceOf(Error);
+  });
+
+  it('are not believed without the claims of a token', async () => {
+    const tokens = await create();
+    const key = await tokenKey(KEY);
+    const good = { jti: 'x', sub: 'user:demo', role: 'user', user_id: 'demo', scope: [] };
+    tokens.store.put({ id: 'x', expiresAt: Date.now() + 60_000 });
+    const forge = async (claims: object) => tokens.verify(await protocol.Encrypt(key, claims as typeof good));
+    expect(await forge(good)).to.deep.equal({ ...identity, scope: [] });
+    for (const name of Object.keys(good)) expect(await forge({ ...good, [name]: undefined }), name).to.equal(undefined);
+    for (const wrong of [{ role: 1 }, { user_id: null }, { scope: '*' }, { scope: [{ effect: 'allow' }] }])
+      expect(await forge({ ...good, ...wrong }), JSON.stringify(wrong)).to.equal(undefined);
+  });
+
+  it('are refused when anything about them was changed', async () => {
+    const tokens = await create();
+    const token = await tokens.issue(user, scope, '');
+    const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.='.split('');
+    const edit = fc.record({
+      at: fc.nat(token.length - 1),
+      remove: fc.nat(3),
+      insert: fc.array(fc.constantFrom(...alphabet), { maxLength: 3 }),
+    });
+    await fc.assert(
+      fc.asyncProperty(edit, async ({ at, remove, insert }) => {
+        const changed = token.slice(0, at) + insert.join('') + token.slice(at + remove);
+        fc.pre(changed !== token);
+        expect(await tokens.verify(changed)).to.equal(undefined);
+      }),
+    );
+  });
+
+  it('are refused when they are none', async () => {
+    const tokens = await create();
+    const token = await tokens.issue(user, scope, '');
+    const none = ['', ' ', 'x', 'v3.local.', 'v3.local.AAAA', token.slice(0, -1), token.replace('v3', 'v4')];
+    for (const text of [...none, `${token}.`, `${token}.Zm9vdGVy`, `v3.local.${'A'.repeat(1_000_000)}`])
+      expect(await tokens.verify(text), text.slice(0, 40)).to.equal(undefined);
+    await fc.assert(
+      fc.asyncProperty(fc.string({ unit: 'binary' }), async (text) => {
+        expect(await tokens.verify(text)).to.equal(undefined);
+      }),
+    );
+  });
+
+  it('end with their lifetime, whether they were used before or not', async () => {
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
+    const tokens = await create({ lifetimeSeconds: 60 });
+    const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
+    expect(await tokens.verify(used)).to.deep.equal(identity);
+    mock.timers.tick(59_999);
+    expect(await tokens.verify(used)).to.deep.equal(identity);
+    mock.timers.tick(1);
+    expect(await tokens.verify(used)).to.equal(undefined);
+    expect(await tokens.verify(unused)).to.equal(undefined);
+  });
+
+  it('end with their lifetime even while the store still holds them', async () => {
+    mock.timers.enable({ apis: ['Date'], now: 1_700_000_000_000 });
+    const tokens = await create({ lifetimeSeconds: 60 });
+    const token = await tokens.issue(user, scope, '');
+    await tokens.verify(token);
+    mock.timers.setTime(1_700_000_060_000);
+    expect(tokens.store.size).to.equal(1);
+    expect(await tokens.verify(token)).to.equal(undefined);
+  });
+
+  it('are decrypted at their first use only, and remembered no longer than the store holds them', async () => {
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
+    const tokens = await create({ lifetimeSeconds: 60 });
+    const token = await tokens.issue(user, scope, '');
+    const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
+    const first = await tokens.verify(token);
+    expect(await tokens.verify(token), 'the very same object').to.equal(first);
+    mock.timers.tick(60_000);
+    expect(tokens.store.size).to.equal(0);
+    tokens.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
+    expect(await tokens.verify(token), 'another object').to.not.equal(first);
+  });
+
+  it('are refused past the bound of the store, until others have left it', async () => {
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
+    const tokens = await create({ lifetimeSeconds: 60, maxTokens: 2 });
+    const first = await tokens.issue(user, scope, '');
+    await tokens.issue(user, scope, '');
+    expect(await tokens.issue(user, scope, '').catch((error: unknown) => error)).to.be.instanceOf(TokenStoreFull);
+    expect(await tokens.verify(first)).to.deep.equal(identity);
+    mock.timers.tick(60_000);
+    expect(await tokens.verify(await tokens.issue(user, scope, ''))).to.deep.equal(identity);
+  });
+
+  it('are neither issued nor good once the store is closed', async () => {
+    const tokens = await create();
+    const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
+    await tokens.verify(used);
+    tokens.close();
+    const attempts = [tokens.issue(user, scope, ''), tokens.verify(used), tokens.verify(unused)];
+    for (const attempt of attempts)
+      expect(await attempt.catch((error: unknown) => error)).to.be.instanceOf(TokenStoreUnavailable);
+  });
+});

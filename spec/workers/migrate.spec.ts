@@ -1,0 +1,55 @@
+import { execFile } from 'node:child_process';
+import { existsSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+
+const file = fileURLToPath(new URL('../../workers/migrate.ts', import.meta.url));
+
+/** Runs the migration as a program; `DATA_DIR` is left out where undefined. */
+async function migrate(DATA_DIR: string | undefined, cwd: string) {
+  const { DATA_DIR: _outer, ...env } = process.env;
+  const run = promisify(execFile)(process.execPath, [file], {
+    cwd,
+    env: DATA_DIR === undefined ? env : { ...env, DATA_DIR },
+  });
+  return run.then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+  );
+}
+
+describe('the migration as a program', () => {
+  it('makes the databases, says so, and ends with exit code 0', async () => {
+    const folder = await temporaryFolder();
+    const expected = { code: 0, stdout: 'the databases in there are up to date\n', stderr: '' };
+    expect(await migrate('there', folder)).to.deep.equal(expected);
+    expect(await migrate('there', folder)).to.deep.equal(expected);
+    for (const name of ['auth.db', 'tasks.db']) expect(existsSync(join(folder, 'there', name))).to.equal(true);
+  });
+
+  it('takes the folder data where nothing is said', async () => {
+    const folder = await temporaryFolder();
+    expect(await migrate(undefined, folder)).to.include({ code: 0 });
+    expect(await migrate('', folder)).to.include({ code: 0 });
+    expect(existsSync(join(folder, 'data', 'tasks.db'))).to.equal(true);
+  });
+
+  it('says in one line why it fails, and ends with exit code 1', async () => {
+    const folder = await temporaryFolder();
+    writeFileSync(join(folder, 'auth.db'), 'garbage '.repeat(1000));
+    expect(await migrate('.', folder)).to.deep.equal({
+      code: 1,
+      stdout: '',
+      stderr: 'cannot migrate auth.db: file is not a database\n',
+    });
+  });
+
+  it('can be run by several processes at once', async () => {
+    const folder = await temporaryFolder();
+    const runs = await Promise.all(Array.from({ length: 3 }, () => migrate('data', folder)));
+    for (const run of runs) expect(run).to.include({ code: 0, stderr: '' });
+  });
+});

@@ -1,0 +1,128 @@
+import { Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { workerFile } from '../../main/worker-file.ts';
+import { type HandlerToTicker, SUBSCRIBERS, type TickerStart, type TickerToMain } from '../../workers/messages.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { until } from '../support/until.ts';
+
+/** An interval whose next tick is weeks away. */
+const NEVER = 2 ** 31 - 1;
+
+function start(options: Partial<TickerStart> = {}) {
+  const prices = new SharedArrayBuffer(64 * Float64Array.BYTES_PER_ELEMENT);
+  const workerData: TickerStart = { intervalMs: 5, prices, subscriptions: [], ...options };
+  const worker = new Worker(workerFile('ticker'), { workerData });
+  afterTest(() => worker.terminate());
+  const received: TickerToMain[] = [];
+  let asked = 0;
+  let arrived = Promise.withResolvers<void>();
+  worker.on('message', (message: TickerToMain) => {
+    received.push(message);
+    arrived.resolve();
+    arrived = Promise.withResolvers();
+  });
+  const values = new Float64Array(workerData.prices);
+  return {
+    received,
+    values,
+    tell: (message: HandlerToTicker) => worker.postMessage(message),
+    async next() {
+      while (asked >= received.length) await arrived.promise;
+      return received[asked++] as TickerToMain;
+    },
+    /** Waits for a number of ticks, by what they do to the prices. */
+    async ticks(count: number) {
+      for (let tick = 0; tick < count; tick++) {
+        const before = values[0];
+        await until(() => values[0] !== before);
+      }
+    },
+  };
+}
+
+const subscribe = (n: number): HandlerToTicker => ({
+  topic: 'subscribe',
+  client_pid: `client:${n}`,
+  handler_pid: `handler:${n}`,
+});
+const unsubscribe = (n: number): HandlerToTicker => ({ topic: 'unsubscribe', handler_pid: `handler:${n}` });
+
+function sendOf(message: TickerToMain) {
+  if ('topic' in message) throw new Error(message.topic);
+  return { to: message.to, ...JSON.parse(message.message.data) };
+}
+
+describe('the thread of the ticker', () => {
+  it('says that it is ready, then is silent while the prices move', async () => {
+    const { next, ticks, received } = start();
+    expect(await next()).to.deep.equal({ topic: 'ready' });
+    await ticks(5);
+    expect(received).to.have.lengthOf(1);
+  });
+
+  it('answers a subscription with a snapshot to its client', async () => {
+    const { next, tell } = start({ intervalMs: NEVER });
+    await next();
+    tell(subscribe(1));
+    const message = await next();
+    expect(message).to.deep.include({ to: 'client:1' });
+    expect(message).to.have.nested.property('message.topic', 'ws.send');
+    expect(message).to.have.nested.property('message.type', 'text');
+    const { type, data } = sendOf(message);
+    expect(type).to.equal('ticker');
+    expect(data.map((entry: { price: number }) => entry.price)).to.deep.equal([42_000, 2_500, 95]);
+  });
+
+  it('posts one message a tick, however many are subscribed', async () => {
+    const { next, tell } = start({ intervalMs: 50 });
+    await next();
+    for (let n = 0; n < 100; n++) tell(subscribe(n));
+    const addressed: string[] = [];
+    for (let snapshots = 0; snapshots < 100; ) {
+      const { to } = sendOf(await next());
+      if (to !== SUBSCRIBERS) snapshots++;
+      addressed.push(to);
+    }
+    expect(new Set(addressed.filter((to) => to !== SUBSCRIBERS)).size).to.equal(100);
+    const later = [sendOf(await next()), sendOf(await next()), sendOf(await next())];
+    expect(later.map(({ to }) => to)).to.deep.equal([SUBSCRIBERS, SUBSCRIBERS, SUBSCRIBERS]);
+    expect(new Set(later.map(({ data }) => JSON.stringify(data))).size).to.equal(3);
+  });
+
+  it('falls silent with the last subscription', async () => {
+    const { next, tell, ticks, received } = start();
+    await next();
+    for (const n of [1, 2]) tell(subscribe(n));
+    await ticks(3);
+    tell(unsubscribe(1));
+    tell(unsubscribe(3));
+    await ticks(3);
+    expect(sendOf(received.at(-1) as TickerToMain).to).to.equal(SUBSCRIBERS);
+    tell(unsubscribe(2));
+    // The tick under way when the message comes may still be sent.
+    await ticks(3);
+    const count = received.length;
+    await ticks(5);
+    expect(received).to.have.lengthOf(count);
+    tell(subscribe(4));
+    await until(() => received.length > count);
+    expect(sendOf(received[count] as TickerToMain).to).to.equal('client:4');
+  });
+
+  it('goes on from prices and subscriptions that it is started with', async () => {
+    const prices = new SharedArrayBuffer(64 * Float64Array.BYTES_PER_ELEMENT);
+    new Float64Array(prices).set([50_000, 3_000, 100]);
+    const { next } = start({ prices, subscriptions: [['handler:1', 'client:1']] });
+    await next();
+    const { to, data } = sendOf(await next());
+    expect(to).to.equal(SUBSCRIBERS);
+    for (const [index, from] of [50_000, 3_000, 100].entries())
+      expect(data[index].price).to.be.closeTo(from, from * 0.01);
+  });
+
+  it('runs nowhere but in a thread', async () => {
+    const error = await import('../../workers/ticker.ts').catch((reason: unknown) => reason);
+    expect(error).to.be.instanceOf(Error);
+    expect((error as Error).message).to.include('worker thread only');
+  });
+});
