@@ -101,13 +101,16 @@ export class MemoryQueue implements QueueDriver {
     // A consumer may settle a delivery before it returns, which leads here again: the loop that runs goes on.
     if (this.#handingOut) return;
     this.#handingOut = true;
-    while (this.#consumer !== undefined && this.#inFlight < this.#consumer.prefetch) {
-      const entry = this.#waiting.shift();
-      if (entry === undefined) break;
-      this.#inFlight += 1;
-      this.#consumer.receive(this.#delivery(entry));
+    try {
+      while (this.#consumer !== undefined && this.#inFlight < this.#consumer.prefetch) {
+        const entry = this.#waiting.shift();
+        if (entry === undefined) break;
+        this.#inFlight += 1;
+        this.#consumer.receive(this.#delivery(entry));
+      }
+    } finally {
+      this.#handingOut = false;
     }
-    this.#handingOut = false;
   }
 
   #delivery(entry: Entry): Delivery {
