@@ -44,6 +44,25 @@ export class Database {
     return statement;
   }
 
+  /**
+   * Runs `work` in a transaction of its own: all of it is written or nothing.
+   *
+   * @param durable whether what is written outlives a loss of power once this returns, which costs a wait for the disk
+   * @throws {DatabaseUnavailable} when there is no connection to be had, and whatever SQLite or `work` throws
+   */
+  transaction(durable: boolean, work: () => void): void {
+    this.statement(`PRAGMA synchronous = ${durable ? 'FULL' : 'NORMAL'}`).run();
+    this.statement('BEGIN IMMEDIATE').run();
+    try {
+      work();
+      this.statement('COMMIT').run();
+    } catch (error) {
+      // Some errors have taken the transaction back already.
+      if (this.#open?.connection.isTransaction) this.#open.connection.exec('ROLLBACK');
+      throw error;
+    }
+  }
+
   /** Closes the connection for good; calling it again does nothing. */
   close(): void {
     this.#closed = true;

@@ -12,6 +12,7 @@ interface Schema {
 export const schemas: readonly Schema[] = [
   { file: 'auth.db', table: 'api_keys', migrations: new URL('migrations/auth/', import.meta.url) },
   { file: 'tasks.db', table: 'tasks', migrations: new URL('migrations/tasks/', import.meta.url) },
+  { file: 'queue.db', table: 'messages', migrations: new URL('migrations/queue/', import.meta.url) },
 ];
 
 /**

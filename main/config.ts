@@ -12,7 +12,7 @@ export interface Config {
   tickIntervalMs: number;
   taskConcurrency: number;
   taskPrefetch: number;
-  queueDriver: 'memory';
+  queueDriver: (typeof queueDrivers)[number];
   queueMaxLength: number;
   queueMaxBytes: number;
   bodyLimit: number;
@@ -25,6 +25,8 @@ export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 's
 export type LogLevel = (typeof logLevels)[number];
 export const logFormats = ['json', 'pretty'] as const;
 export type LogFormat = (typeof logFormats)[number];
+
+export const queueDrivers = ['memory', 'sqlite'] as const;
 
 const MIB = 1024 * 1024;
 
@@ -81,11 +83,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     const value = text(name) ?? fallback;
     const choice = choices.find((each) => each === value);
     if (choice !== undefined) return choice;
-    throw new ConfigError(
-      name,
-      choices.length > 1 ? `one of ${choices.join(', ')}` : `${choices[0]}`,
-      JSON.stringify(value),
-    );
+    throw new ConfigError(name, `one of ${choices.join(', ')}`, JSON.stringify(value));
   };
 
   const secret = (name: string, minBytes: number) => {
@@ -104,7 +102,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
     taskConcurrency: integer('TASK_CONCURRENCY', defaults.taskConcurrency, 1, 64),
     taskPrefetch: integer('TASK_PREFETCH', defaults.taskPrefetch, 1, 10_000),
-    queueDriver: oneOf('QUEUE_DRIVER', defaults.queueDriver, ['memory']),
+    queueDriver: oneOf('QUEUE_DRIVER', defaults.queueDriver, queueDrivers),
     queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
     queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
     bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),

@@ -29,8 +29,8 @@ export async function run(): Promise<void> {
     return end(output, 1);
   }
   log.info({ signal: await stopped.promise }, 'stopping');
-  const unfinished = await system.stop();
-  if (unfinished > 0) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
+  const { unfinished, kept } = await system.stop();
+  if (unfinished > 0 && !kept) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
   else log.info({ unfinished }, 'stopped');
   await end(output, 0);
 }

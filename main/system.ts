@@ -2,18 +2,14 @@ import type { Config } from './config.ts';
 import type { Listener } from './http/listener.ts';
 import type { Log } from './log.ts';
 import { runMigration } from './migration.ts';
-import { startTasks } from './tasks/service.ts';
+import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 
 /** Both services, running. */
 export interface System {
   ports: { ticker: number; tasks: number };
-  /**
-   * Stops both within the configured time: no new connections, clients told, accepted tasks worked off.
-   *
-   * @returns how many accepted tasks could not be finished
-   */
-  stop(): Promise<number>;
+  /** Stops both within the configured time: no new connections, clients told, accepted tasks worked off or kept. */
+  stop(): Promise<Unfinished>;
 }
 
 /** Migrates the databases, then starts both services. @throws {Error} whose message says what to mend. */
@@ -35,8 +31,8 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
       const timeout = Promise.withResolvers<void>();
       const timer = setTimeout(timeout.resolve, config.shutdownTimeoutMs);
       try {
-        const [unfinished] = await Promise.all([tasks.stop(timeout.promise), ticker.stop(timeout.promise)]);
-        return unfinished;
+        const [left] = await Promise.all([tasks.stop(timeout.promise), ticker.stop(timeout.promise)]);
+        return left;
       } finally {
         clearTimeout(timer);
       }

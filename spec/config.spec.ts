@@ -49,7 +49,11 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '1': 1, '10000': 10_000 },
     bad: { '0': 'a whole number from 1 to 10000', '10001': 'a whole number from 1 to 10000' },
   },
-  QUEUE_DRIVER: { key: 'queueDriver', good: { memory: 'memory' }, bad: { Memory: 'memory', redis: 'memory' } },
+  QUEUE_DRIVER: {
+    key: 'queueDriver',
+    good: { memory: 'memory', sqlite: 'sqlite' },
+    bad: { Memory: 'one of memory, sqlite', redis: 'one of memory, sqlite' },
+  },
   QUEUE_MAX_LENGTH: {
     key: 'queueMaxLength',
     good: { '1': 1, '9007199254740991': Number.MAX_SAFE_INTEGER },

@@ -33,6 +33,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     // A request has to arrive within these, or its connection is closed.
     headersTimeout: 10_000,
     requestTimeout: 30_000,
+    connectionsCheckingInterval: 5_000,
     // Only a WebSocket handshake leaves HTTP; any other wish to upgrade is ignored, as HTTP allows.
     shouldUpgradeCallback: ({ method, headers }) =>
       server.listenerCount('upgrade') > 0 && method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',

@@ -1,6 +1,6 @@
 import type { Log } from '../log.ts';
 import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
-import { type Failure, judge } from './retry-policy.ts';
+import { type Failure, judge, retryPolicy } from './retry-policy.ts';
 import type { PoolOutcome, WorkerPool } from './worker-pool.ts';
 
 export interface DispatcherOptions {
@@ -84,6 +84,8 @@ export class Dispatcher {
   async #work(delivery: Delivery): Promise<void> {
     let early: Promise<void> | undefined;
     try {
+      if (delivery.crashes >= retryPolicy.maxCrashes) return await this.#nack(delivery, poisonous);
+      await delivery.begin().catch((error) => this.#logUnsettled(delivery, error));
       const outcome = await this.#pool.run(delivery.message.body, (settlement) => {
         const settled = settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler);
         early = settled.catch((error) => this.#logUnsettled(delivery, error));
@@ -125,6 +127,9 @@ export class Dispatcher {
     await delivery.nack(verdict);
   }
 }
+
+/** What a durable queue finds out about a task when it is opened again. */
+const poisonous: Failure = { failure: 'permanent', reason: 'the process died while it was worked on, again and again' };
 
 const nackedByHandler: Failure = { failure: 'transient', reason: 'negatively acknowledged by its handler' };
 

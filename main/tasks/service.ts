@@ -7,17 +7,25 @@ import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
+import type { QueueDriver } from './queue/driver.ts';
 import { MemoryQueue } from './queue/memory.ts';
+import { openSqliteQueue } from './queue/sqlite.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 /** Waiting for a lock holds up every client, so it is short. */
 const BUSY_TIMEOUT_MS = 50;
 
+/** What service B had accepted and not finished when it stopped. */
+export interface Unfinished {
+  unfinished: number;
+  /** Whether the next start takes it up. */
+  kept: boolean;
+}
+
 /** Service B, running. */
 export interface TasksService {
   listener: Listener;
-  /** @returns how many accepted tasks could not be finished */
-  stop(deadline: Promise<void>): Promise<number>;
+  stop(deadline: Promise<void>): Promise<Unfinished>;
 }
 
 /** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
@@ -28,7 +36,7 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     workerData: { dataDir: config.dataDir },
     log,
   });
-  const queue = new MemoryQueue({ maxLength: config.queueMaxLength, maxBytes: config.queueMaxBytes });
+  const queue = openQueue(config);
   const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
   const app = createTasksApp({ queue, tasks: new Tasks(database), bodyLimit: config.bodyLimit, log });
@@ -46,11 +54,11 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
       async stop(deadline) {
         await listener.close(deadline);
         // What the memory driver holds would be lost: work it off while there is time.
-        await dispatcher.drain(deadline);
+        if (!queue.durable) await dispatcher.drain(deadline);
         await dispatcher.stop(deadline);
-        const unfinished = unsettled(queue);
+        const left = { unfinished: unsettled(queue), kept: queue.durable };
         await release();
-        return unfinished;
+        return left;
       },
     };
   } catch (error) {
@@ -58,4 +66,9 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     await release();
     throw error;
   }
+}
+
+function openQueue({ queueDriver, queueMaxLength, queueMaxBytes, dataDir }: Config): QueueDriver {
+  const bounds = { maxLength: queueMaxLength, maxBytes: queueMaxBytes };
+  return queueDriver === 'sqlite' ? openSqliteQueue(join(dataDir, 'queue.db'), bounds) : new MemoryQueue(bounds);
 }

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
+import { HttpError } from '../http/errors.ts';
+import { TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
 /** The subprotocol of the stream: what a browser offers beside its token, and what the server selects. */
@@ -16,9 +18,16 @@ export interface SecurityContext {
  * an actor: the endpoint decides what that means.
  */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
+  const verify = async (token: string) => {
+    try {
+      return await tokens.verify(token);
+    } catch (cause) {
+      throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
+    }
+  };
   return async (ctx, next) => {
     const token = bearerToken(ctx.req);
-    const identity = token === undefined ? undefined : await tokens.verify(token);
+    const identity = token === undefined ? undefined : await verify(token);
     if (identity !== undefined) ctx.state.identity = identity;
     await next();
   };

@@ -32,7 +32,7 @@ export class TokenStore {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** @param onRemove told of every token that leaves the store */
+  /** @param onRemove told of every token that leaves the store before it is closed */
   constructor({
     maxTokens = 100_000,
     onRemove = () => {},

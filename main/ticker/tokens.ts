@@ -72,8 +72,9 @@ export class Tokens {
       scope: scope.map((policy) => ({ ...policy })),
       remote_address: remoteAddress,
     };
+    const token = await protocol.Encrypt(this.#key, claims);
     this.store.put({ id, expiresAt });
-    return protocol.Encrypt(this.#key, claims);
+    return token;
   }
 
   /**

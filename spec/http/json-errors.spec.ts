@@ -62,7 +62,7 @@ describe('an error thrown below a router', () => {
     { status: 'x' },
     {},
   ]) {
-    it(`that nobody foresaw is an internal error: ${JSON.stringify(thrown) ?? 'undefined'}${thrown instanceof Error ? thrown.name : ''}`, async () => {
+    it(`that nobody foresaw is an internal error: ${thrown instanceof Error ? thrown.name : JSON.stringify(thrown)}`, async () => {
       const { url, lines } = await throwing(thrown);
       const { status, body } = await request(url);
       expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'internal error' } });

@@ -3,7 +3,7 @@ import { extname, join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import Koa from 'koa';
-import { jsonErrors, logLateError } from '../../main/http/json-errors.ts';
+import { jsonErrors, logLateError, notFound } from '../../main/http/json-errors.ts';
 import { staticClient } from '../../main/http/static-client.ts';
 import { captureLog } from '../support/log.ts';
 import { projectFolder, request } from '../support/program.ts';
@@ -15,11 +15,12 @@ const ERROR = 50;
 const folder = join(projectFolder, 'www', 'ticker');
 const index = readFileSync(join(folder, 'index.html'), 'utf8');
 
-async function start() {
+async function start(client: 'ticker' | 'tasks' = 'ticker') {
   const captured = captureLog();
   const app = new Koa().use(jsonErrors(captured.log));
   app.on('error', logLateError(captured.log));
-  for (const middleware of staticClient('ticker')) app.use(middleware);
+  for (const middleware of staticClient(client)) app.use(middleware);
+  app.use(notFound);
   const server = await serve(app.callback());
   /** Sends a path as it is, which HTTP clients would tidy up. */
   const raw = async (path: string, method = 'GET', ...headers: string[]) => {
@@ -89,6 +90,39 @@ describe('the browser client', () => {
         expect(await ask(method, modified), method).to.deep.include({ status: 304, body: '' });
       expect(await ask('GET', Date.parse(modified) - 1000)).to.deep.include({ status: 200, body: index });
     }
+  });
+
+  it('may use its own service and nothing else', async () => {
+    const { url } = await start();
+    for (const path of ['/', '/nothing', '/shared/design.css']) {
+      const { headers } = await request(`${url}${path}`);
+      const policy = headers.get('content-security-policy');
+      expect(policy, path).to.match(/default-src 'none'/);
+      expect(policy, path).to.match(/frame-ancestors 'none'/);
+      expect(policy, path).to.not.match(/unsafe|\*|https?:/);
+      expect(headers.get('x-content-type-options'), path).to.equal('nosniff');
+    }
+  });
+
+  it('is asked for again each time, and kept apart by encoding', async () => {
+    const { headers } = await request((await start()).url);
+    expect(headers.get('cache-control')).to.equal('no-cache');
+    expect(headers.get('vary')).to.match(/accept-encoding/i);
+  });
+
+  it('of service B is served at its files only', async () => {
+    const { url } = await start('tasks');
+    const page = await request(url);
+    expect(page.status).to.equal(200);
+    expect(page.headers.get('content-type')).to.equal('text/html; charset=utf-8');
+    expect(page.body).to.not.equal(index);
+    for (const [path, method] of [
+      ['/nothing', 'GET'],
+      ['/nothing', 'POST'],
+      ['/tasks/x', 'GET'],
+    ] as const)
+      expect(await request(`${url}${path}`, { method })).to.deep.include({ status: 404, body: { error: 'not found' } });
+    expect((await request(url, { method: 'POST' })).status).to.equal(405);
   });
 
   it('leaves no file open after many answers without a body', async () => {

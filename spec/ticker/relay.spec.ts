@@ -62,18 +62,21 @@ describe('the relay', () => {
   it('welcomes, then answers pings and nothing else', async () => {
     const bundle = await startTickerBundle();
     const { socket, next } = await connect(bundle.stream, { token: await bundle.token() });
-    expect(await next()).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
     for (const text of ['', '{', '[]', 'null', '1e400', '{"type":"pong"}', '{"type":["ping"]}']) socket.send(text);
     socket.send(Buffer.from(PING));
     socket.send(Buffer.from([0xff, 0xfe]));
     socket.ping(PING);
     socket.pong(PING);
-    socket.send('{"\\u0074ype":"\\u0070ing"}');
-    expect(await next()).to.deep.equal({ type: 'pong' });
-    socket.send(PING);
-    expect(await next()).to.deep.equal({ type: 'pong' });
-    bundle.relay.broadcast(clientsOf(bundle), { topic: 'ws.send', type: 'text', data: '{"type":"end"}' });
-    expect(await next()).to.deep.equal({ type: 'end' });
+    for (const ping of ['{"\\u0074ype":"\\u0070ing"}', PING]) socket.send(ping);
+    // Ends the connection once all of these have been read.
+    socket.send('x'.repeat(5000));
+    const received: unknown[] = [];
+    for (;;) {
+      const message = await next().catch(() => undefined);
+      if (message === undefined) break;
+      received.push(message);
+    }
+    expect(received).to.deep.equal([{ type: 'welcome', user_id: 'user:demo' }, { type: 'pong' }, { type: 'pong' }]);
   });
 
   it('answers a ping that comes in one packet with the handshake', async () => {

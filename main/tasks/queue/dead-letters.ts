@@ -27,7 +27,9 @@ export class DeadLetters {
     return this.#dropped;
   }
 
-  add(letter: DeadLetter): void {
+  /** @returns those that had to go out for it */
+  add(letter: DeadLetter): DeadLetter[] {
+    const dropped: DeadLetter[] = [];
     this.#letters.push(letter);
     this.#bytes += Buffer.byteLength(letter.message.body);
     while (this.size > this.#bounds.maxLength || this.#bytes > this.#bounds.maxBytes) {
@@ -35,7 +37,9 @@ export class DeadLetters {
       if (oldest === undefined) break;
       this.#bytes -= Buffer.byteLength(oldest.message.body);
       this.#dropped += 1;
+      dropped.push(oldest);
     }
+    return dropped;
   }
 
   /** Oldest first. */

@@ -1,5 +1,7 @@
 /** What the dispatcher and the tasks router need of a queue. Every driver passes `spec/drivers`. */
 export interface QueueDriver {
+  /** Whether what it holds outlives the process. */
+  readonly durable: boolean;
   /**
    * Takes a message over; once the promise is fulfilled it will be delivered.
    *
@@ -31,6 +33,8 @@ export interface Delivery {
   readonly attempt: number;
   /** How many earlier attempts ended with the death of their thread. */
   readonly crashes: number;
+  /** Notes that the attempt begins; a durable queue then knows what the process was at, should it die. */
+  begin(): Promise<void>;
   /** Done: the message leaves the queue. */
   ack(): Promise<void>;
   /** Failed: the message is delivered again later, or given up, as `verdict` says. */
@@ -66,6 +70,8 @@ export interface QueueCounts {
 /** A task that was given up. Times are milliseconds since the epoch: when it was accepted, and when it was given up. */
 export interface DeadLetter {
   message: Message;
+  /** The number that the message had in its queue. */
+  seq: number;
   reason: string;
   attempts: number;
   firstAt: number;

@@ -4,7 +4,7 @@ import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-le
 import type { DeadLetter } from '../../../main/tasks/queue/driver.ts';
 
 function letter(id: string, body = ''): DeadLetter {
-  return { message: { id, body }, reason: 'it failed', attempts: 1, firstAt: 1, lastAt: 2 };
+  return { message: { id, body }, seq: 1, reason: 'it failed', attempts: 1, firstAt: 1, lastAt: 2 };
 }
 
 const ids = (letters: DeadLetters) => letters.list().map(({ message }) => message.id);

@@ -1,0 +1,88 @@
+import { TICKER } from '../../main/ticker/handler.ts';
+import { Processes } from '../../main/ticker/processes.ts';
+import { TickerThread, type TickerThreadOptions } from '../../main/ticker/ticker-thread.ts';
+import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
+import { afterTest } from './cleanup.ts';
+import { captureLog } from './log.ts';
+import { Recorder } from './recorder.ts';
+
+/** File of a thread that stands in for the real one. */
+export const thread = (name: 'mortal' | 'fails' | 'exits' | 'missing') =>
+  new URL(`ticker-threads/${name}.ts`, import.meta.url);
+
+/** An interval whose next tick is weeks away. */
+export const NEVER = 2 ** 31 - 1;
+
+export interface Entry {
+  symbol: string;
+  price: number;
+  timestamp: number;
+}
+
+/** The prices that a tick or a snapshot tells. */
+export function pricesOf(message: LifecycleMessage): Map<string, number> {
+  if (message.topic !== 'ws.send') throw new Error(message.topic);
+  const { data } = JSON.parse(message.data) as { data: Entry[] };
+  return new Map(data.map(({ symbol, price }) => [symbol, price]));
+}
+
+/** A ticker that is not started. */
+export function createTicker(options: Partial<TickerThreadOptions> = {}) {
+  const processes = new Processes();
+  const captured = captureLog();
+  const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
+  let ticked = Promise.withResolvers<void>();
+  const ticker = new TickerThread({
+    intervalMs: 10,
+    processes,
+    broadcast(clients, message) {
+      ticks.push({ clients: [...clients], message });
+      ticked.resolve();
+      ticked = Promise.withResolvers();
+    },
+    log: captured.log,
+    ...options,
+  });
+  afterTest(() => ticker.stop());
+  processes.register(TICKER, ticker);
+
+  return {
+    ...captured,
+    ticker,
+    processes,
+    ticks,
+    /** The next tick from now on that goes to exactly these clients. */
+    async tickTo(...clients: Pid[]) {
+      const from = ticks.length;
+      for (;;) {
+        const found = ticks.slice(from).find((tick) => tick.clients.join() === clients.join());
+        if (found !== undefined) return found;
+        await ticked.promise;
+      }
+    },
+    /** Subscribes a new handler with a client of its own. */
+    subscribe() {
+      const recorder = new Recorder();
+      const handler = processes.spawn('handler', new Recorder());
+      const client = processes.spawn('client', recorder);
+      processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
+      const unsubscribe = () => processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
+      return { recorder, handler, client, unsubscribe };
+    },
+    /** Ends a mortal thread. */
+    die() {
+      const poison = processes.spawn('client', new Recorder());
+      processes.register('poison', new Recorder());
+      processes.send(TICKER, { topic: 'subscribe', client_pid: poison, handler_pid: 'poison' });
+      processes.send(TICKER, { topic: 'unsubscribe', handler_pid: 'poison' });
+      processes.exit('poison', 'normal');
+    },
+  };
+}
+
+/** A ticker that is started. */
+export async function startTicker(options: Partial<TickerThreadOptions> = {}) {
+  const started = createTicker(options);
+  await started.ticker.start();
+  return started;
+}

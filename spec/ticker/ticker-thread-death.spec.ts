@@ -1,0 +1,93 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker-thread.ts';
+
+describe('a ticker thread that dies', () => {
+  it('is followed by one that has its subscriptions, and sends them no second snapshot', async () => {
+    const { subscribe, tickTo, die, logged } = await startTicker({ file: thread('mortal') });
+    const [first, second] = [subscribe(), subscribe()];
+    await tickTo(first.client, second.client);
+    die();
+    const line = await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    expect(line).to.include({ level: 50, code: 7, delayMs: 0 });
+    await tickTo(first.client, second.client);
+    for (const { recorder } of [first, second]) expect(recorder.received).to.have.lengthOf(1);
+  });
+
+  it('is followed by one that goes on from its last prices', async () => {
+    const { subscribe, die, logged } = await startTicker({ file: thread('mortal'), intervalMs: NEVER });
+    expect(pricesOf(await subscribe().recorder.next()).get('BTC-USD')).to.equal(42_000);
+    die();
+    await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    const prices = pricesOf(await subscribe().recorder.next());
+    expect([...prices.values()]).to.deep.equal([50_000, 2_500, 95]);
+  });
+
+  it('loses no one who subscribes before the next one runs, and keeps no one who leaves', async () => {
+    const { subscribe, tickTo, die, logged, ticks } = await startTicker({ file: thread('mortal') });
+    const [stays, leaves] = [subscribe(), subscribe()];
+    await tickTo(stays.client, leaves.client);
+    die();
+    const unseen = subscribe();
+    await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    leaves.unsubscribe();
+    const late = subscribe();
+    ticks.length = 0;
+    await tickTo(stays.client, unseen.client, late.client);
+    for (const { recorder } of [unseen, late]) expect(recorder.received).to.have.lengthOf(1);
+    expect(ticks.some(({ clients }) => clients.includes(leaves.client))).to.equal(false);
+  });
+
+  it('again and again is followed ever later', async () => {
+    const { ticker, logged, lines } = createTicker({ file: thread('fails') });
+    await ticker.start().catch(() => {});
+    await logged(({ delayMs }) => delayMs === 500);
+    const delays = lines.flatMap(({ delayMs }) => (delayMs === undefined ? [] : [delayMs]));
+    expect(delays).to.deep.equal([0, 100, 500]);
+    const failure = lines.find(({ msg }) => msg === 'the ticker thread failed');
+    expect(failure?.err).to.include({ message: 'this thread never loads' });
+    await ticker.stop();
+  });
+
+  for (const file of ['fails', 'exits', 'missing'] as const) {
+    it(`before it is ready is no start: ${file}`, async () => {
+      const { ticker } = createTicker({ file: thread(file) });
+      const error = await ticker.start().catch((reason: unknown) => reason);
+      expect(error).to.be.instanceOf(Error);
+      expect((error as Error).message).to.equal('the ticker thread does not start');
+      await ticker.stop();
+    });
+  }
+});
+
+describe('a ticker that is stopped', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('leaves no thread, and ticks no more', async () => {
+    const { ticker, subscribe, tickTo, ticks, lines } = await startTicker({ intervalMs: 1 });
+    await tickTo(subscribe().client);
+    await ticker.stop();
+    const count = ticks.length;
+    subscribe().unsubscribe();
+    await ticker.stop();
+    expect(ticks).to.have.lengthOf(count);
+    expect(lines).to.deep.equal([]);
+  });
+
+  it('while it starts does not start', async () => {
+    const { ticker } = createTicker();
+    const started = ticker.start().catch((error: unknown) => error);
+    await ticker.stop();
+    expect(await started).to.be.instanceOf(Error);
+  });
+
+  it('while its thread is dead does not come back', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const { ticker, die, logged } = await startTicker({ file: thread('mortal') });
+    die();
+    await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    await ticker.stop();
+    mock.timers.tick(60_000);
+    expect(process.getActiveResourcesInfo()).to.not.include('MessagePort');
+  });
+});
