@@ -1,0 +1,56 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
+import { afterTest } from '../support/cleanup.ts';
+
+/** A way to a service that can be cut and mended, as networks are. */
+export interface Severable {
+  /** `http://127.0.0.1:<port>` */
+  url: string;
+  /** Ends every connection, and every new one until it is mended. */
+  cut(): void;
+  mend(): void;
+}
+
+/** Puts a TCP proxy before a service. */
+export async function severable(service: string): Promise<Severable> {
+  const { hostname, port } = new URL(service);
+  const sockets = new Set<Socket>();
+  let severed = false;
+  const server = createServer((near) => {
+    if (severed) {
+      near.destroy();
+      return;
+    }
+    const far = connect(Number(port), hostname);
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      sockets.add(socket);
+      socket.on('error', () => {});
+      socket.once('close', () => {
+        sockets.delete(socket);
+        other.destroy();
+      });
+      socket.pipe(other);
+    }
+  });
+  const cut = () => {
+    severed = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  afterTest(async () => {
+    cut();
+    server.close();
+    await once(server, 'close');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    cut,
+    mend() {
+      severed = false;
+    },
+  };
+}

@@ -1,0 +1,22 @@
+/**
+ * Completes `dist/www` after the compiler: copies what is served as it is, and lays a gzipped copy beside every text,
+ * which koa-static sends to browsers that take it.
+ */
+import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
+
+const sources = fileURLToPath(new URL('.', import.meta.url));
+const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
+const uplot = fileURLToPath(new URL('../node_modules/uplot/', import.meta.url));
+
+for (const folder of ['shared', 'ticker', 'tasks']) {
+  cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter: (file) => !file.endsWith('.ts') });
+}
+cpSync(`${uplot}dist/uPlot.esm.js`, `${target}ticker/vendor/uplot.js`);
+cpSync(`${uplot}dist/uPlot.min.css`, `${target}ticker/vendor/uplot.css`);
+cpSync(`${uplot}LICENSE`, `${target}ticker/vendor/uplot.LICENSE.txt`);
+
+for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {
+  writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
+}

@@ -1,0 +1,18 @@
+/**
+ * The element below `root` that the page's HTML marks as `data-part="<name>"`.
+ *
+ * @throws {Error} when there is none of that type
+ */
+export function part<T extends Element>(root: ParentNode, name: string, type: abstract new () => T): T {
+  const found = root.querySelector(`[data-part="${name}"]`);
+  if (found instanceof type) return found;
+  throw new Error(`the page has no ${type.name} marked as ${name}`);
+}
+
+/** A copy of the only element in the template of that name. */
+export function stamp(name: string): HTMLElement {
+  const { content } = part(document, name, HTMLTemplateElement);
+  const copy = content.firstElementChild?.cloneNode(true);
+  if (copy instanceof HTMLElement) return copy;
+  throw new Error(`the template ${name} is empty`);
+}

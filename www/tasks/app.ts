@@ -1,0 +1,76 @@
+import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
+import { part } from '../shared/parts.ts';
+import { OwnTasks } from './own-tasks.ts';
+import { Poller, type PollState } from './poller.ts';
+import { SubmitForm } from './submit-form.ts';
+import { TaskList } from './task-list.ts';
+import { listTasks } from './tasks-api.ts';
+
+const filter = part(document, 'filter', HTMLFieldSetElement);
+const search = part(document, 'search', HTMLInputElement);
+const pauseButton = part(document, 'pause', HTMLButtonElement);
+const retry = part(document, 'retry', HTMLButtonElement);
+
+const pill = new ConnectionPill();
+const ownTasks = new OwnTasks();
+const taskList = new TaskList();
+let paused = false;
+
+const poller = new Poller({
+  async look() {
+    const status = selectedStatus();
+    const rows = await listTasks(status);
+    if (status === selectedStatus() && !paused) taskList.show(rows);
+    if (ownTasks.open) ownTasks.find(status === '' ? rows : await listTasks(''));
+  },
+  expecting: () => ownTasks.expecting,
+  onState(state) {
+    retry.hidden = state.kind === 'live';
+    pill.show(connection(state));
+    document.body.dataset.connection = state.kind;
+    if (paused && state.kind === 'live' && !ownTasks.expecting) poller.stop();
+  },
+});
+
+new SubmitForm((id, submission) => {
+  ownTasks.add(id, submission);
+  poller.now();
+});
+
+function connection(state: PollState): Connection {
+  switch (state.kind) {
+    case 'live':
+      return { kind: 'live', text: () => 'Connected', announcement: 'Connected' };
+    case 'failing': {
+      const text = () => `Service answers: ${state.error}`;
+      return { kind: 'failing', text, announcement: `The service answers: ${state.error}` };
+    }
+    case 'reconnecting': {
+      const text = () => `Service cannot be reached, next try in ${secondsUntil(state.at)} s`;
+      return { kind: 'reconnecting', text, announcement: 'The service cannot be reached' };
+    }
+  }
+}
+
+function selectedStatus(): string {
+  return filter.querySelector<HTMLInputElement>('input:checked')?.value ?? '';
+}
+
+filter.addEventListener('change', () => poller.now());
+search.addEventListener('input', () => {
+  taskList.search = search.value;
+});
+pauseButton.addEventListener('click', () => {
+  paused = !paused;
+  document.body.toggleAttribute('data-paused', paused);
+  part(pauseButton, 'pause-label', HTMLElement).textContent = paused ? 'Resume' : 'Pause';
+  if (!paused) poller.now();
+});
+retry.addEventListener('click', () => poller.now());
+addEventListener('online', () => poller.now());
+document.addEventListener('visibilitychange', () => {
+  if (document.visibilityState === 'visible') poller.now();
+  else if (!ownTasks.expecting) poller.stop();
+});
+
+poller.now();

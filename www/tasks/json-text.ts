@@ -1,0 +1,31 @@
+import type { Submission } from './tasks-api.ts';
+
+/** JSON text laid out for reading; text that is no JSON stays as it is. */
+export function indent(json: string): string {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+/** The submission in a stored payload. */
+export function readPayload(payload: string): Submission {
+  try {
+    const { action, data } = JSON.parse(payload);
+    return { action: String(action), data };
+  } catch {
+    return { action: 'unreadable', data: {} };
+  }
+}
+
+/** The output in a stored result, in one line; empty without a result. */
+export function readOutput(result: string | null): string {
+  if (result === null) return '';
+  try {
+    const { output } = JSON.parse(result);
+    return typeof output === 'string' ? output : JSON.stringify(output);
+  } catch {
+    return result;
+  }
+}

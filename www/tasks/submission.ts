@@ -1,0 +1,63 @@
+import type { Submission } from './tasks-api.ts';
+
+/** What the form holds, as it was typed. */
+export interface Draft {
+  kind: 'uppercase' | 'sum' | 'other';
+  text: string;
+  numbers: string;
+  action: string;
+  json: string;
+}
+
+export type DraftField = Exclude<keyof Draft, 'kind'>;
+
+/** Something in a draft that the user has to mend first. */
+export class DraftError extends Error {
+  override name = 'DraftError';
+  readonly field: DraftField;
+
+  constructor(field: DraftField, message: string) {
+    super(message);
+    this.field = field;
+  }
+}
+
+/**
+ * The task that a draft describes.
+ *
+ * @throws {DraftError} when it describes none
+ */
+export function parseDraft(draft: Draft): Submission {
+  switch (draft.kind) {
+    case 'uppercase':
+      return { action: 'uppercase', data: { text: draft.text } };
+    case 'sum':
+      return { action: 'sum', data: { numbers: parseNumbers(draft.numbers) } };
+    case 'other':
+      if (draft.action.trim() === '') throw new DraftError('action', 'Give the action a name.');
+      return { action: draft.action.trim(), data: parseData(draft.json) };
+  }
+}
+
+function parseNumbers(text: string): number[] {
+  const words = text.split(/[\s,;]+/).filter((word) => word !== '');
+  return words.map((word) => {
+    const number = Number(word);
+    if (!Number.isFinite(number)) throw new DraftError('numbers', `“${word}” is not a number.`);
+    return number;
+  });
+}
+
+function parseData(text: string): Record<string, unknown> {
+  if (text.trim() === '') return {};
+  let data: unknown;
+  try {
+    data = JSON.parse(text);
+  } catch (error) {
+    throw new DraftError('json', `This is not JSON: ${(error as Error).message}.`);
+  }
+  if (typeof data !== 'object' || data === null || Array.isArray(data)) {
+    throw new DraftError('json', 'The data must be a JSON object, as in {"key": "value"}.');
+  }
+  return data as Record<string, unknown>;
+}

@@ -1,0 +1,91 @@
+import { part } from '../shared/parts.ts';
+import { makeCopyButton } from './copy-button.ts';
+import { curlCommand } from './curl.ts';
+import { type Draft, DraftError, type DraftField, parseDraft } from './submission.ts';
+import { type Submission, submitTask } from './tasks-api.ts';
+
+/** Where a task is described and queued. */
+export class SubmitForm {
+  readonly #form = part(document, 'submit-form', HTMLFormElement);
+  readonly #button = part(this.#form, 'submit', HTMLButtonElement);
+  readonly #error = part(this.#form, 'submit-error', HTMLElement);
+  readonly #curl = part(document, 'curl', HTMLElement);
+  readonly #onQueued: (id: string, submission: Submission) => void;
+
+  constructor(onQueued: (id: string, submission: Submission) => void) {
+    this.#onQueued = onQueued;
+    this.#form.addEventListener('submit', (event) => {
+      event.preventDefault();
+      void this.#submit();
+    });
+    this.#form.addEventListener('input', () => {
+      this.#clearErrors();
+      this.#showKind();
+      this.#showCurl();
+    });
+    this.#form.addEventListener('keydown', (event) => {
+      if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#form.requestSubmit();
+    });
+    makeCopyButton(part(document, 'copy-curl', HTMLButtonElement), this.#curl);
+    this.#showKind();
+    this.#showCurl();
+  }
+
+  async #submit(): Promise<void> {
+    this.#clearErrors();
+    const submission = this.#parse((error) => {
+      this.#showError(error);
+      this.#field(error.field).focus();
+    });
+    if (submission === undefined) return;
+    this.#button.disabled = true;
+    try {
+      this.#onQueued(await submitTask(submission), submission);
+    } catch (error) {
+      this.#error.textContent = (error as Error).message;
+    } finally {
+      this.#button.disabled = false;
+    }
+  }
+
+  /** The task that the form describes; where it describes none, `onError` learns why. */
+  #parse(onError: (error: DraftError) => void): Submission | undefined {
+    const values = Object.fromEntries(new FormData(this.#form)) as unknown as Draft;
+    try {
+      return parseDraft(values);
+    } catch (error) {
+      if (!(error instanceof DraftError)) throw error;
+      onError(error);
+      return undefined;
+    }
+  }
+
+  #showKind(): void {
+    const { kind } = Object.fromEntries(new FormData(this.#form));
+    for (const group of this.#form.querySelectorAll<HTMLElement>('[data-kind]')) {
+      group.hidden = group.dataset.kind !== kind;
+    }
+  }
+
+  #showCurl(): void {
+    const submission = this.#parse(() => {});
+    part(document, 'curl-panel', HTMLElement).hidden = submission === undefined;
+    if (submission !== undefined) this.#curl.textContent = curlCommand(location.origin, submission);
+  }
+
+  #showError({ field, message }: DraftError): void {
+    this.#field(field).setAttribute('aria-invalid', 'true');
+    part(this.#form, `${field}-error`, HTMLElement).textContent = message;
+  }
+
+  #clearErrors(): void {
+    for (const error of this.#form.querySelectorAll('.field-error')) {
+      if (error.textContent !== '') error.textContent = '';
+    }
+    for (const field of this.#form.querySelectorAll('[aria-invalid]')) field.removeAttribute('aria-invalid');
+  }
+
+  #field(name: DraftField): HTMLElement {
+    return this.#form.elements.namedItem(name) as HTMLElement;
+  }
+}

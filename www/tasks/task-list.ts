@@ -1,0 +1,52 @@
+import { part } from '../shared/parts.ts';
+import { TaskItem } from './task-item.ts';
+import type { TaskRow } from './tasks-api.ts';
+
+/** The newest stored tasks, narrowed by what the user looks for. What is open, or has the focus, stays as it is. */
+export class TaskList {
+  readonly #list = part(document, 'task-list', HTMLElement);
+  readonly #count = part(document, 'task-count', HTMLElement);
+  readonly #empty = part(document, 'task-empty', HTMLElement);
+  readonly #items = new Map<string, TaskItem>();
+  #rows: TaskRow[] = [];
+  #search = '';
+
+  show(rows: TaskRow[]): void {
+    this.#rows = rows;
+    this.#render();
+  }
+
+  set search(text: string) {
+    this.#search = text.trim().toLowerCase();
+    this.#render();
+  }
+
+  #render(): void {
+    const rows = this.#rows.filter((row) => this.#fits(row));
+    const shown = new Set(rows.map(({ id }) => id));
+    for (const [id, item] of this.#items) {
+      if (shown.has(id)) continue;
+      item.element.remove();
+      this.#items.delete(id);
+    }
+    let before: Element | null = this.#list.firstElementChild;
+    for (const row of rows) {
+      const item = this.#items.get(row.id) ?? new TaskItem();
+      this.#items.set(row.id, item);
+      item.show(row);
+      if (item.element === before) before = before.nextElementSibling;
+      else this.#list.insertBefore(item.element, before);
+    }
+    const count = rows.length === this.#rows.length ? `${rows.length}` : `${rows.length} of ${this.#rows.length}`;
+    this.#count.textContent = count;
+    this.#empty.hidden = rows.length > 0;
+    this.#empty.textContent =
+      this.#rows.length > 0
+        ? 'No task holds what you look for.'
+        : 'No stored task yet. Queue one, and it appears here.';
+  }
+
+  #fits({ id, payload, result }: TaskRow): boolean {
+    return [id, payload, result ?? ''].some((text) => text.toLowerCase().includes(this.#search));
+  }
+}

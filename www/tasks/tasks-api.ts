@@ -1,0 +1,54 @@
+/** A stored task as the service lists it; `payload` and `result` are JSON texts, times are Unix seconds. */
+export interface TaskRow {
+  id: string;
+  payload: string;
+  status: string;
+  result: string | null;
+  created_at: number;
+  processed_at: number | null;
+}
+
+/** What is sent to queue a task. */
+export interface Submission {
+  action: string;
+  data: Record<string, unknown>;
+}
+
+/** The service answered, with an error: `message` holds its own words. */
+export class Refused extends Error {
+  override name = 'Refused';
+}
+
+/** The service did not answer. */
+export class Unreachable extends Error {
+  override name = 'Unreachable';
+}
+
+/**
+ * Queues a task; returns its id.
+ *
+ * @throws {Refused | Unreachable}
+ */
+export async function submitTask(submission: Submission): Promise<string> {
+  const { id } = await call('/tasks', { method: 'POST', body: JSON.stringify(submission) });
+  return id;
+}
+
+/**
+ * The newest 100 tasks, only those of `status` unless it is empty.
+ *
+ * @throws {Refused | Unreachable}
+ */
+export async function listTasks(status: string): Promise<TaskRow[]> {
+  const { tasks } = await call(status === '' ? '/tasks' : `/tasks?${new URLSearchParams({ status })}`, {});
+  return tasks;
+}
+
+async function call(path: string, options: RequestInit) {
+  const response = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch((cause) => {
+    throw new Unreachable('The service cannot be reached.', { cause });
+  });
+  const body = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Refused(body.error ?? `status ${response.status}`);
+  return body;
+}

@@ -1,0 +1,36 @@
+import { formatPrice, formatShare } from './figures.ts';
+import type { Quote } from './quote.ts';
+
+const INTERVAL_MS = 30_000;
+
+/** Says the prices to screen readers: only on wish, politely, and as a summary now and then. */
+export class Announcer {
+  readonly #region: HTMLElement;
+  readonly #quotes: () => Quote[];
+  #timer: ReturnType<typeof setInterval> | undefined;
+
+  /** @param quotes what to say; nothing where it is empty */
+  constructor(region: HTMLElement, quotes: () => Quote[]) {
+    this.#region = region;
+    this.#quotes = quotes;
+  }
+
+  set on(on: boolean) {
+    clearInterval(this.#timer);
+    this.#region.textContent = '';
+    if (!on) return;
+    this.#say();
+    this.#timer = setInterval(() => this.#say(), INTERVAL_MS);
+  }
+
+  #say(): void {
+    this.#region.textContent = this.#quotes().map(summary).join(' ');
+  }
+}
+
+/** `BTC-USD $42,013.37, up 0.03% since the page opened.` */
+function summary(quote: Quote): string {
+  const change = quote.changeSinceOpening;
+  const words = change.direction === 'none' ? 'unchanged' : `${change.direction} ${formatShare(change).slice(1)}`;
+  return `${quote.symbol} ${formatPrice(quote.price)}, ${words} since the page opened.`;
+}

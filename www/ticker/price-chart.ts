@@ -1,0 +1,181 @@
+import uPlot from '/vendor/uplot.js';
+import { formatAxisPrice, formatShortTime, formatTime } from './figures.ts';
+import type { Stretch } from './history.ts';
+
+/** The point under the crosshair. */
+export interface Point {
+  second: number;
+  price: number;
+}
+
+/** Charts that share this key move their crosshairs together. */
+const CROSSHAIRS = uPlot.sync('prices');
+
+/** One symbol's line over time, with a crosshair for pointer and keyboard. */
+export class PriceChart {
+  readonly #host: HTMLElement;
+  readonly #onPoint: (point: Point | undefined) => void;
+  #plot: uPlot | undefined;
+  #stretch: Stretch = { seconds: [], prices: [] };
+  #from = 0;
+  #to = 1;
+  /** The second that the keyboard chose: the crosshair stays on it while time goes on. */
+  #pinned: number | undefined;
+  #rem = 0;
+
+  constructor(host: HTMLElement, onPoint: (point: Point | undefined) => void) {
+    this.#host = host;
+    this.#onPoint = onPoint;
+    new ResizeObserver(() => this.#fit()).observe(host);
+    host.addEventListener('keydown', (event) => this.#onKey(event));
+    host.addEventListener('blur', () => this.#pin(undefined));
+    host.addEventListener('pointerdown', () => this.#pin(undefined));
+  }
+
+  /** Shows what happened from one second to another. */
+  render(stretch: Stretch, from: number, to: number): void {
+    this.#stretch = stretch;
+    this.#from = from;
+    this.#to = to;
+    if (this.#plot === undefined) this.#fit();
+    this.#plot?.setData([stretch.seconds, stretch.prices]);
+    if (this.#pinned !== undefined) this.#pin(Math.max(this.#pinned, from));
+  }
+
+  /** Draws again with the colours that hold now. */
+  repaint(): void {
+    this.#plot?.redraw(false, true);
+  }
+
+  #fit(): void {
+    const { clientWidth: width, clientHeight: height } = this.#host;
+    if (width === 0 || height === 0) return;
+    const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
+    if (this.#plot !== undefined && rem === this.#rem) {
+      this.#plot.setSize({ width, height });
+      return;
+    }
+    // The size of the axes' figures is fixed when a plot is made.
+    this.#rem = rem;
+    this.#plot?.destroy();
+    this.#plot = new uPlot(this.#options(width, height), [this.#stretch.seconds, this.#stretch.prices], this.#host);
+  }
+
+  #options(width: number, height: number): uPlot.Options {
+    const rem = this.#rem;
+    const { fontFamily } = getComputedStyle(this.#host);
+    const colour = (name: string) => () => getComputedStyle(this.#host).getPropertyValue(name).trim();
+    const axis = {
+      stroke: colour('--quiet'),
+      font: `${0.75 * rem}px ${fontFamily}`,
+      ticks: { show: false },
+      border: { show: false },
+    };
+    const grid = { stroke: colour('--line'), width: 1 };
+    return {
+      width,
+      height,
+      legend: { show: false },
+      padding: [rem / 2, 0, 0, 0],
+      cursor: {
+        y: false,
+        drag: { x: false, y: false },
+        sync: { key: CROSSHAIRS.key },
+        points: { size: 0.5 * rem, width: 2, fill: colour('--surface'), stroke: colour('--accent') },
+      },
+      scales: { x: { range: () => [this.#from, this.#to] }, y: { range: (_plot, low, high) => margins(low, high) } },
+      axes: [
+        {
+          ...axis,
+          grid: { show: false },
+          size: 1.75 * rem,
+          gap: 0.4 * rem,
+          space: 5 * rem,
+          incrs: [10, 15, 30, 60, 120, 180, 300, 600],
+          // None where half of it would be cut off.
+          values: (plot, splits, _axis, _space, step) =>
+            splits.map((second) => {
+              const left = plot.valToPos(second, 'x');
+              if (left < 2 * rem || left > plot.over.clientWidth - rem) return '';
+              return step < 60 ? formatTime(second) : formatShortTime(second);
+            }),
+        },
+        {
+          ...axis,
+          grid,
+          side: 1,
+          gap: 0.5 * rem,
+          space: 2.5 * rem,
+          size: (_plot, labels) => 0.75 * rem + Math.max(0, ...(labels ?? []).map(({ length }) => length)) * 0.44 * rem,
+          values: (_plot, splits) => splits.map(formatAxisPrice),
+        },
+      ],
+      series: [
+        {},
+        { stroke: colour('--accent'), fill: colour('--accent-veil'), width: 0.1 * rem, points: { show: false } },
+      ],
+      hooks: { setCursor: [(plot) => this.#onCursor(plot)], draw: [(plot) => this.#markNewest(plot)] },
+    };
+  }
+
+  /** A dot where the line ends now; all there is to see of a single price. */
+  #markNewest(plot: uPlot): void {
+    const second = this.#stretch.seconds.at(-1);
+    const price = this.#stretch.prices.at(-1);
+    if (second === undefined || price == null) return;
+    const { ctx } = plot;
+    ctx.beginPath();
+    ctx.arc(
+      plot.valToPos(second, 'x', true),
+      plot.valToPos(price, 'y', true),
+      0.2 * this.#rem * devicePixelRatio,
+      0,
+      2 * Math.PI,
+    );
+    ctx.fillStyle = getComputedStyle(this.#host).getPropertyValue('--accent');
+    ctx.fill();
+  }
+
+  #onCursor({ cursor }: uPlot): void {
+    const index = cursor.left === undefined || cursor.left < 0 ? null : cursor.idx;
+    const second = this.#stretch.seconds[index ?? -1];
+    const price = this.#stretch.prices[index ?? -1];
+    this.#onPoint(second === undefined || price == null ? undefined : { second, price });
+  }
+
+  #onKey(event: KeyboardEvent): void {
+    const points = this.#stretch.seconds.filter(
+      (second, index) => second >= this.#from && this.#stretch.prices[index] !== null,
+    );
+    const last = points.length - 1;
+    const now = this.#pinned === undefined ? last : points.findLastIndex((second) => second <= (this.#pinned ?? 0));
+    const steps: Record<string, number> = {
+      ArrowLeft: this.#pinned === undefined ? now : now - 1,
+      ArrowRight: now + 1,
+      ArrowDown: now - 1,
+      ArrowUp: now + 1,
+      PageDown: now - 10,
+      PageUp: now + 10,
+      Home: 0,
+      End: last,
+    };
+    const step = steps[event.key];
+    if (step === undefined && event.key !== 'Escape') return;
+    event.preventDefault();
+    this.#pin(step === undefined ? undefined : points[Math.min(Math.max(step, 0), last)]);
+  }
+
+  #pin(second: number | undefined): void {
+    if (second === undefined && this.#pinned === undefined) return;
+    this.#pinned = second;
+    const left = second === undefined ? -10 : (this.#plot?.valToPos(second, 'x') ?? -10);
+    this.#plot?.setCursor({ left, top: second === undefined ? -10 : 0 }, true);
+  }
+}
+
+/** The scale's ends, with air around the line; a line without any height lies in the middle. */
+function margins(low: number | null, high: number | null): [number, number] {
+  if (low === null || high === null) return [0, 1];
+  const air = low === high ? Math.max(low * 0.0005, 0.01) : (high - low) * 0.08;
+  return [low - air, high + air];
+}

@@ -1,0 +1,52 @@
+import { History } from './history.ts';
+import type { Price } from './stream.ts';
+
+/** By how much a price moved; `share` is the fraction of where it started. */
+export interface Change {
+  amount: number;
+  share: number;
+  direction: 'up' | 'down' | 'none';
+}
+
+/** All that is known of one symbol since the page was opened. */
+export class Quote {
+  readonly symbol: string;
+  readonly history = new History();
+  price: number;
+  /** Unix seconds of the newest price. */
+  second: number;
+  high: number;
+  low: number;
+  readonly #opening: number;
+
+  constructor({ symbol, price, timestamp }: Price) {
+    this.symbol = symbol;
+    this.price = this.high = this.low = this.#opening = price;
+    this.second = timestamp;
+    this.history.add(timestamp, price);
+  }
+
+  update({ price, timestamp }: Price): void {
+    this.price = price;
+    this.second = timestamp;
+    this.high = Math.max(this.high, price);
+    this.low = Math.min(this.low, price);
+    this.history.add(timestamp, price);
+  }
+
+  get changeSinceOpening(): Change {
+    return change(this.#opening, this.price);
+  }
+
+  /** Undefined until a price is known that is a minute old. */
+  get changeOverMinute(): Change | undefined {
+    const before = this.history.at(this.second - 60);
+    return before === undefined ? undefined : change(before, this.price);
+  }
+}
+
+/** The change from one price to another, in whole cents. */
+export function change(from: number, to: number): Change {
+  const amount = Math.round((to - from) * 100) / 100;
+  return { amount, share: amount / from, direction: amount > 0 ? 'up' : amount < 0 ? 'down' : 'none' };
+}

@@ -1,0 +1,162 @@
+import { backoff } from '../shared/backoff.ts';
+import { checkToken, type Session } from './session.ts';
+
+/** One entry of a price update; `timestamp` in Unix seconds. */
+export interface Price {
+  symbol: string;
+  price: number;
+  timestamp: number;
+}
+
+/** The state of the stream; times in milliseconds since the epoch. */
+export type StreamState =
+  | { kind: 'signed-out'; reason: string | undefined }
+  | { kind: 'connecting' }
+  | { kind: 'live' }
+  | { kind: 'stale'; since: number }
+  | { kind: 'reconnecting'; at: number };
+
+export interface StreamListener {
+  onState(state: StreamState): void;
+  onPrices(prices: Price[]): void;
+  /** Time from a ping to its pong, in milliseconds; undefined where none is known any more. */
+  onRoundTrip(milliseconds: number | undefined): void;
+}
+
+export const SESSION_ENDED = 'Your session has ended. Enter the API key again to go on; the charts are kept.';
+
+/** Without a price for so long, what is shown is no longer live. */
+const STALE_AFTER_MS = 3_000;
+const PING_INTERVAL_MS = 5_000;
+/** A pong that takes longer means that nobody is there. */
+const PONG_TIMEOUT_MS = 10_000;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
+/** A connection that held so long counts as a success: the next loss starts the backoff anew. */
+const STABLE_AFTER_MS = 10_000;
+/** Codes of a closed connection after which the same client would only be closed again. */
+const FINAL_CODES = new Set([1002, 1007, 1009]);
+
+/** The price stream: one WebSocket at a time, opened again whenever it is lost, until the session ends. */
+export class Stream {
+  readonly #listener: StreamListener;
+  #session: Session | undefined;
+  #state: StreamState = { kind: 'signed-out', reason: undefined };
+  #socket: WebSocket | undefined;
+  /** Ends everything that belongs to the present socket. */
+  #release = new AbortController();
+  #retry: ReturnType<typeof setTimeout> | undefined;
+  #failures = 0;
+  #pingedAt: number | undefined;
+
+  constructor(listener: StreamListener) {
+    this.#listener = listener;
+  }
+
+  start(session: Session): void {
+    this.#session = session;
+    this.#failures = 0;
+    this.#connect(session);
+  }
+
+  /** Closes the connection and forgets the session; `reason` tells the user why, where it was not their wish. */
+  stop(reason?: string): void {
+    this.#session = undefined;
+    this.#drop();
+    this.#enter({ kind: 'signed-out', reason });
+  }
+
+  /** To be called when the chances have risen: a waiting try is made now, a doubtful connection is tested. */
+  wake(): void {
+    if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
+    else if (this.#state.kind === 'stale') this.#ping();
+  }
+
+  #connect(session: Session): void {
+    this.#drop();
+    if (Date.now() >= session.expiresAt) {
+      this.stop(SESSION_ENDED);
+      return;
+    }
+    this.#enter({ kind: 'connecting' });
+    const url = new URL('/ws/ticker', location.href.replace(/^http/, 'ws'));
+    const socket = new WebSocket(url, ['ticker.v1', `bearer.${session.token}`]);
+    this.#socket = socket;
+    const { signal } = this.#release;
+    let openedAt: number | undefined;
+    const lose = (code: number) => void this.#lost(session, openedAt, code);
+    const slow = setTimeout(() => lose(1006), HANDSHAKE_TIMEOUT_MS);
+    signal.addEventListener('abort', () => clearTimeout(slow));
+
+    const opened = () => {
+      openedAt = Date.now();
+      clearTimeout(slow);
+      this.#expectPrice();
+      const timer = setInterval(() => {
+        if (this.#pingedAt === undefined) this.#ping();
+        else if (performance.now() - this.#pingedAt > PONG_TIMEOUT_MS) lose(1006);
+      }, PING_INTERVAL_MS);
+      signal.addEventListener('abort', () => clearInterval(timer));
+      this.#ping();
+    };
+    socket.addEventListener('open', opened, { signal });
+    socket.addEventListener('message', ({ data }) => this.#receive(data), { signal });
+    socket.addEventListener('close', ({ code }) => lose(code), { signal });
+  }
+
+  #receive(text: string): void {
+    const message = JSON.parse(text);
+    if (message.type === 'pong' && this.#pingedAt !== undefined) {
+      this.#listener.onRoundTrip(performance.now() - this.#pingedAt);
+      this.#pingedAt = undefined;
+    } else if (message.type === 'ticker') {
+      this.#expectPrice();
+      if (this.#state.kind !== 'live') this.#enter({ kind: 'live' });
+      this.#listener.onPrices(message.data);
+    }
+  }
+
+  #staleTimer: ReturnType<typeof setTimeout> | undefined;
+
+  #expectPrice(): void {
+    const since = Date.now();
+    clearTimeout(this.#staleTimer);
+    this.#staleTimer = setTimeout(() => this.#enter({ kind: 'stale', since }), STALE_AFTER_MS);
+  }
+
+  #ping(): void {
+    if (this.#pingedAt !== undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
+    this.#pingedAt = performance.now();
+    this.#socket.send('{"type":"ping"}');
+  }
+
+  async #lost(session: Session, openedAt: number | undefined, code: number): Promise<void> {
+    this.#drop();
+    if (FINAL_CODES.has(code)) {
+      this.stop(`The service ended the connection with code ${code}.`);
+      return;
+    }
+    if (openedAt !== undefined && Date.now() - openedAt >= STABLE_AFTER_MS) this.#failures = 0;
+    const delay = backoff(this.#failures++);
+    this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
+    this.#retry = setTimeout(() => this.#connect(session), delay);
+    // A handshake that failed may have been refused: then no try will ever succeed.
+    if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
+    if (this.#session === session) this.stop(SESSION_ENDED);
+  }
+
+  #drop(): void {
+    clearTimeout(this.#retry);
+    clearTimeout(this.#staleTimer);
+    this.#release.abort();
+    this.#release = new AbortController();
+    this.#socket?.close();
+    this.#socket = undefined;
+    this.#pingedAt = undefined;
+    this.#listener.onRoundTrip(undefined);
+  }
+
+  #enter(state: StreamState): void {
+    this.#state = state;
+    this.#listener.onState(state);
+  }
+}
