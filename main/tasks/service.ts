@@ -30,21 +30,25 @@ export interface TasksService {
 
 /** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
 export async function startTasks(config: Config, log: Log): Promise<TasksService> {
-  const pool = await WorkerPool.start({
-    file: workerFile('task'),
-    threads: config.taskConcurrency,
-    workerData: { dataDir: config.dataDir },
-    log,
-  });
   const queue = openQueue(config);
   const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
   const app = createTasksApp({ queue, tasks: new Tasks(database), bodyLimit: config.bodyLimit, log });
 
   const release = async () => {
     await queue.close();
     database.close();
   };
+
+  const pool = await WorkerPool.start({
+    file: workerFile('task'),
+    threads: config.taskConcurrency,
+    workerData: { dataDir: config.dataDir },
+    log,
+  }).catch(async (error) => {
+    await release();
+    throw error;
+  });
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
 
   try {
     dispatcher.start();

@@ -68,6 +68,7 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
       },
     };
   } catch (error) {
+    await relay.close(Promise.resolve());
     await release();
     throw error;
   }
