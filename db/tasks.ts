@@ -10,14 +10,24 @@ export interface TaskRecord {
   processed_at: number | null;
 }
 
+/** Where a row lies, and how many bytes its payload and result have. */
+export interface TaskLocation {
+  rowid: number;
+  bytes: number;
+}
+
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
 /** The specification's limit of `GET /tasks`. */
 export const LISTING_SIZE = 100;
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-// Rows of one second stay in the order of their arrival in the table.
+// The rowid is the order of arrival, which `created_at` tells only to the second.
 const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
+
+// REPLACE would remove the row of another task that has the rowid, so a rowid that is taken is not asked for.
+const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
+  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
 /** The stored tasks: table `tasks` of the specification. */
 export class Tasks {
@@ -25,6 +35,27 @@ export class Tasks {
 
   constructor(database: Database) {
     this.#database = database;
+  }
+
+  /**
+   * Where the rows of {@link list} lie, newest first, and how many bytes their texts have: cheap, however large they are.
+   *
+   * @throws as {@link list}
+   */
+  locate(status?: string): TaskLocation[] {
+    const sql = `SELECT rowid, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes FROM tasks`;
+    const rows =
+      status === undefined
+        ? this.#database.statement(`${sql} ${NEWEST}`).all()
+        : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
+    return rows as unknown as TaskLocation[];
+  }
+
+  /** One row of {@link locate}, unless it is gone. @throws as {@link list} */
+  read(rowid: number): TaskRecord | undefined {
+    return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE rowid = ?`).get(rowid) as
+      | TaskRecord
+      | undefined;
   }
 
   /**
@@ -43,11 +74,12 @@ export class Tasks {
   /**
    * Writes the row of a task that was worked off, in the place of an earlier row with its id.
    *
+   * @param arrival its place in the order of arrival; null, or one that is taken, is as good as the latest
    * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when nothing was written
    */
-  store(task: CompletedTask): void {
+  store(task: CompletedTask, arrival: number | null = null): void {
     this.#database
-      .statement(`INSERT OR REPLACE INTO tasks (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
-      .run(task.id, task.payload, task.status, task.result, task.created_at, task.processed_at);
+      .statement(STORE)
+      .run(arrival, task.id, task.payload, task.status, task.result, task.created_at, task.processed_at);
   }
 }

@@ -108,6 +108,6 @@ export function loadConfig(env: Environment, terminal = false): Config {
     bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', defaults.shutdownTimeoutMs, 0, 3_600_000),
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
-    logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : 'json', logFormats),
+    logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),
   };
 }

@@ -2,6 +2,9 @@ import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import { workerFile } from './worker-file.ts';
 
+/** A disk that does not answer must not look like a start that takes long. */
+const TIME_LIMIT_MS = 60_000;
+
 /**
  * Runs the one-shot migration in a thread of its own, and waits for its end.
  *
@@ -13,6 +16,11 @@ export async function runMigration(dataDir: string): Promise<void> {
   worker.on('message', (message: string) => {
     reason = message;
   });
-  const [code] = await once(worker, 'exit');
+  const timer = setTimeout(() => {
+    reason = `the migration of ${dataDir} did not end within ${TIME_LIMIT_MS / 1000} s`;
+    failed.reject(new Error(reason));
+  }, TIME_LIMIT_MS);
+  const failed = Promise.withResolvers<never>();
+  const [code] = await Promise.race([once(worker, 'exit'), failed.promise]).finally(() => clearTimeout(timer));
   if (code !== 0) throw new Error(reason ?? `the migration ended with exit code ${code}`);
 }

@@ -1,6 +1,7 @@
+import { setTimeout } from 'node:timers/promises';
 import { type Config, ConfigError, loadConfig } from './config.ts';
 import { createLog, type LogOutput } from './log.ts';
-import { startSystem } from './system.ts';
+import { type System, startSystem } from './system.ts';
 
 /** Signals that come closer together than this are one wish: Ctrl-C reaches a process by several ways at once. */
 const SAME_SIGNAL_MS = 1000;
@@ -21,12 +22,18 @@ export async function run(): Promise<void> {
   // Started by an old Node (runtime.ts), which is gone.
   process.once('disconnect', () => stopped.resolve('disconnect'));
 
-  let system: Awaited<ReturnType<typeof startSystem>>;
+  // A start that is told to stop is stopped when it is done, if that is soon.
+  const patience = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
+  let system: System | undefined;
   try {
-    system = await startSystem(config, log);
+    system = await Promise.race([startSystem(config, log), patience]);
   } catch (error) {
     log.fatal((error as Error).message);
     return end(output, 1);
+  }
+  if (system === undefined) {
+    log.warn('stopped during the start');
+    return end(output, 0);
   }
   log.info({ signal: await stopped.promise }, 'stopping');
   const { unfinished, kept } = await system.stop();

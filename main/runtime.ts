@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /** `node:sqlite` is a release candidate from here on; package.json states the same in `engines`. */
 const OLDEST = [24, 15] as const;
+const NODE = process.platform === 'win32' ? 'node.exe' : 'node';
+/** Set for the process that is handed over to, so that one that is too old itself does not go on for ever. */
+const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
 /** Whether `version` (`process.versions.node` unless given) can run the services. */
 export function runtimeIsNewEnough(version = process.versions.node): boolean {
@@ -17,8 +19,8 @@ export function runtimeIsNewEnough(version = process.versions.node): boolean {
  * that process ends. Without one, says in one line how to get it and sets exit code 1.
  */
 export async function handOver(): Promise<void> {
-  const installed = installedNode(dirname(fileURLToPath(import.meta.url)));
-  if (installed === undefined) {
+  const installed = fileURLToPath(new URL(`../../node_modules/node/bin/${NODE}`, import.meta.url));
+  if (!existsSync(installed) || process.env[HANDED_OVER] !== undefined) {
     console.error(
       `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: run "npm install" here, which brings one along`,
     );
@@ -28,6 +30,7 @@ export async function handOver(): Promise<void> {
   const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
     // The channel carries nothing: its end tells the child that this process is gone, however it ended.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, [HANDED_OVER]: process.versions.node },
   });
   // A terminal's Ctrl-C reaches both processes, and the child is told once more from here:
   // run.ts counts signals that arrive together as one.
@@ -39,12 +42,4 @@ export async function handOver(): Promise<void> {
   if (signal === null) process.exit(code ?? 1);
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
-}
-
-function installedNode(from: string): string | undefined {
-  const name = process.platform === 'win32' ? 'node.exe' : 'node';
-  const candidate = join(from, 'node_modules', 'node', 'bin', name);
-  if (existsSync(candidate)) return candidate;
-  const parent = dirname(from);
-  return parent === from ? undefined : installedNode(parent);
 }

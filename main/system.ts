@@ -28,13 +28,21 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
   return {
     ports: { ticker: ticker.listener.port, tasks: tasks.listener.port },
     async stop() {
-      const timeout = Promise.withResolvers<void>();
-      const timer = setTimeout(timeout.resolve, config.shutdownTimeoutMs);
+      const connections = Promise.withResolvers<void>();
+      const all = Promise.withResolvers<void>();
+      const timers = [
+        // Half of the time belongs to the tasks, however slowly a client sends its request.
+        setTimeout(connections.resolve, config.shutdownTimeoutMs / 2),
+        setTimeout(all.resolve, config.shutdownTimeoutMs),
+      ];
       try {
-        const [left] = await Promise.all([tasks.stop(timeout.promise), ticker.stop(timeout.promise)]);
+        const [left] = await Promise.all([
+          tasks.stop({ connections: connections.promise, all: all.promise }),
+          ticker.stop(connections.promise),
+        ]);
         return left;
       } finally {
-        clearTimeout(timer);
+        for (const timer of timers) clearTimeout(timer);
       }
     },
   };

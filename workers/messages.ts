@@ -69,6 +69,8 @@ export interface TaskDelivery {
   delivery: number;
   /** JSON text of the queued task message (`id`, `action`, `data`, `created_at`). */
   body: string;
+  /** The task's place in the order of arrival, where it has one; a task that is delivered again keeps it. */
+  arrival: number | null;
 }
 
 /** Main thread to a pool thread: is anybody there? Answered with a completed outcome. */

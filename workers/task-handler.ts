@@ -5,6 +5,8 @@ import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from './mes
 
 /** What a handler can do about its delivery; the first call counts, later ones do nothing. */
 export interface Delivery {
+  /** The task's place in the order of arrival, where it has one. */
+  readonly arrival: number | null;
   /** Acknowledges at once, before the handler ends. */
   ack(): void;
   /** Acknowledges negatively at once, before the handler ends. */
@@ -28,7 +30,11 @@ export function poolFunction(handler: TaskHandler): (message: MainToPool) => Pro
       parentPort?.postMessage({ delivery: message.delivery, settled } satisfies EarlySettlement);
     };
     try {
-      await handler(message.body, { ack: () => settle('ack'), nack: () => settle('nack') });
+      await handler(message.body, {
+        arrival: message.arrival,
+        ack: () => settle('ack'),
+        nack: () => settle('nack'),
+      });
       return { ended: 'returned', ...(settled && { settled }) };
     } catch (error) {
       const reason = describe(error);

@@ -12,11 +12,11 @@ const BUSY_TIMEOUT_MS = 2000;
 const { dataDir } = workerData as { dataDir: string };
 const tasks = new Tasks(new Database(join(dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS }));
 
-const store: TaskHandler = (body) => {
+const store: TaskHandler = (body, { arrival }) => {
   const { id, action, data, created_at } = JSON.parse(body);
   const result = JSON.stringify({ output: perform(action, data) });
   const processed_at = Math.floor(Date.now() / 1000);
-  tasks.store({ id, payload: body, status: 'completed', result, created_at, processed_at });
+  tasks.store({ id, payload: body, status: 'completed', result, created_at, processed_at }, arrival);
 };
 
 export default poolFunction(store);

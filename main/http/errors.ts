@@ -25,6 +25,7 @@ const catalogue = {
   notFound: [404, 'not found'],
   requestTimeout: [408, 'request timeout'],
   bodyTooLarge: [413, 'request body too large'],
+  expectationFailed: [417, 'expectation failed'],
   upgradeRequired: [426, 'upgrade required'],
   headersTooLarge: [431, 'request headers too large'],
   internalError: [500, 'internal error'],

@@ -34,6 +34,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     headersTimeout: 10_000,
     requestTimeout: 30_000,
     connectionsCheckingInterval: 5_000,
+    // Node would refuse such a request without a body; see below.
+    requireHostHeader: false,
     // Only a WebSocket handshake leaves HTTP; any other wish to upgrade is ignored, as HTTP allows.
     shouldUpgradeCallback: ({ method, headers }) =>
       server.listenerCount('upgrade') > 0 && method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',
@@ -48,8 +50,10 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
       if (closing) server.closeIdleConnections();
     });
     if (closing) response.setHeader('Connection', 'close');
-    handle(request, response);
+    if (request.headers.host === undefined && request.httpVersion === '1.1') end(response, 'badRequest');
+    else handle(request, response);
   });
+  server.on('checkExpectation', (_request, response) => end(response, 'expectationFailed'));
   server.on('clientError', (error, socket) => {
     // Never into the midst of another response.
     if (open.get(socket)?.headersSent) socket.destroy();
@@ -92,6 +96,13 @@ function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
   }
   const { status, message } = new HttpError(clientErrors[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
+}
+
+/** Answers a request that no app gets to see. */
+function end(response: ServerResponse, error: ErrorName): void {
+  const { status, message } = new HttpError(error);
+  response.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8', Connection: 'close' });
+  response.end(JSON.stringify({ error: message }));
 }
 
 /** A whole HTTP response with a JSON body, after which the connection ends. */

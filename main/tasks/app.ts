@@ -8,7 +8,7 @@ import { tasksRouter } from './tasks-router.ts';
 
 export interface TasksAppOptions {
   queue: Pick<QueueDriver, 'publish'>;
-  tasks: Pick<Tasks, 'list'>;
+  tasks: Pick<Tasks, 'list' | 'locate' | 'read'>;
   bodyLimit: number;
   log: Log;
 }

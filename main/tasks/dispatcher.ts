@@ -1,3 +1,4 @@
+import type { Settlement } from '../../workers/messages.ts';
 import type { Log } from '../log.ts';
 import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
 import { type Failure, judge, retryPolicy } from './retry-policy.ts';
@@ -27,7 +28,6 @@ export class Dispatcher {
   readonly #pending: Delivery[] = [];
   readonly #running = new Set<Delivery>();
   #consumer: Consumer | undefined;
-  #stopping = false;
   #progress = Promise.withResolvers<void>();
 
   constructor({ queue, pool, prefetch, judge: rule = judge, log }: DispatcherOptions) {
@@ -58,7 +58,6 @@ export class Dispatcher {
     this.#consumer?.stop();
     await Promise.all(this.#pending.splice(0).map((delivery) => delivery.release()));
     await this.#until(() => this.#running.size === 0, deadline);
-    this.#stopping = true;
     await this.#pool.destroy();
     await this.#until(() => this.#running.size === 0);
   }
@@ -67,7 +66,7 @@ export class Dispatcher {
     let over = false;
     void deadline?.then(() => {
       over = true;
-      this.#progress.resolve();
+      this.#advance();
     });
     while (!over && !reached()) await this.#progress.promise;
   }
@@ -86,27 +85,30 @@ export class Dispatcher {
     try {
       if (delivery.crashes >= retryPolicy.maxCrashes) return await this.#nack(delivery, poisonous);
       await delivery.begin().catch((error) => this.#logUnsettled(delivery, error));
-      const outcome = await this.#pool.run(delivery.message.body, (settlement) => {
+      const onSettled = (settlement: Settlement) => {
         const settled = settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler);
         early = settled.catch((error) => this.#logUnsettled(delivery, error));
-      });
+      };
+      const outcome = await this.#pool.run(delivery.message.body, onSettled, delivery.seq);
       await (early ?? this.#settle(delivery, outcome));
     } catch (error) {
       this.#logUnsettled(delivery, error);
     } finally {
       this.#running.delete(delivery);
       this.#fill();
-      const { resolve } = this.#progress;
-      this.#progress = Promise.withResolvers();
-      resolve();
+      this.#advance();
     }
   }
 
+  /** Wakes whoever waits for something to change. */
+  #advance(): void {
+    const { resolve } = this.#progress;
+    this.#progress = Promise.withResolvers();
+    resolve();
+  }
+
   async #settle(delivery: Delivery, outcome: PoolOutcome): Promise<void> {
-    if (outcome.ended === 'interrupted') {
-      if (this.#stopping) return delivery.release();
-      return this.#nack(delivery, { failure: 'transient', reason: outcome.reason });
-    }
+    if (outcome.ended === 'interrupted') return delivery.release();
     if (outcome.ended === 'crashed') return this.#nack(delivery, { failure: 'crash', reason: outcome.reason });
     // The handler's own word goes before how it ended, whichever of the two messages came first.
     if (outcome.settled === 'nack') return this.#nack(delivery, nackedByHandler);

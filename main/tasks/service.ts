@@ -25,7 +25,8 @@ export interface Unfinished {
 /** Service B, running. */
 export interface TasksService {
   listener: Listener;
-  stop(deadline: Promise<void>): Promise<Unfinished>;
+  /** @param deadlines when open connections are cut, and when the tasks have to be left */
+  stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
 }
 
 /** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
@@ -55,8 +56,8 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     const listener = await listen(app.callback(), { host: config.host, port: config.tasksPort });
     return {
       listener,
-      async stop(deadline) {
-        await listener.close(deadline);
+      async stop({ connections, all: deadline }) {
+        await listener.close(connections);
         // What the memory driver holds would be lost: work it off while there is time.
         if (!queue.durable) await dispatcher.drain(deadline);
         await dispatcher.stop(deadline);

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { setImmediate } from 'node:timers/promises';
 import Router from '@koa/router';
 import { DatabaseUnavailable } from '../../db/database.ts';
-import type { TaskRecord } from '../../db/tasks.ts';
+import type { TaskLocation, Tasks } from '../../db/tasks.ts';
 import { HttpError } from '../http/errors.ts';
 import { isObject, readJsonObject } from '../http/json-body.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
@@ -10,6 +12,8 @@ import { QueueFull } from './queue/driver.ts';
 
 /** Seconds after which a client may try again when the queue was full. */
 const RETRY_AFTER = '1';
+/** A listing over this size is not put together in memory. */
+const STREAM_FROM_BYTES = 1024 * 1024;
 
 /** `POST /tasks` and `GET /tasks` of the specification. */
 export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Router {
@@ -25,8 +29,15 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
   });
 
   router.get('/tasks', (ctx) => {
-    const rows = list(parseStatus(ctx.query.status));
-    ctx.body = { tasks: rows, count: rows.length };
+    const status = parseStatus(ctx.query.status);
+    const located = query(() => tasks.locate(status));
+    if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
+      ctx.type = 'json';
+      ctx.body = Readable.from(listingText(located, tasks));
+    } else {
+      const rows = query(() => tasks.list(status));
+      ctx.body = { tasks: rows, count: rows.length };
+    }
   });
 
   router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
@@ -44,15 +55,31 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     }
   }
 
-  function list(status: string | undefined): TaskRecord[] {
-    try {
-      return tasks.list(status);
-    } catch (cause) {
-      throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
-    }
-  }
-
   return router;
+}
+
+function query<T>(run: () => T): T {
+  try {
+    return run();
+  } catch (cause) {
+    throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
+  }
+}
+
+/**
+ * The text of a listing, a row at a time, as fast as the client reads it: a hundred of the largest rows are hundreds of
+ * megabytes, which would hold everybody up and fill the memory.
+ */
+async function* listingText(located: readonly TaskLocation[], tasks: Pick<Tasks, 'read'>): AsyncGenerator<string> {
+  let count = 0;
+  for (const { rowid } of located) {
+    const row = tasks.read(rowid);
+    if (row === undefined) continue;
+    yield `${count++ === 0 ? '{"tasks":[' : ','}${JSON.stringify(row)}`;
+    // Others have their turn between two rows, even if this client takes them as fast as they come.
+    await setImmediate();
+  }
+  yield count === 0 ? '{"tasks":[],"count":0}' : `],"count":${count}}`;
 }
 
 interface Submission {

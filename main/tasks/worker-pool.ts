@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from '../../workers/messages.ts';
@@ -10,6 +11,8 @@ export type PoolOutcome =
   | { ended: 'crashed'; reason: string }
   /** The pool was taken down under it; nothing is known about the task. */
   | { ended: 'interrupted'; reason: string };
+
+type Pool = Piscina<MainToPool, TaskOutcome>;
 
 export interface WorkerPoolOptions {
   /** The file whose default export works a message off; see `workers/task-handler`. */
@@ -30,10 +33,10 @@ export class WorkerPool {
   readonly #options: WorkerPoolOptions;
   readonly #listeners = new Map<number, (settlement: Settlement) => void>();
   #deliveries = 0;
-  #replacements = 0;
-  #replaceTimer: NodeJS.Timeout | undefined;
-  #piscina: Piscina<MainToPool, TaskOutcome>;
-  #destroyed = false;
+  #piscina: Pool;
+  /** Under way while threads do not start; what is to be run waits for its end. */
+  #replacing: Promise<void> | undefined;
+  readonly #destroyed = new AbortController();
 
   private constructor(options: WorkerPoolOptions) {
     this.threads = options.threads;
@@ -49,7 +52,7 @@ export class WorkerPool {
   static async start(options: WorkerPoolOptions): Promise<WorkerPool> {
     const pool = new WorkerPool(options);
     try {
-      await pool.#selfTest();
+      await pool.#selfTest(pool.#piscina);
       return pool;
     } catch (error) {
       await pool.destroy();
@@ -62,21 +65,25 @@ export class WorkerPool {
    *
    * @param body JSON text of the message
    * @param onSettled told when the handler settles its delivery before it ends
+   * @param arrival the task's place in the order of arrival, where it has one
    */
-  async run(body: string, onSettled: (settlement: Settlement) => void): Promise<PoolOutcome> {
+  async run(
+    body: string,
+    onSettled: (settlement: Settlement) => void,
+    arrival: number | null = null,
+  ): Promise<PoolOutcome> {
+    while (this.#replacing !== undefined) await this.#replacing;
     // Piscina starts new threads for what comes after it was destroyed.
-    if (this.#destroyed) return { ended: 'interrupted', reason: 'thread stopped' };
+    if (this.#destroyed.signal.aborted) return { ended: 'interrupted', reason: 'thread stopped' };
     const delivery = ++this.#deliveries;
     const piscina = this.#piscina;
     this.#listeners.set(delivery, onSettled);
     try {
-      const outcome = await piscina.run({ delivery, body });
-      this.#replacements = 0;
-      return outcome;
+      return await piscina.run({ delivery, body, arrival });
     } catch (error) {
       // The pool's function never throws: its thread is gone.
       const reason = `thread died: ${(error as Error).message}`;
-      const takenDown = this.#destroyed || piscina !== this.#piscina;
+      const takenDown = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
       return takenDown ? { ended: 'interrupted', reason: 'thread stopped' } : { ended: 'crashed', reason };
     } finally {
       this.#listeners.delete(delivery);
@@ -85,14 +92,14 @@ export class WorkerPool {
 
   /** Ends all threads at once; what they work on ends as `interrupted`. Calling it again does nothing. */
   async destroy(): Promise<void> {
-    this.#destroyed = true;
-    clearTimeout(this.#replaceTimer);
+    this.#destroyed.abort();
+    await this.#replacing;
     await this.#piscina.destroy();
   }
 
-  #create(): Piscina<MainToPool, TaskOutcome> {
+  #create(): Pool {
     const { file, threads, workerData, log } = this.#options;
-    const piscina = new Piscina<MainToPool, TaskOutcome>({
+    const piscina: Pool = new Piscina({
       filename: fileURLToPath(file),
       minThreads: threads,
       maxThreads: threads,
@@ -103,32 +110,49 @@ export class WorkerPool {
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
     // A thread that dies is followed by another. But Piscina gives up on threads that fail to start, and leaves what
     // is queued for them pending for ever. It has started the follower when the event loop turns, or never.
-    piscina.on('workerDestroy', () => setImmediate(() => piscina.threads.length < threads && this.#replace(piscina)));
+    piscina.on('workerDestroy', () => {
+      setImmediate(() => {
+        if (piscina !== this.#piscina || piscina.threads.length >= threads || this.#destroyed.signal.aborted) return;
+        this.#replacing ??= this.#replace().finally(() => {
+          this.#replacing = undefined;
+        });
+      });
+    });
     return piscina;
   }
 
-  #replace(broken: Piscina): void {
-    if (this.#destroyed || broken !== this.#piscina || this.#replaceTimer !== undefined) return;
-    const delayMs = Math.min(REPLACE_DELAY_MS * 2 ** this.#replacements++, LONGEST_REPLACE_DELAY_MS);
-    this.#options.log.error({ delayMs }, 'the task threads do not start: all are replaced');
-    this.#replaceTimer = setTimeout(() => {
-      this.#replaceTimer = undefined;
+  /** Takes the pool down and puts one in its place whose threads all answer, however often that takes. */
+  async #replace(): Promise<void> {
+    for (
+      let delayMs = REPLACE_DELAY_MS;
+      !this.#destroyed.signal.aborted;
+      delayMs = Math.min(delayMs * 2, LONGEST_REPLACE_DELAY_MS)
+    ) {
+      this.#options.log.error({ delayMs }, 'the task threads do not start: all are replaced');
+      await this.#piscina.destroy();
+      await setTimeout(delayMs, undefined, { signal: this.#destroyed.signal }).catch(() => {});
+      if (this.#destroyed.signal.aborted) return;
       this.#piscina = this.#create();
-      void broken.destroy();
-    }, delayMs);
+      const answers = await this.#selfTest(this.#piscina).then(
+        () => true,
+        () => false,
+      );
+      if (answers) return;
+    }
   }
 
-  async #selfTest(): Promise<void> {
-    const piscina = this.#piscina;
+  async #selfTest(piscina: Pool): Promise<void> {
     const failed = Promise.withResolvers<never>();
-    const timer = setTimeout(() => failed.reject(new Error('no answer')), SELF_TEST_TIMEOUT_MS);
+    const noAnswer = () => failed.reject(new Error('no answer'));
+    const signal = AbortSignal.any([this.#destroyed.signal, AbortSignal.timeout(SELF_TEST_TIMEOUT_MS)]);
+    signal.addEventListener('abort', noAnswer);
     piscina.once('error', failed.reject);
     // As many at once as there are threads, so that each gets one.
     const answers = Promise.all(Array.from({ length: this.threads }, () => piscina.run({ selfTest: true })));
     try {
       await Promise.race([answers, failed.promise]);
     } finally {
-      clearTimeout(timer);
+      signal.removeEventListener('abort', noAnswer);
       piscina.off('error', failed.reject);
     }
   }

@@ -15,7 +15,8 @@ export interface Patience {
 export const patience: Patience = { stuckMs: 30_000, silenceMs: 30_000 };
 
 /**
- * One client's end of a WebSocket: the only place that writes to its socket, so that frames keep their order.
+ * One client's end of a WebSocket: the only place that writes messages to its socket, so that they keep their order.
+ * (The WebSocket library answers protocol pings by itself, and cuts off a client that does not read the answers.)
  *
  * What waits for a slow client is bounded: past the socket's high-water mark (`SOCKET_BUFFER`) nothing more is
  * read from it, so that it causes no more answers, and ticks are skipped; the newest one goes out on drain.

@@ -74,6 +74,29 @@ describe('service B, end to end', () => {
     expect((await request(`${tasks}/tasks?status=pending`)).body).to.deep.equal({ tasks: [], count: 0 });
   });
 
+  it('lists tasks of one second in the order of their arrival, the newest first', async () => {
+    const { tasks } = await startServices();
+    const ids: string[] = [];
+    for (let i = 0; i < 60; i++) ids.unshift((await post(`${tasks}/tasks`, { action: 'sum' })).body.id);
+    const { body } = await listing(`${tasks}/tasks`, ({ body: { count } }) => count === ids.length);
+    expect(body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal(ids);
+  });
+
+  it('lists rows that are far too large to be put together in memory', async () => {
+    const { tasks } = await startServices();
+    const text = 'é"'.repeat(100_000);
+    const ids: string[] = [];
+    for (let i = 0; i < 12; i++) {
+      ids.unshift((await post(`${tasks}/tasks`, { action: 'uppercase', data: { text } })).body.id);
+    }
+    const { status, headers, body } = await listing(`${tasks}/tasks`, (answer) => answer.body.count === ids.length);
+    expect(status).to.equal(200);
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+    expect(body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal(ids);
+    for (const row of body.tasks) expect(JSON.parse(row.result)).to.deep.equal({ output: text.toUpperCase() });
+    expect((await request(`${tasks}/tasks`, { method: 'HEAD' })).status).to.equal(200);
+  });
+
   it('refuses bad submissions with the specified errors', async () => {
     const { tasks } = await startServices({ env: { BODY_LIMIT: '1000' } });
     const submit = (body: string) => request(`${tasks}/tasks`, { method: 'POST', body });

@@ -29,6 +29,8 @@ export interface Message {
 /** One attempt at a message. It settles once: of `ack`, `nack` and `release` the first call counts. */
 export interface Delivery {
   readonly message: Message;
+  /** The message's place in the order of arrival, across all that the queue ever took. */
+  readonly seq: number;
   /** 1 for the first attempt. */
   readonly attempt: number;
   /** How many earlier attempts ended with the death of their thread. */

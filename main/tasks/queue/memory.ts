@@ -40,7 +40,8 @@ export class MemoryQueue implements QueueDriver {
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   /** Messages that the journal is writing down; they count against the bounds. */
   #accepting = 0;
-  #seqs = 0;
+  /** Begins where no earlier process can have come to: microseconds since the epoch. */
+  #seqs = Date.now() * 1000;
   #turns = 0;
   #inFlight = 0;
   #bytes = 0;
@@ -166,6 +167,7 @@ export class MemoryQueue implements QueueDriver {
     };
     return {
       message: entry.message,
+      seq: entry.seq,
       attempt: entry.attempts + 1,
       crashes: entry.crashes,
       begin: async () => this.#journal?.begin(entry),
