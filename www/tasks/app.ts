@@ -15,12 +15,17 @@ const pill = new ConnectionPill();
 const ownTasks = new OwnTasks();
 const taskList = new TaskList();
 let paused = false;
+/** Whether the user asked for what is listed next: that is shown even while updates are paused. */
+let asked = false;
 
 const poller = new Poller({
   async look() {
     const status = selectedStatus();
     const rows = await listTasks(status);
-    if (status === selectedStatus() && !paused) taskList.show(rows);
+    if (status === selectedStatus() && (asked || !paused)) {
+      asked = false;
+      taskList.show(rows, status);
+    }
     if (ownTasks.open) ownTasks.find(status === '' ? rows : await listTasks(''));
   },
   expecting: () => ownTasks.expecting,
@@ -28,7 +33,8 @@ const poller = new Poller({
     retry.hidden = state.kind === 'live';
     pill.show(connection(state));
     document.body.dataset.connection = state.kind;
-    if (paused && state.kind === 'live' && !ownTasks.expecting) poller.stop();
+    const unseen = paused || document.visibilityState === 'hidden';
+    if (unseen && state.kind === 'live' && !ownTasks.expecting) poller.stop();
   },
 });
 
@@ -46,7 +52,7 @@ function connection(state: PollState): Connection {
       return { kind: 'failing', text, announcement: `The service answers: ${state.error}` };
     }
     case 'reconnecting': {
-      const text = () => `Service cannot be reached, next try in ${secondsUntil(state.at)} s`;
+      const text = () => `Unreachable, retry in ${secondsUntil(state.at)} s`;
       return { kind: 'reconnecting', text, announcement: 'The service cannot be reached' };
     }
   }
@@ -56,7 +62,10 @@ function selectedStatus(): string {
   return filter.querySelector<HTMLInputElement>('input:checked')?.value ?? '';
 }
 
-filter.addEventListener('change', () => poller.now());
+filter.addEventListener('change', () => {
+  asked = true;
+  poller.now();
+});
 search.addEventListener('input', () => {
   taskList.search = search.value;
 });
@@ -70,7 +79,6 @@ retry.addEventListener('click', () => poller.now());
 addEventListener('online', () => poller.now());
 document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible') poller.now();
-  else if (!ownTasks.expecting) poller.stop();
 });
 
 poller.now();

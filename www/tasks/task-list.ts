@@ -9,10 +9,13 @@ export class TaskList {
   readonly #empty = part(document, 'task-empty', HTMLElement);
   readonly #items = new Map<string, TaskItem>();
   #rows: TaskRow[] = [];
+  #status = '';
   #search = '';
 
-  show(rows: TaskRow[]): void {
+  /** Shows what the service listed for a status, which is empty where it was asked for all. */
+  show(rows: TaskRow[], status: string): void {
     this.#rows = rows;
+    this.#status = status;
     this.#render();
   }
 
@@ -40,10 +43,13 @@ export class TaskList {
     const count = rows.length === this.#rows.length ? `${rows.length}` : `${rows.length} of ${this.#rows.length}`;
     this.#count.textContent = count;
     this.#empty.hidden = rows.length > 0;
-    this.#empty.textContent =
-      this.#rows.length > 0
-        ? 'No task holds what you look for.'
-        : 'No stored task yet. Queue one, and it appears here.';
+    this.#empty.textContent = this.#whyEmpty();
+  }
+
+  #whyEmpty(): string {
+    if (this.#rows.length > 0) return 'No task holds what you look for.';
+    if (this.#status !== '') return `No stored task has the status “${this.#status}”.`;
+    return 'No stored task yet. Queue one, and it appears here.';
   }
 
   #fits({ id, payload, result }: TaskRow): boolean {

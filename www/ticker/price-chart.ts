@@ -39,7 +39,9 @@ export class PriceChart {
     this.#to = to;
     if (this.#plot === undefined) this.#fit();
     this.#plot?.setData([stretch.seconds, stretch.prices]);
-    if (this.#pinned !== undefined) this.#pin(Math.max(this.#pinned, from));
+    // The plot takes new scales in a microtask of its own, which comes before this one.
+    const pinned = this.#pinned;
+    if (pinned !== undefined) queueMicrotask(() => this.#pin(Math.max(pinned, from)));
   }
 
   /** Draws again with the colours that hold now. */
@@ -65,9 +67,10 @@ export class PriceChart {
     const rem = this.#rem;
     const { fontFamily } = getComputedStyle(this.#host);
     const colour = (name: string) => () => getComputedStyle(this.#host).getPropertyValue(name).trim();
+    const font = `${0.75 * rem}px ${fontFamily}`;
     const axis = {
       stroke: colour('--quiet'),
-      font: `${0.75 * rem}px ${fontFamily}`,
+      font,
       ticks: { show: false },
       border: { show: false },
     };
@@ -88,9 +91,9 @@ export class PriceChart {
         {
           ...axis,
           grid: { show: false },
-          size: 1.75 * rem,
+          size: 1.25 * rem,
           gap: 0.4 * rem,
-          space: 5 * rem,
+          space: 4.5 * rem,
           incrs: [10, 15, 30, 60, 120, 180, 300, 600],
           // None where half of it would be cut off.
           values: (plot, splits, _axis, _space, step) =>
@@ -106,7 +109,10 @@ export class PriceChart {
           side: 1,
           gap: 0.5 * rem,
           space: 2.5 * rem,
-          size: (_plot, labels) => 0.75 * rem + Math.max(0, ...(labels ?? []).map(({ length }) => length)) * 0.44 * rem,
+          size: ({ ctx }, labels) => {
+            ctx.font = font;
+            return Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width)) + 0.5 * rem;
+          },
           values: (_plot, splits) => splits.map(formatAxisPrice),
         },
       ],

@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Page } from 'playwright-core';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+interface AxeResults {
+  violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
+}
+
+/** What axe-core finds wrong with the page as it is now; empty where it finds nothing. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(`window.axe ?? (() => { ${axe} })()`);
+  // @ts-expect-error: injected above
+  const results: AxeResults = await page.evaluate(() => axe.run({ resultTypes: ['violations'] }));
+  return results.violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ html, failureSummary }) => `${id}: ${html}\n${failureSummary}`),
+  );
+}

@@ -1,0 +1,58 @@
+import { expect } from 'chai';
+import type { Page, WebSocketRoute } from 'playwright-core';
+import { startServices } from '../support/program.ts';
+import { describeInBrowser, signIn, visit } from './chromium.ts';
+
+const START = 1_800_000_000;
+const QUARTER = 15 * 60;
+
+/** What the page holds on to after a garbage collection. */
+async function holdings(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Performance.enable');
+  await devtools.send('HeapProfiler.collectGarbage');
+  const { metrics } = await devtools.send('Performance.getMetrics');
+  await devtools.detach();
+  const metric = (name: string) => metrics.find((each) => each.name === name)?.value ?? Number.NaN;
+  return { nodes: metric('Nodes'), listeners: metric('JSEventListeners'), heap: metric('JSHeapUsedSize') };
+}
+
+describeInBrowser('the ticker client over an hour', () => {
+  it('holds no more after an hour of ticks than after the first half of it', async () => {
+    const { ticker, apiKey } = await startServices();
+    let stream: WebSocketRoute | undefined;
+    const prepare = (page: Page) =>
+      page.routeWebSocket('**/ws/ticker', (route) => {
+        stream = route;
+        tick(0);
+      });
+    // The service's stream, but as fast as the page can take it.
+    const tick = (second: number) => {
+      const data = ['BTC-USD', 'ETH-USD', 'SOL-USD'].map((symbol, index) => ({
+        symbol,
+        price: 100 * (index + 1) + (second % 97) / 100,
+        timestamp: START + second,
+      }));
+      stream?.send(JSON.stringify({ type: 'ticker', data }));
+    };
+    await visit(ticker, { prepare }, async (page) => {
+      await signIn(page, apiKey);
+      const ticksUntil = async (from: number, to: number) => {
+        for (let second = from; second <= to; second++) {
+          tick(second);
+          if (second % 20 === 0) await page.evaluate(() => new Promise(requestAnimationFrame));
+        }
+        await page.waitForFunction(
+          (end) => document.querySelector('[role=slider]')?.getAttribute('aria-valuemax') === String(end),
+          START + to,
+        );
+        return holdings(page);
+      };
+      const half = await ticksUntil(1, 2 * QUARTER);
+      const hour = await ticksUntil(2 * QUARTER + 1, 4 * QUARTER);
+      expect(hour.nodes).to.be.at.most(half.nodes + 5);
+      expect(hour.listeners).to.be.at.most(half.listeners);
+      expect(hour.heap).to.be.at.most(half.heap * 1.1);
+    });
+  }).timeout(60_000);
+});

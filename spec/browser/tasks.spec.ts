@@ -1,0 +1,228 @@
+import { execFileSync } from 'node:child_process';
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { post, startServices } from '../support/program.ts';
+import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+
+const queueButton = (page: Page) => page.getByRole('button', { name: 'Queue task' });
+const ownTask = (page: Page, state: string) => page.locator(`.own-task[data-state="${state}"]`);
+const items = (page: Page) => page.locator('.task-item');
+
+describeInBrowser('the task board', () => {
+  it('takes a task from the form to its completed row', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await page.getByText('No stored task yet').waitFor();
+      await page.getByLabel('Text').fill('größer <b>');
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+      expect(await ownTask(page, 'completed').locator('.own-output').textContent()).to.equal('GRÖSSER <B>');
+      expect(await ownTask(page, 'completed').textContent()).to.match(/completed\s+after \d+(\.\d+)? s/);
+      await items(page).waitFor();
+      await items(page).locator('summary').click();
+      const detail = (name: string) => items(page).locator(`[data-part="${name}"]`).textContent();
+      expect(JSON.parse((await detail('payload')) ?? '')).to.deep.include({
+        action: 'uppercase',
+        data: { text: 'größer <b>' },
+      });
+      expect(JSON.parse((await detail('result')) ?? '')).to.deep.equal({ output: 'GRÖSSER <B>' });
+      expect(await detail('status')).to.equal('completed');
+      expect(await detail('took')).to.match(/^(under|about) \d+ s$/);
+    });
+  });
+
+  it('has forms for sum and for any other action', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1, 2.5; -3e2\n4');
+      await queueButton(page).click();
+      await page.locator('.own-output', { hasText: '-292.5' }).waitFor();
+      await page.getByLabel('other').check();
+      await page.getByLabel('Action', { exact: true }).last().fill('resize');
+      await page.getByLabel('Data').fill('{"width": 640}');
+      await queueButton(page).click();
+      await page.locator('.own-output', { hasText: 'processed' }).waitFor();
+      await page.waitForFunction(() => document.querySelectorAll('.task-item').length === 2);
+      expect(await items(page).locator('.task-action').allTextContents()).to.deep.equal(['resize', 'sum']);
+    });
+  });
+
+  it('sends nothing that is not valid, and says what is wrong with it', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      let sent = 0;
+      page.on('request', (request) => {
+        if (request.method() === 'POST') sent++;
+      });
+      const refusal = async (message: string) => {
+        await queueButton(page).click();
+        await page.locator('.field-error', { hasText: message }).waitFor();
+        const field = page.locator(':focus');
+        expect(await field.getAttribute('aria-invalid')).to.equal('true');
+      };
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1, two');
+      await refusal('“two” is not a number.');
+      await page.getByLabel('other').check();
+      await refusal('Give the action a name.');
+      await page.locator('#action').fill('x');
+      for (const [data, message] of Object.entries({ '{x': 'not JSON', '[1]': 'JSON object', null: 'JSON object' })) {
+        await page.getByLabel('Data').fill(data);
+        await refusal(message);
+      }
+      expect(sent).to.equal(0);
+    });
+  });
+
+  it('shows why a task is refused, in the words of the service', async () => {
+    const { tasks } = await startServices({ env: { BODY_LIMIT: '100' } });
+    await visit(tasks, { tolerated: /status of 413/ }, async (page) => {
+      await page.getByLabel('Text').fill('x'.repeat(100));
+      await queueButton(page).click();
+      await page.getByRole('alert').filter({ hasText: 'request body too large' }).waitFor();
+      expect(await page.locator('.own-task').count()).to.equal(0);
+      await page.getByLabel('Text').fill('short');
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+    });
+  });
+
+  it('says so when a task leaves no row', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, { prepare: (page) => page.clock.install() }, async (page) => {
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1e308 1e308');
+      await queueButton(page).click();
+      await ownTask(page, 'queued').waitFor();
+      await page.clock.fastForward(10_000);
+      await ownTask(page, 'overdue').waitFor();
+      expect(await ownTask(page, 'overdue').textContent()).to.include('a failed task leaves no row');
+    });
+  });
+
+  it('lists the newest 100, narrowed by status and by what is looked for', async () => {
+    const { tasks } = await startServices();
+    for (let i = 0; i < 105; i++) await post(`${tasks}/tasks`, { action: `action-${i}` });
+    await visit(tasks, {}, async (page) => {
+      await page.waitForFunction(() => document.querySelectorAll('.task-item').length === 100);
+      await page.getByLabel('Pending').check();
+      await page.getByText('No stored task has the status “pending”.').waitFor();
+      expect(await items(page).count()).to.equal(0);
+      // A task that is queued meanwhile is followed all the same.
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+      await page.getByLabel('Completed').check();
+      await page.waitForFunction(() => document.querySelectorAll('.task-item').length === 100);
+      await page.getByLabel('Find in these tasks').fill('ACTION-77');
+      await page.waitForFunction(() => document.querySelectorAll('.task-item').length === 1);
+      expect(await part(page, 'task-count').textContent()).to.equal('1 of 100');
+      await page.getByLabel('Find in these tasks').fill('nowhere');
+      await page.getByText('No task holds what you look for.').waitFor();
+    });
+  });
+
+  it('keeps an inspected task open, and what is focused focused, while others arrive', async () => {
+    const { tasks } = await startServices();
+    await post(`${tasks}/tasks`, { action: 'first' });
+    await visit(tasks, {}, async (page) => {
+      await items(page).locator('summary').focus();
+      await page.keyboard.press('Enter');
+      await post(`${tasks}/tasks`, { action: 'second' });
+      await page.waitForFunction(() => document.querySelectorAll('.task-item').length === 2);
+      expect(await page.locator('details[open] .task-action').allTextContents()).to.deep.equal(['first']);
+      expect(await page.locator(':focus .task-action').textContent()).to.equal('first');
+    });
+  });
+
+  it('pauses: the listing stays as it is', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await page.getByText('No stored task yet').waitFor();
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+      expect(await items(page).count()).to.equal(0);
+      await page.getByRole('button', { name: 'Resume' }).click();
+      await items(page).waitFor();
+    });
+  });
+
+  it('gives the request as a curl command that queues the same task', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+      await page.getByLabel('Text').fill(`it's "quoted" $HOME \\n ü`);
+      await part(page, 'copy-curl').first().click();
+      await page.getByRole('button', { name: 'Copied' }).waitFor();
+      const command = await page.evaluate(() => navigator.clipboard.readText());
+      // A stand-in for curl, which may not be on the machine, shows what the shell makes of the command.
+      const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
+      const [url, flag, body] = shown.split('\0');
+      expect([url, flag]).to.deep.equal([`${tasks}/tasks`, '-d']);
+      expect(JSON.parse(body ?? '')).to.deep.equal({
+        action: 'uppercase',
+        data: { text: `it's "quoted" $HOME \\n ü` },
+      });
+    });
+  });
+
+  it('says that the service cannot be reached, and goes on when it can', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    await visit(first.tasks, { tolerated: /net::ERR_/ }, async (page) => {
+      await queueButton(page).click();
+      await items(page).waitFor();
+      first.child.kill('SIGKILL');
+      await reaches(page, 'reconnecting');
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Unreachable, retry in \d+ s$/);
+      await queueButton(page).click();
+      await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
+      expect(await items(page).count()).to.equal(1);
+      await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
+      await reaches(page, 'live');
+      await queueButton(page).click();
+      await page.waitForFunction(() => document.querySelectorAll('.task-item').length === 2);
+    });
+  });
+
+  it('shows what the service says when it cannot list', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { tasks } = await startServices({ env: { DATA_DIR } });
+    await visit(tasks, { tolerated: /status of 500/ }, async (page) => {
+      await reaches(page, 'live');
+      await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
+      await reaches(page, 'failing');
+      expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: database unavailable');
+      await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
+      await reaches(page, 'live');
+    });
+  });
+
+  it('can be used by keyboard only', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await reaches(page, 'live');
+      await page.keyboard.press('Tab');
+      await page.keyboard.press('ArrowRight');
+      await page.keyboard.press('Tab');
+      await page.keyboard.type(', 4');
+      await page.keyboard.press('Control+Enter');
+      await ownTask(page, 'completed').waitFor();
+      await items(page).waitFor();
+      const names: string[] = [];
+      for (let stop = 0; stop < 7; stop++) {
+        await page.keyboard.press('Tab');
+        names.push(await page.evaluate(() => document.activeElement?.textContent?.replace(/\s+/g, ' ').trim() ?? ''));
+      }
+      expect(names.slice(0, 2)).to.deep.equal(['Queue task', 'Copy']);
+      expect(names.at(-2)).to.equal('Pause');
+      expect(names.at(-1)).to.match(/^sum\b/);
+      await page.keyboard.press('Enter');
+      expect(await page.locator('details[open]').count()).to.equal(1);
+    });
+  });
+});

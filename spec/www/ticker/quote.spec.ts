@@ -1,0 +1,41 @@
+import { expect } from 'chai';
+import { formatAmount, formatPrice, formatRoundTrip, formatShare } from '../../../www/ticker/figures.ts';
+import { change, Quote } from '../../../www/ticker/quote.ts';
+
+describe('a quote', () => {
+  const at = (timestamp: number, price: number) => ({ symbol: 'BTC-USD', price, timestamp });
+
+  it('follows price, high, low and the change since the first price', () => {
+    const quote = new Quote(at(0, 100));
+    for (const price of [110, 90, 105]) quote.update(at(1, price));
+    expect(quote).to.include({ price: 105, high: 110, low: 90 });
+    expect(quote.changeSinceOpening).to.deep.equal({ amount: 5, share: 0.05, direction: 'up' });
+  });
+
+  it('knows the change over a minute once a price is a minute old', () => {
+    const quote = new Quote(at(0, 100));
+    for (let second = 1; second < 60; second++) quote.update(at(second, 200));
+    expect(quote.changeOverMinute).to.equal(undefined);
+    quote.update(at(60, 80));
+    expect(quote.changeOverMinute).to.include({ amount: -20, direction: 'down' });
+  });
+
+  it('counts a change in whole cents', () => {
+    expect(change(0.1 + 0.2, 0.3)).to.include({ amount: 0, direction: 'none' });
+  });
+
+  it('is written with two decimals and a sign that is not a hyphen', () => {
+    expect(formatPrice(42_013.4)).to.equal('$42,013.40');
+    expect([change(100, 98.766), change(100, 101), change(1, 1)].map(formatAmount)).to.deep.equal([
+      '−1.23',
+      '+1.00',
+      '0.00',
+    ]);
+    expect([change(100, 98.766), change(100, 101), change(1, 1)].map(formatShare)).to.deep.equal([
+      '−1.23%',
+      '+1.00%',
+      '0.00%',
+    ]);
+    expect([0.42, 9.94, 9.96, 120.4].map(formatRoundTrip)).to.deep.equal(['0.4 ms', '9.9 ms', '10 ms', '120 ms']);
+  });
+});
