@@ -4,7 +4,7 @@ import { delimiter, join } from 'node:path';
 import { expect } from 'chai';
 import { runtimeIsNewEnough } from '../../main/runtime.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { post, projectFolder, startServices, watch } from '../support/program.ts';
+import { post, projectFolder, startProgram, startServices, watch } from '../support/program.ts';
 
 /** A Node on this machine's path that is too old to run the services by itself. */
 function oldNode(): string | undefined {
@@ -66,6 +66,12 @@ describe('an old Node', () => {
     const services = await startServices({ node, env: { TICKER_PORT: 'x' } }).catch((error: Error) => error);
     expect(services).to.be.instanceOf(Error);
     expect((services as Error).message).to.include('TICKER_PORT must be a whole number');
+  });
+
+  it('does not hand over to one that is too old as well, and so on', async () => {
+    const program = await startProgram({ node, env: { HANDED_OVER_BY_NODE: '20.0.0' } });
+    expect(await program.exited).to.deep.equal({ code: 1, signal: null });
+    expect(program.errors()).to.match(/^Node 24\.15 or newer is needed, this is \S+: .*\n$/);
   });
 
   it('says in one line what is missing where none is installed', async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { post, request, startProgram, startServices } from '../support/program.ts';
 import { connect } from '../support/websocket.ts';
 
 /** Rows in the table of tasks that no process has open any more. */
@@ -26,6 +26,29 @@ describe('the stop', () => {
       expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
     });
   }
+
+  it('ends a start that is under way, with exit code 0', async () => {
+    const program = await startProgram();
+    await program.logged(({ msg }) => msg.startsWith('demo API key'));
+    program.child.kill('SIGTERM');
+    expect(await program.exited).to.deep.equal({ code: 0, signal: null });
+  });
+
+  it('cuts a request that does not come to its end after half of its time, and works the tasks off', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '1000' } });
+    const socket = connectTcp(Number(new URL(services.tasks).port), '127.0.0.1');
+    afterTest(() => socket.destroy());
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    socket.write('POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{');
+    const answers = await Promise.all(
+      Array.from({ length: 100 }, () => post(`${services.tasks}/tasks`, { action: 'x' })),
+    );
+    services.child.kill('SIGTERM');
+    expect((await services.exited).code).to.equal(0);
+    expect(storedTasks(DATA_DIR)).to.equal(answers.length);
+  });
 
   it('works off what was accepted before it ends', async () => {
     const DATA_DIR = await temporaryFolder();

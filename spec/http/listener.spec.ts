@@ -122,6 +122,29 @@ describe('bytes that are no HTTP request', () => {
   });
 });
 
+describe('a request that no app gets to see', () => {
+  for (const [what, line, status, error] of [
+    ['without a host', 'Accept: */*', 400, 'bad request'],
+    ['with an expectation that nobody can meet', 'Host: x\r\nExpect: wonders', 417, 'expectation failed'],
+  ] as const) {
+    it(`because it comes ${what} is answered as JSON`, async () => {
+      const { listener } = await serve(fine);
+      const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', line);
+      const answer = await raw.ended;
+      expect(answer)
+        .to.match(new RegExp(`^HTTP/1.1 ${status} `))
+        .and.include('application/json');
+      expect(answer).to.include(`{"error":"${error}"}`);
+    });
+  }
+
+  it('but for its host is fine in HTTP/1.0', async () => {
+    const { listener } = await serve(fine);
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.0');
+    expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*fine$/);
+  });
+});
+
 describe('a wish to upgrade', () => {
   it('to anything but WebSocket is ignored', async () => {
     const { listener } = await serve(fine);
