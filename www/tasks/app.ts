@@ -33,7 +33,7 @@ const poller = new Poller({
     retry.hidden = state.kind === 'live';
     pill.show(connection(state));
     document.body.dataset.connection = state.kind;
-    const unseen = paused || document.visibilityState === 'hidden';
+    const unseen = document.visibilityState === 'hidden';
     if (unseen && state.kind === 'live' && !ownTasks.expecting) poller.stop();
   },
 });

@@ -93,7 +93,7 @@ export class PriceChart {
           grid: { show: false },
           size: 1.25 * rem,
           gap: 0.4 * rem,
-          space: 4.5 * rem,
+          space: 4 * rem,
           incrs: [10, 15, 30, 60, 120, 180, 300, 600],
           // None where half of it would be cut off.
           values: (plot, splits, _axis, _space, step) =>

@@ -1,0 +1,121 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { inspect, inspectable } from '../support/inspector.ts';
+import { startServices } from '../support/program.ts';
+import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
+import { severable } from './severable.ts';
+import { price, shown } from './ticker-page.ts';
+
+const LOST = /net::ERR_|WebSocket connection to|status of 401/;
+
+/** Has a try to reconnect wait for ten seconds, so that what is faster has another cause. */
+const patiently = (page: Page) => page.addInitScript('Math.random = () => 10');
+
+describeInBrowser('the connection of the ticker client', () => {
+  it('says that prices are stale after three seconds without one, and live again with the next', async () => {
+    const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '6000' } });
+    await visit(ticker, {}, async (page) => {
+      await signIn(page, apiKey);
+      await reaches(page, 'stale');
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for [3-6] s$/);
+      await reaches(page, 'live');
+    });
+  });
+
+  it('reconnects by itself when the connection is lost, and keeps the charts', async () => {
+    const { ticker, apiKey } = await startServices();
+    const network = await severable(ticker);
+    await visit(network.url, { tolerated: LOST }, async (page) => {
+      await signIn(page, apiKey);
+      const low = await shown(page, 'BTC-USD', 'low');
+      network.cut();
+      await reaches(page, 'reconnecting');
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Reconnecting in \d+ s$/);
+      expect(await shown(page, 'BTC-USD', 'low')).to.equal(low);
+      network.mend();
+      await reaches(page, 'live');
+    });
+  });
+
+  const causes: Record<string, (page: Page) => Promise<unknown>> = {
+    'the network returns': (page) => page.evaluate(() => dispatchEvent(new Event('online'))),
+    'the tab becomes visible': (page) => page.evaluate(() => document.dispatchEvent(new Event('visibilitychange'))),
+    'the user wants it': (page) => page.getByRole('button', { name: 'Retry' }).click(),
+  };
+  for (const [cause, bringAbout] of Object.entries(causes)) {
+    it(`reconnects at once when ${cause}`, async () => {
+      const { ticker, apiKey } = await startServices();
+      const network = await severable(ticker);
+      await visit(network.url, { tolerated: LOST, prepare: patiently }, async (page) => {
+        await signIn(page, apiKey);
+        network.cut();
+        await reaches(page, 'reconnecting');
+        network.mend();
+        const since = Date.now();
+        await bringAbout(page);
+        await reaches(page, 'live');
+        expect(Date.now() - since).to.be.below(8_000);
+      });
+    });
+  }
+
+  it('asks for the key again when the token has expired, and keeps the charts', async () => {
+    const { ticker, apiKey } = await startServices({ env: { TOKEN_LIFETIME_SECONDS: '1' } });
+    const network = await severable(ticker);
+    await visit(network.url, { tolerated: LOST }, async (page) => {
+      await signIn(page, apiKey);
+      // The open socket outlives the token.
+      for (let tick = 0; tick < 2; tick++) await changes(price(page), await price(page)());
+      network.cut();
+      network.mend();
+      await reaches(page, 'signed-out');
+      await page.getByText('Your session has ended').waitFor();
+      expect(await page.locator('.price-card').count()).to.equal(3);
+      await signIn(page, apiKey);
+    });
+  });
+
+  it('survives that the server is killed and started again', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    const TICKER_PORT = new URL(first.ticker).port;
+    await visit(first.ticker, { tolerated: LOST }, async (page) => {
+      await signIn(page, first.apiKey);
+      const seconds = async () => Number(await page.locator('[role=slider]').first().getAttribute('aria-valuemax'));
+      const before = await seconds();
+      first.child.kill('SIGKILL');
+      await reaches(page, 'reconnecting');
+      await startServices({ env: { DATA_DIR, TICKER_PORT } });
+      // Its tokens died with it: the key is asked for again.
+      await page.getByText('Your session has ended').waitFor();
+      await signIn(page, first.apiKey);
+      await page.waitForFunction(
+        (was) => Number(document.querySelector('[role=slider]')?.getAttribute('aria-valuemax')) > was,
+        before,
+      );
+      await page.getByRole('slider').first().focus();
+      await page.keyboard.press('Home');
+      expect(Number(await page.getByRole('slider').first().getAttribute('aria-valuenow'))).to.be.at.most(before);
+    });
+  });
+
+  it('does not notice the death of the ticker thread', async () => {
+    const services = await startServices({ nodeOptions: inspectable });
+    const inspector = await inspect(services);
+    await inspector.alive(/ticker/, 1);
+    await visit(services.ticker, {}, async (page) => {
+      await signIn(page, services.apiKey);
+      const states: string[] = [];
+      await page.exposeFunction('noteState', (state: string) => states.push(state));
+      await page.evaluate(() => {
+        const pill = document.querySelector<HTMLElement>('.pill');
+        // @ts-expect-error: exposed above
+        new MutationObserver(() => noteState(pill.dataset.state)).observe(pill, { attributeFilter: ['data-state'] });
+      });
+      await inspector.kill(/ticker/).dead;
+      for (let tick = 0; tick < 3; tick++) await changes(price(page), await price(page)());
+      expect(states.filter((state) => state !== 'live')).to.deep.equal([]);
+    });
+  });
+});
