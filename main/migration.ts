@@ -16,11 +16,10 @@ export async function runMigration(dataDir: string): Promise<void> {
   worker.on('message', (message: string) => {
     reason = message;
   });
+  const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    reason = `the migration of ${dataDir} did not end within ${TIME_LIMIT_MS / 1000} s`;
-    failed.reject(new Error(reason));
+    late.reject(new Error(`the migration of ${dataDir} did not end within ${TIME_LIMIT_MS / 1000} s`));
   }, TIME_LIMIT_MS);
-  const failed = Promise.withResolvers<never>();
-  const [code] = await Promise.race([once(worker, 'exit'), failed.promise]).finally(() => clearTimeout(timer));
+  const [code] = await Promise.race([once(worker, 'exit'), late.promise]).finally(() => clearTimeout(timer));
   if (code !== 0) throw new Error(reason ?? `the migration ended with exit code ${code}`);
 }

@@ -1,5 +1,4 @@
 import type { Config } from './config.ts';
-import type { Listener } from './http/listener.ts';
 import type { Log } from './log.ts';
 import { runMigration } from './migration.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
@@ -23,7 +22,7 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
       throw error;
     });
   for (const [service, { host, port }] of Object.entries({ ticker: ticker.listener, tasks: tasks.listener })) {
-    log.info({ service, host, port } satisfies { service: string } & Pick<Listener, 'host' | 'port'>, 'listening');
+    log.info({ service, host, port }, 'listening');
   }
   return {
     ports: { ticker: ticker.listener.port, tasks: tasks.listener.port },
