@@ -8,11 +8,15 @@ export interface StoredMessage {
   turn: number;
   id: string;
   body: string;
+  /** Of the body. */
+  bytes: number;
   attempts: number;
   crashes: number;
+  /** Why the last attempt failed. */
+  reason: string | null;
   /** When it may be tried again; 0 when it waits for nothing. */
-  due_at: number;
-  first_at: number;
+  dueAt: number;
+  firstAt: number;
 }
 
 /** A message that was given up. */
@@ -22,14 +26,27 @@ export interface StoredDeadLetter {
   body: string;
   reason: string;
   attempts: number;
-  first_at: number;
-  last_at: number;
+  firstAt: number;
+  lastAt: number;
 }
 
-const MESSAGE = 'seq, turn, id, body, attempts, crashes, due_at, first_at';
-const DEAD_LETTER = 'seq, id, body, reason, attempts, first_at, last_at';
+/** A submission that is not to be taken twice. */
+export interface StoredKey {
+  key: string;
+  /** Tells its body from another one. */
+  fingerprint: string;
+  taskId: string;
+  acceptedAt: number;
+}
 
-/** What a durable queue holds: tables `messages` and `dead_letters` of `queue.db`. */
+/** All that is held, each in its order: of waiting, of giving up, of age. */
+export interface StoredQueue {
+  messages: StoredMessage[];
+  deadLetters: StoredDeadLetter[];
+  keys: StoredKey[];
+}
+
+/** What a queue keeps on disk: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
 export class QueuedMessages {
   readonly #database: Database;
 
@@ -37,49 +54,70 @@ export class QueuedMessages {
     this.#database = database;
   }
 
-  /** Everything that is held, in the order of waiting; what was running when the process ended counts as a crash. */
-  recover(): { messages: StoredMessage[]; deadLetters: StoredDeadLetter[] } {
+  /** Everything that is held; what was running when the process ended counts as a crash. */
+  recover(): StoredQueue {
     this.#run('UPDATE messages SET attempts = attempts + 1, crashes = crashes + 1, running = 0 WHERE running = 1');
-    const messages = this.#database.statement(`SELECT ${MESSAGE} FROM messages ORDER BY turn`).all();
-    const deadLetters = this.#database.statement(`SELECT ${DEAD_LETTER} FROM dead_letters ORDER BY seq`).all();
+    const messages = this.#database.statement(
+      `SELECT seq, turn, id, body, octet_length(body) AS bytes, attempts, crashes, reason, due_at AS dueAt, first_at AS firstAt
+       FROM messages ORDER BY turn, seq`,
+    );
+    const deadLetters = this.#database.statement(
+      `SELECT seq, id, body, reason, attempts, first_at AS firstAt, last_at AS lastAt
+       FROM dead_letters ORDER BY last_at, seq`,
+    );
+    const keys = this.#database.statement(
+      `SELECT key, fingerprint, task_id AS taskId, accepted_at AS acceptedAt FROM idempotency_keys ORDER BY accepted_at, rowid`,
+    );
     return {
-      messages: messages as unknown as StoredMessage[],
-      deadLetters: deadLetters as unknown as StoredDeadLetter[],
+      messages: messages.all() as unknown as StoredMessage[],
+      deadLetters: deadLetters.all() as unknown as StoredDeadLetter[],
+      keys: keys.all() as unknown as StoredKey[],
     };
   }
 
-  insert(message: StoredMessage): void {
-    const { seq, turn, id, body, attempts, crashes, due_at, first_at } = message;
-    const values = [seq, turn, id, body, attempts, crashes, due_at, first_at];
-    this.#run(`INSERT INTO messages (${MESSAGE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
+  /** Lets go of everything. */
+  clear(): void {
+    for (const table of ['messages', 'dead_letters', 'idempotency_keys']) this.#run(`DELETE FROM ${table}`);
   }
 
-  /** Notes that an attempt is under way, or no longer. */
-  setRunning(seq: number, running: boolean): void {
-    this.#run('UPDATE messages SET running = ? WHERE seq = ?', running ? 1 : 0, seq);
+  insert({ seq, turn, id, body, attempts, crashes, reason, dueAt, firstAt }: StoredMessage): void {
+    const columns = 'seq, turn, id, body, attempts, crashes, reason, due_at, first_at';
+    const values = [seq, turn, id, body, attempts, crashes, reason, dueAt, firstAt];
+    this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  /** Notes an attempt that failed and is to be followed by another. */
-  postpone(message: Pick<StoredMessage, 'seq' | 'turn' | 'attempts' | 'crashes' | 'due_at'>): void {
-    const { seq, turn, attempts, crashes, due_at } = message;
-    const set = 'running = 0, turn = ?, attempts = ?, crashes = ?, due_at = ?';
-    this.#run(`UPDATE messages SET ${set} WHERE seq = ?`, turn, attempts, crashes, due_at, seq);
+  /** Notes how far a message has come, and whether an attempt at it is under way. */
+  update({ seq, turn, attempts, crashes, reason, dueAt }: StoredMessage, running: boolean): void {
+    const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, reason = ?, due_at = ?';
+    const values = [running ? 1 : 0, turn, attempts, crashes, reason, dueAt, seq];
+    this.#run(`UPDATE messages SET ${set} WHERE seq = ?`, ...values);
   }
 
   delete(seq: number): void {
     this.#run('DELETE FROM messages WHERE seq = ?', seq);
   }
 
-  insertDeadLetter({ seq, id, body, reason, attempts, first_at, last_at }: StoredDeadLetter): void {
-    const values = [seq, id, body, reason, attempts, first_at, last_at];
-    this.#run(`INSERT INTO dead_letters (${DEAD_LETTER}) VALUES (?, ?, ?, ?, ?, ?, ?)`, ...values);
+  insertDeadLetter({ seq, id, body, reason, attempts, firstAt, lastAt }: StoredDeadLetter): void {
+    const columns = 'seq, id, body, reason, attempts, first_at, last_at';
+    const values = [seq, id, body, reason, attempts, firstAt, lastAt];
+    this.#run(`INSERT OR REPLACE INTO dead_letters (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
   deleteDeadLetter(seq: number): void {
     this.#run('DELETE FROM dead_letters WHERE seq = ?', seq);
   }
 
-  #run(sql: string, ...values: (string | number)[]): void {
+  insertKey({ key, fingerprint, taskId, acceptedAt }: StoredKey): void {
+    const columns = 'key, fingerprint, task_id, accepted_at';
+    const values = [key, fingerprint, taskId, acceptedAt];
+    this.#run(`INSERT OR REPLACE INTO idempotency_keys (${columns}) VALUES (?, ?, ?, ?)`, ...values);
+  }
+
+  deleteKey(key: string): void {
+    this.#run('DELETE FROM idempotency_keys WHERE key = ?', key);
+  }
+
+  #run(sql: string, ...values: (string | number | null)[]): void {
     this.#database.statement(sql).run(...values);
   }
 }

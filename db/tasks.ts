@@ -58,6 +58,11 @@ export class Tasks {
       | undefined;
   }
 
+  /** The row of the task with that id, if there is one. @throws as {@link list} */
+  find(id: string): TaskRecord | undefined {
+    return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
+  }
+
   /**
    * The newest rows, at most {@link LISTING_SIZE}, only those of `status` where one is given.
    *

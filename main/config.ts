@@ -12,9 +12,15 @@ export interface Config {
   tickIntervalMs: number;
   taskConcurrency: number;
   taskPrefetch: number;
+  /** How long an attempt at a task may take until its thread is ended. */
+  taskTimeoutMs: number;
+  /** Memory that a task's thread may use until it is ended. */
+  taskMemoryMb: number;
   queueDriver: (typeof queueDrivers)[number];
   queueMaxLength: number;
   queueMaxBytes: number;
+  /** Idempotency keys that are remembered. */
+  idempotencyMaxKeys: number;
   bodyLimit: number;
   shutdownTimeoutMs: number;
   logLevel: LogLevel;
@@ -41,9 +47,12 @@ export const defaults: Readonly<Config> = {
   tickIntervalMs: 1000,
   taskConcurrency: 2,
   taskPrefetch: 5,
+  taskTimeoutMs: 30_000,
+  taskMemoryMb: 256,
   queueDriver: 'memory',
   queueMaxLength: 100_000,
   queueMaxBytes: 256 * MIB,
+  idempotencyMaxKeys: 100_000,
   bodyLimit: MIB,
   shutdownTimeoutMs: 10_000,
   logLevel: 'info',
@@ -102,9 +111,12 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
     taskConcurrency: integer('TASK_CONCURRENCY', defaults.taskConcurrency, 1, 64),
     taskPrefetch: integer('TASK_PREFETCH', defaults.taskPrefetch, 1, 10_000),
+    taskTimeoutMs: integer('TASK_TIMEOUT_MS', defaults.taskTimeoutMs, 1, 86_400_000),
+    taskMemoryMb: integer('TASK_MEMORY_MB', defaults.taskMemoryMb, 16, 65_536),
     queueDriver: oneOf('QUEUE_DRIVER', defaults.queueDriver, queueDrivers),
     queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
     queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
+    idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),
     bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', defaults.shutdownTimeoutMs, 0, 3_600_000),
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),

@@ -60,6 +60,21 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     bad: { '0': 'a whole number of at least 1', '9007199254740992': 'a whole number of at least 1' },
   },
   QUEUE_MAX_BYTES: { key: 'queueMaxBytes', good: { '1': 1 }, bad: { '0': 'a whole number of at least 1' } },
+  TASK_TIMEOUT_MS: {
+    key: 'taskTimeoutMs',
+    good: { '1': 1, '86400000': 86_400_000 },
+    bad: { '0': 'a whole number from 1 to 86400000', '1e3': 'a whole number from 1 to 86400000' },
+  },
+  TASK_MEMORY_MB: {
+    key: 'taskMemoryMb',
+    good: { '16': 16, '65536': 65_536 },
+    bad: { '15': 'a whole number from 16 to 65536' },
+  },
+  IDEMPOTENCY_MAX_KEYS: {
+    key: 'idempotencyMaxKeys',
+    good: { '1': 1, '10000000': 10_000_000 },
+    bad: { '0': 'a whole number from 1 to 10000000' },
+  },
   BODY_LIMIT: {
     key: 'bodyLimit',
     good: { '1': 1, '268435456': 268_435_456 },
@@ -91,6 +106,7 @@ describe('config', () => {
       tickIntervalMs: 1000,
       taskConcurrency: 2,
       taskPrefetch: 5,
+      taskTimeoutMs: 30_000,
       queueDriver: 'memory',
       bodyLimit: 1_048_576,
     });

@@ -71,7 +71,23 @@ export interface TaskDelivery {
   body: string;
   /** The task's place in the order of arrival, where it has one; a task that is delivered again keeps it. */
   arrival: number | null;
+  /** Where the thread notes that it has begun; see {@link PoolThreadData}. */
+  slot: number;
 }
+
+/** What every pool thread is started with, beside what its handler needs. */
+export interface PoolThreadData {
+  /** A Float64Array over shared memory, {@link AttemptField} a slot. */
+  attempts: SharedArrayBuffer;
+}
+
+/** What a thread notes of the attempt that it begins; its place within the slot. */
+export const AttemptField = {
+  /** Milliseconds of the monotonic clock; 0 before the attempt has begun. */
+  beganAt: 0,
+  threadId: 1,
+  count: 2,
+} as const;
 
 /** Main thread to a pool thread: is anybody there? Answered with a completed outcome. */
 export interface SelfTest {

@@ -1,7 +1,14 @@
 import { inspect } from 'node:util';
-import { parentPort } from 'node:worker_threads';
+import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { PermanentError } from './actions.ts';
-import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from './messages.ts';
+import {
+  AttemptField,
+  type EarlySettlement,
+  type MainToPool,
+  type PoolThreadData,
+  type Settlement,
+  type TaskOutcome,
+} from './messages.ts';
 
 /** What a handler can do about its delivery; the first call counts, later ones do nothing. */
 export interface Delivery {
@@ -23,6 +30,7 @@ export type TaskHandler = (body: string, delivery: Delivery) => void | Promise<v
 export function poolFunction(handler: TaskHandler): (message: MainToPool) => Promise<TaskOutcome> {
   return async (message) => {
     if ('selfTest' in message) return { ended: 'returned' };
+    noteBeginning(message.slot);
     let settled: Settlement | undefined;
     const settle = (settlement: Settlement) => {
       if (settled !== undefined) return;
@@ -41,6 +49,17 @@ export function poolFunction(handler: TaskHandler): (message: MainToPool) => Pro
       return { ended: 'raised', ...(settled && { settled }), reason, permanent: error instanceof PermanentError };
     }
   };
+}
+
+const shared = (workerData as Partial<PoolThreadData> | null)?.attempts;
+const attempts = shared && new Float64Array(shared);
+
+/** Before anything can hang: who finds the time of the beginning finds the thread, too. */
+function noteBeginning(slot: number): void {
+  if (attempts === undefined) return;
+  const first = slot * AttemptField.count;
+  attempts[first + AttemptField.threadId] = threadId;
+  attempts[first + AttemptField.beganAt] = Number(process.hrtime.bigint()) / 1e6;
 }
 
 /** A text for anything that can be thrown. */

@@ -4,11 +4,12 @@ import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
 import type { QueueDriver } from './queue/driver.ts';
+import { queueRouter } from './queue-router.ts';
 import { tasksRouter } from './tasks-router.ts';
 
 export interface TasksAppOptions {
-  queue: Pick<QueueDriver, 'publish'>;
-  tasks: Pick<Tasks, 'list' | 'locate' | 'read'>;
+  queue: Pick<QueueDriver, 'publish' | 'find' | 'counts' | 'deadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'>;
+  tasks: Pick<Tasks, 'list' | 'locate' | 'read' | 'find'>;
   bodyLimit: number;
   log: Log;
 }
@@ -16,10 +17,10 @@ export interface TasksAppOptions {
 /** Service B's HTTP side. Does not listen. */
 export function createTasksApp(options: TasksAppOptions): Koa {
   const app = new Koa();
-  const router = tasksRouter(options);
   app.on('error', logLateError(options.log));
   app.use(jsonErrors(options.log));
-  app.use(router.routes());
+  app.use(tasksRouter(options).routes());
+  app.use(queueRouter(options).routes());
   for (const middleware of staticClient('tasks')) app.use(middleware);
   app.use(notFound);
   return app;

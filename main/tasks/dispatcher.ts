@@ -11,6 +11,8 @@ export interface DispatcherOptions {
   prefetch: number;
   /** What becomes of a failed delivery; see `retry-policy`. */
   judge?: (delivery: Delivery, failure: Failure) => Verdict;
+  /** Whether the row of the task with that id is there. May throw. */
+  isStored?: (id: string) => boolean;
   log: Log;
 }
 
@@ -23,6 +25,7 @@ export class Dispatcher {
   readonly #pool: DispatcherOptions['pool'];
   readonly #prefetch: number;
   readonly #judge: (delivery: Delivery, failure: Failure) => Verdict;
+  readonly #isStored: (id: string) => boolean;
   readonly #log: Log;
   /** Taken out of the queue, but the pool is busy: never more than the prefetch. */
   readonly #pending: Delivery[] = [];
@@ -30,11 +33,12 @@ export class Dispatcher {
   #consumer: Consumer | undefined;
   #progress = Promise.withResolvers<void>();
 
-  constructor({ queue, pool, prefetch, judge: rule = judge, log }: DispatcherOptions) {
+  constructor({ queue, pool, prefetch, judge: rule = judge, isStored = () => false, log }: DispatcherOptions) {
     this.#queue = queue;
     this.#pool = pool;
     this.#prefetch = prefetch;
     this.#judge = rule;
+    this.#isStored = isStored;
     this.#log = log;
   }
 
@@ -81,23 +85,25 @@ export class Dispatcher {
   }
 
   async #work(delivery: Delivery): Promise<void> {
-    let early: Promise<void> | undefined;
-    try {
-      if (delivery.crashes >= retryPolicy.maxCrashes) return await this.#nack(delivery, poisonous);
+    // A settlement counts at once; the thread does not wait until it is written down.
+    const logFailure = (settled: Promise<void>) => {
+      settled.catch((error) => this.#logUnsettled(delivery, error));
+    };
+    if (delivery.crashes >= retryPolicy.maxCrashes) {
+      logFailure(this.#nack(delivery, poisonous));
+    } else {
       await delivery.begin().catch((error) => this.#logUnsettled(delivery, error));
+      let early = false;
       const onSettled = (settlement: Settlement) => {
-        const settled = settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler);
-        early = settled.catch((error) => this.#logUnsettled(delivery, error));
+        early = true;
+        logFailure(settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler));
       };
       const outcome = await this.#pool.run(delivery.message.body, onSettled, delivery.seq);
-      await (early ?? this.#settle(delivery, outcome));
-    } catch (error) {
-      this.#logUnsettled(delivery, error);
-    } finally {
-      this.#running.delete(delivery);
-      this.#fill();
-      this.#advance();
+      if (!early) logFailure(this.#settle(delivery, outcome));
     }
+    this.#running.delete(delivery);
+    this.#fill();
+    this.#advance();
   }
 
   /** Wakes whoever waits for something to change. */
@@ -123,15 +129,33 @@ export class Dispatcher {
   }
 
   async #nack(delivery: Delivery, failure: Failure): Promise<void> {
-    const verdict = this.#judge(delivery, failure);
     const { message, attempt } = delivery;
+    const verdict = this.#judge(delivery, failure);
+    if (verdict.verdict === 'dead' && (failure.failure === 'crash' || delivery.crashes > 0)) {
+      const end = this.#endAfterCrash(message.id);
+      if (end === 'stored') return delivery.ack();
+      if (end === 'unknown') return delivery.nack({ ...lookAgain, reason: verdict.reason });
+    }
     this.#log.warn({ task: message.id, attempt, ...failure, ...verdict }, 'task failed');
     await delivery.nack(verdict);
+  }
+
+  /** A thread may have died after it had stored the row: that task is done, and no dead letter. */
+  #endAfterCrash(id: string): 'stored' | 'not stored' | 'unknown' {
+    try {
+      return this.#isStored(id) ? 'stored' : 'not stored';
+    } catch (error) {
+      this.#log.error({ err: error, task: id }, 'it is not known whether a task that crashed has its row');
+      return 'unknown';
+    }
   }
 }
 
 /** What a durable queue finds out about a task when it is opened again. */
 const poisonous: Failure = { failure: 'permanent', reason: 'the process died while it was worked on, again and again' };
+
+/** It counts as a crash, so that the task is not run again but only looked for. */
+const lookAgain = { verdict: 'retry', delayMs: 1000, crashed: true } as const;
 
 const nackedByHandler: Failure = { failure: 'transient', reason: 'negatively acknowledged by its handler' };
 

@@ -7,9 +7,7 @@ import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
-import type { QueueDriver } from './queue/driver.ts';
-import { MemoryQueue } from './queue/memory.ts';
-import { openSqliteQueue } from './queue/sqlite.ts';
+import { openQueue } from './queue/open.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 /** Waiting for a lock holds up every client, so it is short. */
@@ -31,25 +29,29 @@ export interface TasksService {
 
 /** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
 export async function startTasks(config: Config, log: Log): Promise<TasksService> {
-  const queue = openQueue(config);
+  const { queue, close: closeQueue } = openQueue(config, log);
   const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
-  const app = createTasksApp({ queue, tasks: new Tasks(database), bodyLimit: config.bodyLimit, log });
+  const tasks = new Tasks(database);
+  const app = createTasksApp({ queue, tasks, bodyLimit: config.bodyLimit, log });
 
   const release = async () => {
-    await queue.close();
     database.close();
+    return closeQueue();
   };
 
   const pool = await WorkerPool.start({
     file: workerFile('task'),
     threads: config.taskConcurrency,
+    timeoutMs: config.taskTimeoutMs,
+    memoryMb: config.taskMemoryMb,
     workerData: { dataDir: config.dataDir },
     log,
   }).catch(async (error) => {
     await release();
     throw error;
   });
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
+  const isStored = (id: string) => tasks.find(id) !== undefined;
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
     dispatcher.start();
@@ -58,12 +60,11 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
       listener,
       async stop({ connections, all: deadline }) {
         await listener.close(connections);
-        // What the memory driver holds would be lost: work it off while there is time.
+        // What the memory driver holds is safest when it is done.
         if (!queue.durable) await dispatcher.drain(deadline);
         await dispatcher.stop(deadline);
-        const left = { unfinished: unsettled(queue), kept: queue.durable };
-        await release();
-        return left;
+        const unfinished = unsettled(queue);
+        return { unfinished, kept: await release() };
       },
     };
   } catch (error) {
@@ -71,9 +72,4 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     await release();
     throw error;
   }
-}
-
-function openQueue({ queueDriver, queueMaxLength, queueMaxBytes, dataDir }: Config): QueueDriver {
-  const bounds = { maxLength: queueMaxLength, maxBytes: queueMaxBytes };
-  return queueDriver === 'sqlite' ? openSqliteQueue(join(dataDir, 'queue.db'), bounds) : new MemoryQueue(bounds);
 }

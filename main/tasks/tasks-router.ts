@@ -1,30 +1,34 @@
 import { randomUUID } from 'node:crypto';
-import { Readable } from 'node:stream';
-import { setImmediate } from 'node:timers/promises';
 import Router from '@koa/router';
 import { DatabaseUnavailable } from '../../db/database.ts';
-import type { TaskLocation, Tasks } from '../../db/tasks.ts';
+import type { TaskRecord } from '../../db/tasks.ts';
 import { HttpError } from '../http/errors.ts';
-import { isObject, readJsonObject } from '../http/json-body.ts';
+import { readJsonObject } from '../http/json-body.ts';
+import { streamListing } from '../http/json-listing.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { TasksAppOptions } from './app.ts';
-import { QueueFull } from './queue/driver.ts';
+import type { Progress } from './queue/driver.ts';
+import { queueError } from './queue-errors.ts';
+import { failedTask } from './queue-router.ts';
+import { idempotencyKey, messageText, parseSubmission } from './submission.ts';
 
-/** Seconds after which a client may try again when the queue was full. */
-const RETRY_AFTER = '1';
 /** A listing over this size is not put together in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/** `POST /tasks` and `GET /tasks` of the specification. */
+/** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
 export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Router {
   const router = new Router();
 
   router.post('/tasks', async (ctx) => {
-    const { action, data } = parseSubmission(await readJsonObject(ctx.req, bodyLimit));
-    const id = randomUUID();
-    const created_at = Math.floor(Date.now() / 1000);
-    await publish(id, serialize({ id, action, data, created_at }));
+    const submission = parseSubmission(await readJsonObject(ctx.req, bodyLimit));
+    const key = idempotencyKey(ctx.req.headers, submission);
+    const newId = randomUUID();
+    const body = messageText(newId, submission, Math.floor(Date.now() / 1000));
+    const id = await queue.publish({ id: newId, body }, key).catch((cause) => {
+      throw queueError(cause);
+    });
     ctx.status = 202;
+    ctx.set('Location', `/tasks/${id}`);
     ctx.body = { id, status: 'queued' };
   });
 
@@ -33,73 +37,49 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     const located = query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
       ctx.type = 'json';
-      ctx.body = Readable.from(listingText(located, tasks));
+      ctx.body = streamListing('tasks', located, ({ rowid }) => tasks.read(rowid));
     } else {
       const rows = query(() => tasks.list(status));
       ctx.body = { tasks: rows, count: rows.length };
     }
   });
 
-  router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
+  router.get('/tasks/:id', async (ctx) => {
+    const { id = '' } = ctx.params;
+    // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
+    const progress = await queue.find(id);
+    const task = progress === undefined ? query(() => tasks.find(id)) : unfinishedTask(id, progress);
+    if (task === undefined) throw new HttpError('taskNotFound');
+    ctx.body = task;
+  });
 
-  async function publish(id: string, body: string): Promise<void> {
-    try {
-      await queue.publish({ id, body });
-    } catch (cause) {
-      const overload = cause instanceof QueueFull;
-      throw new HttpError('failedToQueueTask', {
-        cause,
-        overload,
-        headers: overload ? { 'Retry-After': RETRY_AFTER } : {},
-      });
-    }
-  }
+  router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
+  router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD'));
 
   return router;
 }
 
-function query<T>(run: () => T): T {
+/** A task without a row, as a client sees it. Times are Unix seconds. */
+function unfinishedTask(id: string, progress: Progress): object {
+  switch (progress.state) {
+    case 'queued':
+      return { id, status: 'queued' };
+    case 'running':
+      return { id, status: 'running', attempt: progress.attempt };
+    case 'retrying': {
+      const { attempts, reason, dueAt } = progress;
+      return { id, status: 'retrying', attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000) };
+    }
+    case 'failed':
+      return failedTask(progress.letter);
+  }
+}
+
+function query<T extends TaskRecord | object | undefined>(run: () => T): T {
   try {
     return run();
   } catch (cause) {
     throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
-  }
-}
-
-/**
- * The text of a listing, a row at a time, as fast as the client reads it: a hundred of the largest rows are hundreds of
- * megabytes, which would hold everybody up and fill the memory.
- */
-async function* listingText(located: readonly TaskLocation[], tasks: Pick<Tasks, 'read'>): AsyncGenerator<string> {
-  let count = 0;
-  for (const { rowid } of located) {
-    const row = tasks.read(rowid);
-    if (row === undefined) continue;
-    yield `${count++ === 0 ? '{"tasks":[' : ','}${JSON.stringify(row)}`;
-    // Others have their turn between two rows, even if this client takes them as fast as they come.
-    await setImmediate();
-  }
-  yield count === 0 ? '{"tasks":[],"count":0}' : `],"count":${count}}`;
-}
-
-interface Submission {
-  action: string;
-  data: Record<string, unknown>;
-}
-
-function parseSubmission({ action, data = {} }: Record<string, unknown>): Submission {
-  if (typeof action !== 'string') throw new HttpError('actionRequired');
-  if (!isObject(data)) throw new HttpError('dataMustBeObject');
-  return { action, data };
-}
-
-/** The JSON text of a queued task message: what is queued, handed to a thread, and stored as `payload`. */
-function serialize(message: Submission & { id: string; created_at: number }): string {
-  try {
-    return JSON.stringify(message);
-  } catch (cause) {
-    // JSON can be parsed at any depth, but not written.
-    throw cause instanceof RangeError ? new HttpError('dataTooDeep', { cause }) : cause;
   }
 }
 

@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from '../../workers/messages.ts';
 import type { Log } from '../log.ts';
+import { TimeLimit } from './time-limit.ts';
 
 /** How a delivery ended, seen from the main thread. */
 export type PoolOutcome =
@@ -18,7 +19,12 @@ export interface WorkerPoolOptions {
   /** The file whose default export works a message off; see `workers/task-handler`. */
   file: URL;
   threads: number;
-  workerData: unknown;
+  /** How long a task may take until its thread is ended. */
+  timeoutMs: number;
+  /** Memory for a thread's JavaScript objects; a thread that needs more is ended. */
+  memoryMb: number;
+  /** What the handler needs. */
+  workerData: object;
   log: Log;
 }
 
@@ -31,6 +37,7 @@ const LONGEST_REPLACE_DELAY_MS = 5_000;
 export class WorkerPool {
   readonly threads: number;
   readonly #options: WorkerPoolOptions;
+  readonly #timeLimit: TimeLimit;
   readonly #listeners = new Map<number, (settlement: Settlement) => void>();
   #deliveries = 0;
   #piscina: Pool;
@@ -41,6 +48,11 @@ export class WorkerPool {
   private constructor(options: WorkerPoolOptions) {
     this.threads = options.threads;
     this.#options = options;
+    this.#timeLimit = new TimeLimit({
+      slots: options.threads,
+      timeoutMs: options.timeoutMs,
+      onTimeout: (threadId) => void this.#thread(threadId)?.terminate(),
+    });
     this.#piscina = this.#create();
   }
 
@@ -61,7 +73,7 @@ export class WorkerPool {
   }
 
   /**
-   * Works a queued task message off. Never rejects.
+   * Works a queued task message off, within the time that a task may take. Never rejects.
    *
    * @param body JSON text of the message
    * @param onSettled told when the handler settles its delivery before it ends
@@ -72,6 +84,17 @@ export class WorkerPool {
     onSettled: (settlement: Settlement) => void,
     arrival: number | null = null,
   ): Promise<PoolOutcome> {
+    const { outcome, timedOut } = await this.#timeLimit.run((slot) => this.#attempt(body, onSettled, arrival, slot));
+    if (!timedOut || outcome.ended !== 'crashed') return outcome;
+    return { ended: 'crashed', reason: `took longer than ${this.#options.timeoutMs} ms` };
+  }
+
+  async #attempt(
+    body: string,
+    onSettled: (settlement: Settlement) => void,
+    arrival: number | null,
+    slot: number,
+  ): Promise<PoolOutcome> {
     while (this.#replacing !== undefined) await this.#replacing;
     // Piscina starts new threads for what comes after it was destroyed.
     if (this.#destroyed.signal.aborted) return { ended: 'interrupted', reason: 'thread stopped' };
@@ -79,7 +102,7 @@ export class WorkerPool {
     const piscina = this.#piscina;
     this.#listeners.set(delivery, onSettled);
     try {
-      return await piscina.run({ delivery, body, arrival });
+      return await piscina.run({ delivery, body, arrival, slot });
     } catch (error) {
       // The pool's function never throws: its thread is gone.
       const reason = `thread died: ${(error as Error).message}`;
@@ -97,13 +120,18 @@ export class WorkerPool {
     await this.#piscina.destroy();
   }
 
+  #thread(threadId: number) {
+    return this.#piscina.threads.find((thread) => thread.threadId === threadId);
+  }
+
   #create(): Pool {
-    const { file, threads, workerData, log } = this.#options;
+    const { file, threads, memoryMb, workerData, log } = this.#options;
     const piscina: Pool = new Piscina({
       filename: fileURLToPath(file),
       minThreads: threads,
       maxThreads: threads,
-      workerData,
+      workerData: { ...workerData, ...this.#timeLimit.shared },
+      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
       recordTiming: false,
     });
     piscina.on('message', ({ delivery, settled }: EarlySettlement) => this.#listeners.get(delivery)?.(settled));

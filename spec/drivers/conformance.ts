@@ -2,12 +2,15 @@ import type { QueueDriver } from '../../main/tasks/queue/driver.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeBounds } from './bounds.ts';
 import { describeClosing } from './closing.ts';
+import { describeDeadLetters } from './dead-letters.ts';
 import { describeDelivering } from './delivering.ts';
+import { describeFinding } from './finding.ts';
+import { describeIdempotency } from './idempotency.ts';
 import type { FreshQueue, QueueBounds } from './inbox.ts';
 import { describeCounts } from './random-operations.ts';
 import { describeSettling } from './settling.ts';
 
-const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000 };
+const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
 
 /** What every driver has to do; `create` makes an empty queue and is called for each test. */
 export function describeDriver(
@@ -23,6 +26,9 @@ export function describeDriver(
   describe(`${name} as a queue driver`, () => {
     describeDelivering(fresh);
     describeSettling(fresh);
+    describeFinding(fresh);
+    describeDeadLetters(fresh);
+    describeIdempotency(fresh);
     describeBounds(fresh);
     describeCounts(fresh);
     describeClosing(fresh);

@@ -4,6 +4,7 @@ import { afterTest } from '../support/cleanup.ts';
 export interface QueueBounds {
   maxLength: number;
   maxBytes: number;
+  maxKeys: number;
 }
 
 /** Makes an empty queue that is closed after the test, roomy where no bound is given. */

@@ -9,7 +9,8 @@ const PREFETCH = 4;
 /** One thing done to a queue; `which` picks a delivery among those that are open. */
 type Operation =
   | { does: 'publish'; body: string }
-  | { does: 'ack' | 'retry' | 'crash' | 'give up' | 'release' | 'settle twice' | 'turn'; which: number };
+  | { does: 'ack' | 'retry' | 'crash' | 'give up' | 'release' | 'settle twice' | 'turn'; which: number }
+  | { does: 'retry letter' | 'delete letter'; which: number };
 
 const operations = fc.array(
   fc.oneof(
@@ -20,7 +21,17 @@ const operations = fc.array(
     {
       weight: 3,
       arbitrary: fc.record({
-        does: fc.constantFrom('ack', 'retry', 'crash', 'give up', 'release', 'settle twice', 'turn' as const),
+        does: fc.constantFrom(
+          'ack',
+          'retry',
+          'crash',
+          'give up',
+          'release',
+          'settle twice',
+          'turn',
+          'retry letter',
+          'delete letter' as const,
+        ),
         which: fc.nat(PREFETCH),
       }),
     },
@@ -92,6 +103,17 @@ export function describeCounts(fresh: FreshQueue): void {
             else unsettledBodies.delete(message.id);
           } else if (step.does === 'turn') {
             await new Promise(setImmediate);
+          } else if (step.does === 'retry letter' || step.does === 'delete letter') {
+            const letters = await queue.deadLetters();
+            const letter = letters[step.which % letters.length];
+            if (letter === undefined) continue;
+            if (step.does === 'delete letter') {
+              expect(await queue.deleteDeadLetter(letter.id)).to.equal(true);
+            } else {
+              unsettledBodies.set(letter.id, letter.body);
+              const taken = await queue.retryDeadLetter(letter.id).catch(() => false);
+              if (!taken) unsettledBodies.delete(letter.id);
+            }
           } else {
             const delivery = open[step.which % open.length];
             if (delivery !== undefined) await end(delivery, step.does);

@@ -121,10 +121,10 @@ export function describeSettling(fresh: FreshQueue): void {
       await b?.nack({ verdict: 'dead', reason: 'bad data' });
       await a?.nack(retry());
       await (await inbox.next()).nack({ verdict: 'dead', reason: 'too often' });
-      const letters = queue.deadLetters();
+      const letters = await queue.deadLetters();
       expect(letters.map(({ firstAt, lastAt, seq, ...letter }) => letter)).to.deep.equal([
-        { message: { id: 'b', body: 'b' }, reason: 'bad data', attempts: 1 },
-        { message: { id: 'a', body: 'a' }, reason: 'too often', attempts: 2 },
+        { id: 'b', body: 'b', reason: 'bad data', attempts: 1 },
+        { id: 'a', body: 'a', reason: 'too often', attempts: 2 },
       ]);
       for (const { firstAt, lastAt } of letters) {
         expect(firstAt).to.be.within(before, lastAt);

@@ -3,13 +3,15 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { migrate } from '../../db/migrate.ts';
 import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
+import type { Delivery } from '../../main/tasks/queue/driver.ts';
 import type { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { until } from '../support/until.ts';
 import { describeDriver } from './conformance.ts';
 import { idsOf, openInbox, publishAll, retry } from './inbox.ts';
 
-const roomy = { maxLength: 1000, maxBytes: 100_000 };
+const roomy = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
 
 async function freshFile(): Promise<string> {
   const folder = await temporaryFolder();
@@ -18,12 +20,26 @@ async function freshFile(): Promise<string> {
 }
 
 function open(path: string, deadLetters?: DeadLetters): MemoryQueue {
-  const queue = openSqliteQueue(path, roomy, deadLetters);
+  const queue = openSqliteQueue({
+    path,
+    bounds: roomy,
+    ...(deadLetters && { deadLetters }),
+    rowsOnDisk: async () => {},
+  });
   afterTest(() => queue.close());
   return queue;
 }
 
-describeDriver('the durable queue', async (bounds) => openSqliteQueue(await freshFile(), bounds));
+/** A second connection to the queue's file. */
+function beside(path: string): DatabaseSync {
+  const database = new DatabaseSync(path);
+  afterTest(() => database.close());
+  return database;
+}
+
+describeDriver('the durable queue', async (bounds) =>
+  openSqliteQueue({ path: await freshFile(), bounds, rowsOnDisk: async () => {} }),
+);
 
 describe('the durable queue, opened again', () => {
   it('delivers what was waiting, in order, and goes on counting', async () => {
@@ -75,11 +91,11 @@ describe('the durable queue, opened again', () => {
     const before = open(path, new DeadLetters({ maxLength: 2, maxBytes: 1000 }));
     await publishAll(before, 'abc');
     for (const delivery of await openInbox(before, 3).take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
-    const letters = before.deadLetters();
+    const letters = await before.deadLetters();
     await before.close();
     const after = open(path);
-    expect(after.deadLetters()).to.deep.equal(letters);
-    expect(letters.map(({ message }) => message.id)).to.deep.equal(['b', 'c']);
+    expect(await after.deadLetters()).to.deep.equal(letters);
+    expect(letters.map(({ id }) => id)).to.deep.equal(['b', 'c']);
     await publishAll(after, 'd');
     expect(after.counts()).to.include({ accepted: 3, dead: 2, waiting: 1 });
   });
@@ -87,8 +103,7 @@ describe('the durable queue, opened again', () => {
   it('does not accept what it cannot write, and goes on when it can again', async () => {
     const path = await freshFile();
     const queue = open(path);
-    const other = new DatabaseSync(path);
-    afterTest(() => other.close());
+    const other = beside(path);
     other.exec('BEGIN IMMEDIATE');
     const error = await queue.publish({ id: 'a', body: 'a' }).catch((reason: Error) => reason);
     expect(error).to.be.instanceOf(Error).with.property('message', 'database is locked');
@@ -96,5 +111,151 @@ describe('the durable queue, opened again', () => {
     other.exec('COMMIT');
     await publishAll(queue, 'b');
     expect((await openInbox(queue, 1).next()).message.id).to.equal('b');
+  });
+
+  it('keeps what was done about its dead letters, and the submissions with a key', async () => {
+    const path = await freshFile();
+    const before = open(path);
+    for (const id of ['a', 'b', 'c']) await before.publish({ id, body: id }, { key: `key of ${id}`, fingerprint: 'x' });
+    for (const delivery of await openInbox(before, 3).take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
+    await before.retryDeadLetter('a');
+    await before.deleteDeadLetter('b');
+    await before.close();
+    const after = open(path);
+    expect(after.counts()).to.include({ accepted: 2, dead: 1, waiting: 1 });
+    expect((await after.deadLetters()).map(({ id }) => id)).to.deep.equal(['c']);
+    expect(await openInbox(after, 1).next()).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1 });
+    expect(await after.publish({ id: 'd', body: 'd' }, { key: 'key of b', fingerprint: 'x' })).to.equal('b');
+  });
+
+  it('keeps what is done until its row is safe', async () => {
+    const path = await freshFile();
+    const safe = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    const rowsOnDisk = () => {
+      asked.resolve();
+      return safe.promise;
+    };
+    const queue = openSqliteQueue({ path, bounds: roomy, rowsOnDisk });
+    afterTest(() => queue.close());
+    await publishAll(queue, 'ab');
+    const acked = (await openInbox(queue, 1).next()).ack();
+    await asked.promise;
+    // Another transaction does not take it along.
+    await publishAll(queue, 'c');
+    const messages = beside(path).prepare('SELECT id FROM messages ORDER BY id');
+    expect(queue.counts()).to.include({ completed: 1 });
+    expect(messages.all().map(({ id }) => id)).to.deep.equal(['a', 'b', 'c']);
+    safe.resolve();
+    await acked;
+    expect(messages.all().map(({ id }) => id)).to.deep.equal(['b', 'c']);
+  });
+
+  it('waits for rows that are on their way when it is closed', async () => {
+    const path = await freshFile();
+    const safe = Promise.withResolvers<void>();
+    const queue = openSqliteQueue({ path, bounds: roomy, rowsOnDisk: () => safe.promise });
+    await publishAll(queue, 'a');
+    void (await openInbox(queue, 1).next()).ack();
+    const closed = queue.close();
+    safe.resolve();
+    await closed;
+    expect(beside(path).prepare('SELECT id FROM messages').all()).to.deep.equal([]);
+  });
+
+  it('forgets on disk the keys that it forgets', async () => {
+    const path = await freshFile();
+    const before = open(path);
+    for (let i = 0; i < 12; i++) await before.publish({ id: `${i}`, body: '' }, { key: `${i}`, fingerprint: 'x' });
+    await before.close();
+    const keys = beside(path).prepare('SELECT key FROM idempotency_keys ORDER BY accepted_at, rowid').all();
+    expect(keys.map(({ key }) => key)).to.deep.equal(['2', '3', '4', '5', '6', '7', '8', '9', '10', '11']);
+  });
+});
+
+describe('the durable queue, while its file takes nothing', () => {
+  /** A queue with four deliveries a, b, c, d in flight, whose file is locked. */
+  async function locked() {
+    const path = await freshFile();
+    const queue = open(path);
+    await publishAll(queue, 'abcd');
+    const deliveries = await openInbox(queue, 4).take(4);
+    for (const delivery of deliveries) await delivery.begin();
+    const other = beside(path);
+    other.exec('BEGIN IMMEDIATE');
+    return { path, queue, other, deliveries };
+  }
+
+  /** Settles the four: done, to be tried again, given up, and given back. */
+  async function settleAll(deliveries: Delivery[]): Promise<unknown[]> {
+    const [a, b, c, d] = deliveries;
+    const settled = [a?.ack(), b?.nack(retry(60_000)), c?.nack({ verdict: 'dead', reason: 'no' }), d?.release()];
+    return Promise.all(settled.map((promise) => promise?.catch(({ message }) => message)));
+  }
+
+  const stored = (path: string) => ({
+    messages: beside(path).prepare('SELECT id, running, attempts, due_at > 0 AS later FROM messages ORDER BY id').all(),
+    letters: beside(path).prepare('SELECT id FROM dead_letters').all(),
+  });
+  const settledState = {
+    messages: [
+      { id: 'b', running: 0, attempts: 1, later: 1 },
+      { id: 'd', running: 0, attempts: 0, later: 0 },
+    ],
+    letters: [{ id: 'c' }],
+  };
+
+  it('says that a settlement is not on disk, and goes on from memory', async () => {
+    const { queue, deliveries } = await locked();
+    expect(await settleAll(deliveries)).to.deep.equal(Array(4).fill('database is locked'));
+    expect(queue.counts()).to.include({ completed: 1, delayed: 1, dead: 1 });
+  });
+
+  it('writes what it owes by itself when it can, in the right order', async () => {
+    const { path, other, deliveries, queue } = await locked();
+    expect(queue.counts().inFlight).to.equal(4);
+    await settleAll(deliveries);
+    other.exec('COMMIT');
+    await until(() => stored(path).letters.length === 1);
+    expect(stored(path)).to.deep.equal(settledState);
+  });
+
+  it('writes it at once with the next submission', async () => {
+    const { path, other, deliveries, queue } = await locked();
+    await settleAll(deliveries);
+    other.exec('COMMIT');
+    await publishAll(queue, 'e');
+    expect(stored(path).messages.map(({ id }) => id)).to.deep.equal(['b', 'd', 'e']);
+    expect(stored(path).letters).to.deep.equal(settledState.letters);
+  });
+
+  it('writes it when it is closed', async () => {
+    const { path, other, deliveries, queue } = await locked();
+    await settleAll(deliveries);
+    other.exec('COMMIT');
+    await queue.close();
+    expect(stored(path)).to.deep.equal(settledState);
+  });
+
+  it('puts a dead letter back that could not be revived, and lets it be revived later', async () => {
+    const { path, other, deliveries, queue } = await locked();
+    await settleAll(deliveries);
+    const error = await queue.retryDeadLetter('c').catch(({ message }) => message);
+    expect(error).to.equal('database is locked');
+    expect(queue.counts()).to.include({ dead: 1 });
+    other.exec('COMMIT');
+    expect(await queue.retryDeadLetter('c')).to.equal(true);
+    expect(stored(path).letters).to.deep.equal([]);
+    expect(stored(path).messages.map(({ id }) => id)).to.include('c');
+  });
+
+  it('forgets a dead letter that is deleted before it was ever written', async () => {
+    const { path, other, deliveries, queue } = await locked();
+    await settleAll(deliveries);
+    expect(await queue.deleteDeadLetter('c').catch(({ message }) => message)).to.equal('database is locked');
+    other.exec('COMMIT');
+    await queue.close();
+    expect(stored(path).letters).to.deep.equal([]);
+    expect(stored(path).messages.map(({ id }) => id)).to.deep.equal(['b', 'd']);
   });
 });

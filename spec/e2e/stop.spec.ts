@@ -61,7 +61,7 @@ describe('the stop', () => {
     expect(storedTasks(DATA_DIR)).to.equal(500);
   });
 
-  it('counts in its last line what the in-memory queue could not finish in time', async () => {
+  it('counts in its last line what could not be finished in time', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '500' } });
     const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));

@@ -13,6 +13,8 @@ export interface Inspector {
    * when it wakes. `count` is how many there were, `dead` is fulfilled when all of them are gone.
    */
   kill(thread: RegExp): { count: number; dead: Promise<void> };
+  /** Runs code in each thread that is alive and fits; one that sleeps runs it when it wakes, before anything else. */
+  evaluate(thread: RegExp, expression: string): void;
   /** Waits until as many threads that fit are alive. */
   alive(thread: RegExp, count: number): Promise<void>;
 }
@@ -42,11 +44,16 @@ export async function inspect(program: Program): Promise<Inspector> {
   send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
+  const evaluate = (thread: RegExp, expression: string): string[] => {
+    const sessions = fitting(thread);
+    const message = JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression } });
+    for (const sessionId of sessions) send('NodeWorker.sendMessageToWorker', { sessionId, message });
+    return sessions;
+  };
   return {
+    evaluate,
     kill(thread) {
-      const sessions = fitting(thread);
-      const message = JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression: 'process.exit(3)' } });
-      for (const sessionId of sessions) send('NodeWorker.sendMessageToWorker', { sessionId, message });
+      const sessions = evaluate(thread, 'process.exit(3)');
       const dead = (async () => {
         while (sessions.some((session) => threads.has(session))) await changed.promise;
       })();

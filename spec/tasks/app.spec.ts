@@ -6,7 +6,18 @@ import { startTasksServer } from './tasks-server.ts';
 describe('createTasksApp', () => {
   it('answers unknown paths with 404, whatever the method', async () => {
     const { url, queue } = await startTasksServer();
-    for (const path of ['/task', '/tasks/1', '/tasksx', '//tasks', '/tasks%2f', '/%', '/%00', '/../tasks/x']) {
+    for (const path of [
+      '/task',
+      '/tasks/1/2',
+      '/tasksx',
+      '/queue/1',
+      '/dead-letters/1/2',
+      '//tasks',
+      '/tasks%2f',
+      '/%',
+      '/%00',
+      '/../tasksx',
+    ]) {
       for (const method of ['GET', 'POST', 'DELETE']) {
         const { status, body } = await request(url + path, { method });
         expect({ status, body }, `${method} ${path}`).to.deep.equal({ status: 404, body: { error: 'not found' } });

@@ -11,6 +11,8 @@ async function start() {
   const pool = await WorkerPool.start({
     file: new URL('../support/task-threads/behaviours.ts', import.meta.url),
     threads: 2,
+    timeoutMs: 10_000,
+    memoryMb: 64,
     workerData: { gate: gate.shared },
     log: captureLog().log,
   });
@@ -29,7 +31,7 @@ describe('Dispatcher, with real threads', () => {
     await submit('return', 'exit', 'raise for good', 'return later', 'raise null', 'ack, then raise');
     await dispatcher.drain(never);
     expect(queue.counts()).to.include({ accepted: 6, completed: 3, dead: 3 });
-    const letters = queue.deadLetters().map(({ message, attempts }) => [message.id, attempts]);
+    const letters = (await queue.deadLetters()).map(({ id, attempts }) => [id, attempts]);
     expect(letters).to.have.deep.members([
       ['raise for good', 1],
       ['exit', 2],

@@ -100,7 +100,7 @@ describe('Dispatcher', () => {
       for (let attempt = 1; attempt <= 5; attempt++) (await pool.started(attempt)).end(raised);
       await reach(({ dead }) => dead === 1);
       expect(pool.bodies).to.deep.equal(Array(5).fill('a'));
-      expect(queue.deadLetters()[0]).to.deep.include({ reason: 'it failed', attempts: 5 });
+      expect((await queue.deadLetters())[0]).to.deep.include({ reason: 'it failed', attempts: 5 });
       expect(lines.map(({ attempt, verdict }) => [attempt, verdict])).to.deep.equal([
         [1, 'retry'],
         [2, 'retry'],
@@ -123,8 +123,9 @@ describe('Dispatcher', () => {
       await publish('a');
       (await pool.started(1)).end({ ended: 'raised', reason: 'bad data', permanent: true });
       await reach(({ dead }) => dead === 1);
-      expect(queue.deadLetters()[0]).to.deep.include({
-        message: { id: 'a', body: 'a' },
+      expect((await queue.deadLetters())[0]).to.deep.include({
+        id: 'a',
+        body: 'a',
         reason: 'bad data',
         attempts: 1,
       });
@@ -138,7 +139,7 @@ describe('Dispatcher', () => {
       (await pool.started(1)).end(crashed);
       (await pool.started(2)).end(crashed);
       await reach(({ dead }) => dead === 1);
-      expect(queue.deadLetters()[0]).to.include({ reason: 'thread died', attempts: 2 });
+      expect((await queue.deadLetters())[0]).to.include({ reason: 'thread died', attempts: 2 });
     });
 
     it('counts deaths of threads apart from errors', async () => {
@@ -220,8 +221,49 @@ describe('Dispatcher', () => {
     });
   });
 
+  describe('a task that crashed too often', () => {
+    const crashTwice = async (isStored: (id: string) => boolean) => {
+      const dispatching = startDispatching(new HandDrivenPool(1), { isStored });
+      await dispatching.publish('a');
+      (await dispatching.pool.started(1)).end(crashed);
+      (await dispatching.pool.started(2)).end(crashed);
+      return dispatching;
+    };
+
+    it('is done when its row is there: its thread died afterwards', async () => {
+      const asked: string[] = [];
+      const { reach, pool } = await crashTwice((id) => asked.push(id) > 0);
+      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0, delayed: 0, inFlight: 0 });
+      expect(asked).to.deep.equal(['a']);
+      expect(pool.runs).to.have.length(2);
+    });
+
+    it('is looked for again, not run again, when it is not known whether its row is there', async () => {
+      let looks = 0;
+      const { reach, pool, lines } = await crashTwice(() => {
+        if (++looks === 1) throw new Error('no database');
+        return false;
+      });
+      await reach(({ delayed }) => delayed === 1);
+      expect(lines.at(-1)).to.include({ level: 50, task: 'a' });
+      await reach(({ dead }) => dead === 1);
+      expect(looks).to.equal(2);
+      expect(pool.runs).to.have.length(2);
+    });
+
+    it('is looked for after another failure, too, once its thread has died', async () => {
+      const { pool, publish, reach } = startDispatching(new HandDrivenPool(1), { isStored: () => true });
+      await publish('a', 'b');
+      (await pool.started(1)).end(crashed);
+      (await pool.started(2)).end({ ended: 'raised', reason: 'bad data', permanent: true });
+      (await pool.started(3)).end({ ended: 'raised', reason: 'bad data', permanent: true });
+      // The one that never crashed has failed for good.
+      expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 1 });
+    });
+  });
+
   it('logs a settlement that the queue fails at, at the end or before, and goes on', async () => {
-    const queue = new ForgetfulQueue({ maxLength: 10, maxBytes: 100 });
+    const queue = new ForgetfulQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 });
     const { pool, publish, lines, reach } = startDispatching(new HandDrivenPool(1), { queue });
     await publish('a', 'b');
     (await pool.started(1)).end(returned);

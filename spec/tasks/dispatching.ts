@@ -20,7 +20,7 @@ export interface Dispatching {
 export function startDispatching<Pool extends DispatcherOptions['pool']>(
   pool: Pool,
   {
-    queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000 }),
+    queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }),
     ...options
   }: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> & { queue?: MemoryQueue } = {},
 ): Dispatching & { pool: Pool } {

@@ -4,7 +4,8 @@ import { migrate } from '../../db/migrate.ts';
 import { Tasks } from '../../db/tasks.ts';
 import { createTasksApp } from '../../main/tasks/app.ts';
 import type { Message } from '../../main/tasks/queue/driver.ts';
-import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
+import type { Journal } from '../../main/tasks/queue/journal.ts';
+import { MemoryQueue, type QueueBounds } from '../../main/tasks/queue/memory.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { type CapturedLog, captureLog } from '../support/log.ts';
 import { type Answer, request } from '../support/program.ts';
@@ -30,13 +31,15 @@ export async function startTasksServer({
   bodyLimit = 1000,
   maxLength = 100,
   maxBytes = 100_000,
-} = {}): Promise<TasksServer> {
+  maxKeys = 100,
+  journal,
+}: Partial<QueueBounds> & { bodyLimit?: number; journal?: Journal } = {}): Promise<TasksServer> {
   const folder = await temporaryFolder();
   migrate(folder);
   const file = join(folder, 'tasks.db');
   const database = new Database(file, { busyTimeoutMs: 50 });
   afterTest(() => database.close());
-  const queue = new MemoryQueue({ maxLength, maxBytes });
+  const queue = new MemoryQueue({ maxLength, maxBytes, maxKeys }, journal && { journal });
   afterTest(() => queue.close());
   const tasks = new Tasks(database);
   const captured = captureLog();

@@ -8,19 +8,24 @@ import { Gate } from '../support/task-threads/gate.ts';
 
 const threadFile = (name: string) => new URL(`../support/task-threads/${name}.ts`, import.meta.url);
 
+const limits = { threads: 1, timeoutMs: 10_000, memoryMb: 64 };
+
 interface PoolOptions {
   file?: string;
   threads?: number;
   workerData?: object;
+  timeoutMs?: number;
+  memoryMb?: number;
 }
 
 /** Starts a pool whose threads do what the action of a task says, and that is taken down after the test. */
-async function startPool({ file = 'behaviours', threads = 1, workerData = {} }: PoolOptions = {}) {
+async function startPool({ file = 'behaviours', workerData = {}, ...options }: PoolOptions = {}) {
   const gate = new Gate();
   const { log, lines } = captureLog();
   const pool = await WorkerPool.start({
     file: threadFile(file),
-    threads,
+    ...limits,
+    ...options,
     workerData: { gate: gate.shared, ...workerData },
     log,
   });
@@ -32,7 +37,7 @@ async function startPool({ file = 'behaviours', threads = 1, workerData = {} }: 
 
 async function startFailure(file: string, threads = 2): Promise<Error> {
   const { log } = captureLog();
-  return WorkerPool.start({ file: threadFile(file), threads, workerData: {}, log }).then(
+  return WorkerPool.start({ file: threadFile(file), ...limits, threads, workerData: {}, log }).then(
     async (pool) => {
       await pool.destroy();
       throw new Error('the pool started');
@@ -205,6 +210,47 @@ describe('WorkerPool', () => {
       expect(after).to.include({ ended: 'raised' });
       expect(after).to.not.deep.equal(before);
       expect(threads).to.have.length(2);
+    });
+  });
+
+  describe('with a task that', () => {
+    it('hangs: ends its thread, and no other one', async () => {
+      const { run, gate } = await startPool({ threads: 2, timeoutMs: 200 });
+      const hangs = run('hang');
+      const innocent = run('tell the thread');
+      expect(await innocent).to.include({ ended: 'raised' });
+      expect(await hangs).to.deep.equal({ ended: 'crashed', reason: 'took longer than 200 ms' });
+      const both = [run('wait'), run('wait')];
+      await gate.begun(2);
+      gate.open();
+      expect(await Promise.all(both)).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+    });
+
+    it('waits for ever: ends its thread, too', async () => {
+      const { run } = await startPool({ timeoutMs: 50 });
+      expect(await run('never end')).to.deep.equal({ ended: 'crashed', reason: 'took longer than 50 ms' });
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
+    });
+
+    it('waits for a thread: does not count that', async () => {
+      // No thread starts in so short a time.
+      const { run } = await startPool({ timeoutMs: 5 });
+      expect(await run('exit')).to.include({ ended: 'crashed' });
+      for (let i = 0; i < 3; i++) expect(await run('return')).to.deep.equal({ ended: 'returned' });
+    });
+
+    it('eats memory: ends its thread, and no other one', async () => {
+      const { run, gate } = await startPool({ threads: 2, memoryMb: 32 });
+      const innocent = run('wait');
+      await gate.begun(1);
+      const outcome = await run('eat memory');
+      expect(outcome).to.include({ ended: 'crashed' });
+      expect(outcome)
+        .to.have.property('reason')
+        .that.matches(/^thread died: .*memory limit/);
+      gate.open();
+      expect(await innocent).to.deep.equal({ ended: 'returned' });
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
     });
   });
 

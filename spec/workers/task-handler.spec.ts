@@ -5,7 +5,7 @@ import { poolFunction, type TaskHandler } from '../../workers/task-handler.ts';
 
 /** What a handler's pool function answers to one delivery. */
 function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> {
-  return poolFunction(handler)({ delivery: 1, arrival: null, body });
+  return poolFunction(handler)({ delivery: 1, arrival: null, slot: 0, body });
 }
 
 describe('poolFunction', () => {
@@ -82,8 +82,8 @@ describe('poolFunction', () => {
       if (body === 'a') delivery.ack();
     });
     const outcomes = await Promise.all([
-      run({ delivery: 1, arrival: null, body: 'a' }),
-      run({ delivery: 2, arrival: null, body: 'b' }),
+      run({ delivery: 1, arrival: null, slot: 0, body: 'a' }),
+      run({ delivery: 2, arrival: null, slot: 0, body: 'b' }),
     ]);
     expect(outcomes).to.deep.equal([{ ended: 'returned', settled: 'ack' }, { ended: 'returned' }]);
   });

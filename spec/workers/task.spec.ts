@@ -16,6 +16,8 @@ async function start() {
   const pool = await WorkerPool.start({
     file: workerFile('task'),
     threads: 1,
+    timeoutMs: 10_000,
+    memoryMb: 64,
     workerData: { dataDir },
     log: captureLog().log,
   });

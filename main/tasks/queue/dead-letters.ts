@@ -1,5 +1,4 @@
 import type { DeadLetter } from './driver.ts';
-import { Fifo } from './fifo.ts';
 
 export interface DeadLetterBounds {
   maxLength: number;
@@ -11,7 +10,8 @@ export const deadLetterBounds: DeadLetterBounds = { maxLength: 10_000, maxBytes:
 /** The tasks that were given up. Past either bound the oldest go out, and are counted. */
 export class DeadLetters {
   readonly #bounds: DeadLetterBounds;
-  readonly #letters = new Fifo<DeadLetter>();
+  /** Oldest first. */
+  readonly #letters = new Map<string, DeadLetter>();
   #bytes = 0;
   #dropped = 0;
 
@@ -30,20 +30,33 @@ export class DeadLetters {
   /** @returns those that had to go out for it */
   add(letter: DeadLetter): DeadLetter[] {
     const dropped: DeadLetter[] = [];
-    this.#letters.push(letter);
-    this.#bytes += Buffer.byteLength(letter.message.body);
-    while (this.size > this.#bounds.maxLength || this.#bytes > this.#bounds.maxBytes) {
-      const oldest = this.#letters.shift();
-      if (oldest === undefined) break;
-      this.#bytes -= Buffer.byteLength(oldest.message.body);
-      this.#dropped += 1;
+    this.#letters.set(letter.id, letter);
+    this.#bytes += Buffer.byteLength(letter.body);
+    for (const oldest of this.#letters.values()) {
+      if (this.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
+      this.drop(oldest);
       dropped.push(oldest);
     }
     return dropped;
   }
 
+  get(id: string): DeadLetter | undefined {
+    return this.#letters.get(id);
+  }
+
+  /** Takes a letter out, for a second try. */
+  take(letter: DeadLetter): void {
+    if (this.#letters.delete(letter.id)) this.#bytes -= Buffer.byteLength(letter.body);
+  }
+
+  /** Takes a letter out for good. */
+  drop(letter: DeadLetter): void {
+    this.take(letter);
+    this.#dropped += 1;
+  }
+
   /** Oldest first. */
   list(): DeadLetter[] {
-    return [...this.#letters];
+    return [...this.#letters.values()];
   }
 }

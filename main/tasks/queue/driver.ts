@@ -1,21 +1,35 @@
 /** What the dispatcher and the tasks router need of a queue. Every driver passes `spec/drivers`. */
 export interface QueueDriver {
-  /** Whether what it holds outlives the process. */
+  /** Whether what it holds outlives a process that is killed. */
   readonly durable: boolean;
   /**
    * Takes a message over; once the promise is fulfilled it will be delivered.
    *
-   * @throws {QueueFull} when a bound is reached; the message is not taken
+   * @param key names the submission: one that was taken before under the same key is not taken again
+   * @returns the id of the message that was taken: this one's, or the earlier one's
+   * @throws {QueueFull} when a bound is reached
+   * @throws {KeyReused | KeyInUse} when the key belongs to another submission, or to one that is being taken right now
    */
-  publish(message: Message): Promise<void>;
+  publish(message: Message, key?: IdempotencyKey): Promise<string>;
   /**
    * Hands deliveries to `receive` in order, never more than `prefetch` that are not settled.
    * A queue has one consumer at a time.
    */
   consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer;
+  /** How far the message with that id has come; undefined for one that is done, and for an unknown one. */
+  find(id: string): Promise<Progress | undefined>;
   counts(): QueueCounts;
   /** The tasks that were given up, oldest first. */
-  deadLetters(): readonly DeadLetter[];
+  deadLetters(): Promise<readonly DeadLetter[]>;
+  /**
+   * Puts a task that was given up back into the queue, as if it had not been tried.
+   *
+   * @returns whether there was one with that id
+   * @throws {QueueFull} when a bound is reached; it stays where it was
+   */
+  retryDeadLetter(id: string): Promise<boolean>;
+  /** Drops a task that was given up. @returns whether there was one with that id */
+  deleteDeadLetter(id: string): Promise<boolean>;
   /** Ends the queue; what is not settled by then is lost unless the driver keeps it elsewhere. */
   close(): Promise<void>;
 }
@@ -24,6 +38,13 @@ export interface QueueDriver {
 export interface Message {
   id: string;
   body: string;
+}
+
+/** What a client names a submission with, so that it may send it again without harm. */
+export interface IdempotencyKey {
+  key: string;
+  /** Tells the submission from another one. */
+  fingerprint: string;
 }
 
 /** One attempt at a message. It settles once: of `ack`, `nack` and `release` the first call counts. */
@@ -49,6 +70,14 @@ export type Verdict =
   | { verdict: 'retry'; delayMs: number; reason: string; crashed: boolean }
   | { verdict: 'dead'; reason: string };
 
+/** Times are milliseconds since the epoch. */
+export type Progress =
+  | { state: 'queued' }
+  | { state: 'running'; attempt: number }
+  /** Failed `attempts` times, the last time for `reason`. */
+  | { state: 'retrying'; attempts: number; reason: string; dueAt: number }
+  | { state: 'failed'; letter: DeadLetter };
+
 export interface Consumer {
   /** No delivery is handed out after this call. */
   stop(): void;
@@ -60,7 +89,7 @@ export interface QueueCounts {
   completed: number;
   /** Dead letters that are kept. */
   dead: number;
-  /** Dead letters that had to make room for newer ones. */
+  /** Dead letters that had to make room for newer ones, or were deleted. */
   dropped: number;
   waiting: number;
   delayed: number;
@@ -70,8 +99,7 @@ export interface QueueCounts {
 }
 
 /** A task that was given up. Times are milliseconds since the epoch: when it was accepted, and when it was given up. */
-export interface DeadLetter {
-  message: Message;
+export interface DeadLetter extends Message {
   /** The number that the message had in its queue. */
   seq: number;
   reason: string;
@@ -83,4 +111,14 @@ export interface DeadLetter {
 /** The queue has reached its bound by number or by bytes. */
 export class QueueFull extends Error {
   override name = 'QueueFull';
+}
+
+/** The idempotency key was used for another submission. */
+export class KeyReused extends Error {
+  override name = 'KeyReused';
+}
+
+/** The submission that the idempotency key belongs to is under way. */
+export class KeyInUse extends Error {
+  override name = 'KeyInUse';
 }

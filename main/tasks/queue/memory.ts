@@ -1,77 +1,78 @@
+import { Backlog, type BacklogBounds } from './backlog.ts';
 import { DeadLetters } from './dead-letters.ts';
-import {
-  type Consumer,
-  type DeadLetter,
-  type Delivery,
-  type Message,
-  type QueueCounts,
-  type QueueDriver,
-  QueueFull,
-  type Verdict,
+import type {
+  Consumer,
+  DeadLetter,
+  Delivery,
+  IdempotencyKey,
+  Message,
+  Progress,
+  QueueCounts,
+  QueueDriver,
+  Verdict,
 } from './driver.ts';
-import { Fifo } from './fifo.ts';
-import type { Entry, Journal, Recovered } from './journal.ts';
+import { IdempotencyKeys } from './idempotency-keys.ts';
+import type { Entry, Holdings, Journal } from './journal.ts';
 
-export interface QueueBounds {
-  /** Messages that are waiting, delayed or in flight. */
-  maxLength: number;
-  /** Bytes of these. */
-  maxBytes: number;
+export interface QueueBounds extends BacklogBounds {
+  /** Idempotency keys that are remembered. */
+  maxKeys: number;
 }
 
-/** What makes a queue outlive its process. */
-export interface Durability {
-  journal: Journal;
-  /** What the journal held when it was opened. */
-  recovered: Recovered;
+export interface MemoryQueueOptions {
+  deadLetters?: DeadLetters;
+  /** What makes the queue outlive its process. */
+  journal?: Journal;
+  /** What an earlier queue left. */
+  holdings?: Holdings;
 }
 
 /**
- * The in-memory driver of the specification: what it holds is gone when the process ends. Given a journal, it holds
- * the same in memory and takes it up again from there.
+ * The in-memory driver of the specification: what it holds is gone when the process is killed. Given a journal, it
+ * holds the same in memory and writes down what becomes of it.
  */
 export class MemoryQueue implements QueueDriver {
   readonly durable: boolean;
-  readonly #bounds: QueueBounds;
+  readonly #backlog: Backlog;
   readonly #deadLetters: DeadLetters;
+  readonly #keys: IdempotencyKeys;
   #journal: Journal | undefined;
-  readonly #waiting = new Fifo<Entry>();
-  /** Retries that wait for their time. They hold no place in the prefetch window. */
-  readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
-  /** Messages that the journal is writing down; they count against the bounds. */
-  #accepting = 0;
+  /** Dead letters that the journal is writing down as messages. */
+  #reviving = 0;
   /** Begins where no earlier process can have come to: microseconds since the epoch. */
   #seqs = Date.now() * 1000;
-  #turns = 0;
-  #inFlight = 0;
-  #bytes = 0;
   #accepted = 0;
   #completed = 0;
   #consumer: { prefetch: number; receive: (delivery: Delivery) => void } | undefined;
   #handingOut = false;
   #closed = false;
 
-  constructor(bounds: QueueBounds, deadLetters = new DeadLetters(), durable?: Durability) {
-    this.#bounds = bounds;
+  constructor(bounds: QueueBounds, { deadLetters = new DeadLetters(), journal, holdings }: MemoryQueueOptions = {}) {
+    this.#backlog = new Backlog(bounds, () => this.#handOut());
     this.#deadLetters = deadLetters;
-    this.durable = durable !== undefined;
-    this.#journal = durable?.journal;
-    if (durable !== undefined) this.#takeUp(durable.recovered);
+    this.#keys = new IdempotencyKeys(bounds.maxKeys);
+    this.durable = journal !== undefined;
+    this.#journal = journal;
+    if (holdings !== undefined) this.#takeUp(holdings);
   }
 
-  async publish(message: Message): Promise<void> {
-    if (this.#closed) throw new Error('the queue is closed');
-    const bytes = Buffer.byteLength(message.body);
-    const length = this.#waiting.size + this.#delayed.size + this.#inFlight + this.#accepting;
-    if (length >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${length} messages`);
-    if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
-    const order = { seq: ++this.#seqs, turn: ++this.#turns };
-    const entry = { message, ...order, bytes, attempts: 0, crashes: 0, firstAt: Date.now() };
-    this.#bytes += bytes;
-    if (this.#journal !== undefined) await this.#writeDown(entry, this.#journal);
+  async publish(message: Message, key?: IdempotencyKey): Promise<string> {
+    const now = Date.now();
+    const earlier = key && this.#keys.taskOf(key, now);
+    if (earlier !== undefined) return earlier;
+    const entry = this.#entry(message, { firstAt: now });
+    const record = key && { ...key, taskId: message.id, acceptedAt: now };
+    const forgotten = record && this.#keys.begin(record);
+    let accepted = false;
+    try {
+      await this.#written(entry, this.#journal?.accept(entry, record, forgotten));
+      accepted = true;
+    } finally {
+      if (record !== undefined) this.#keys.end(record.key, accepted);
+    }
     this.#accepted += 1;
-    this.#waiting.push(entry);
-    this.#handOut();
+    this.#enqueue(entry);
+    return message.id;
   }
 
   consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
@@ -87,56 +88,95 @@ export class MemoryQueue implements QueueDriver {
     };
   }
 
+  async find(id: string): Promise<Progress | undefined> {
+    const letter = this.#deadLetters.get(id);
+    return letter === undefined ? this.#backlog.find(id) : { state: 'failed', letter };
+  }
+
   counts(): QueueCounts {
+    const { waiting, delayed, inFlight, bytes } = this.#backlog;
     return {
       accepted: this.#accepted,
       completed: this.#completed,
-      dead: this.#deadLetters.size,
+      dead: this.#deadLetters.size + this.#reviving,
       dropped: this.#deadLetters.dropped,
-      waiting: this.#waiting.size,
-      delayed: this.#delayed.size,
-      inFlight: this.#inFlight,
-      bytes: this.#bytes,
+      waiting,
+      delayed,
+      inFlight,
+      bytes,
     };
   }
 
-  deadLetters(): readonly DeadLetter[] {
+  async deadLetters(): Promise<readonly DeadLetter[]> {
     return this.#deadLetters.list();
+  }
+
+  async retryDeadLetter(id: string): Promise<boolean> {
+    const letter = this.#deadLetters.get(id);
+    if (letter === undefined) return false;
+    const { seq, firstAt } = letter;
+    const entry = this.#entry(letter, { seq, firstAt });
+    this.#deadLetters.take(letter);
+    this.#reviving += 1;
+    try {
+      await this.#written(entry, this.#journal?.revive(entry));
+    } catch (error) {
+      this.#deadLetters.add(letter);
+      throw error;
+    } finally {
+      this.#reviving -= 1;
+    }
+    this.#enqueue(entry);
+    return true;
+  }
+
+  async deleteDeadLetter(id: string): Promise<boolean> {
+    const letter = this.#deadLetters.get(id);
+    if (letter === undefined) return false;
+    this.#deadLetters.drop(letter);
+    await this.#journal?.forget(letter);
+    return true;
+  }
+
+  /** All that a queue that follows this one has to take up. */
+  holdings(): Holdings {
+    return { messages: this.#backlog.list(), deadLetters: this.#deadLetters.list(), keys: this.#keys.list() };
   }
 
   async close(): Promise<void> {
     this.#closed = true;
     this.#consumer = undefined;
-    for (const timer of this.#delayed.values()) clearTimeout(timer);
+    this.#backlog.close();
     const journal = this.#journal;
     // What is settled from now on is delivered again by the next process, which does no harm.
     this.#journal = undefined;
     await journal?.close();
   }
 
-  async #writeDown(entry: Entry, journal: Journal): Promise<void> {
-    this.#accepting += 1;
-    try {
-      await journal.accept(entry);
-    } catch (error) {
-      this.#bytes -= entry.bytes;
-      throw error;
-    } finally {
-      this.#accepting -= 1;
-    }
+  /** A message that has not been tried. @throws {QueueFull} when there is no room for it */
+  #entry({ id, body }: Message, { firstAt, seq }: { firstAt: number; seq?: number }): Entry {
+    if (this.#closed) throw new Error('the queue is closed');
+    const bytes = Buffer.byteLength(body);
+    this.#backlog.checkRoom(bytes);
+    const order = { seq: seq ?? ++this.#seqs, turn: this.#backlog.nextTurn() };
+    return { id, body, ...order, bytes, attempts: 0, crashes: 0, reason: null, dueAt: 0, firstAt };
   }
 
-  #takeUp({ entries, deadLetters }: Recovered): void {
-    const now = Date.now();
-    for (const { dueAt, ...entry } of entries) {
-      this.#bytes += entry.bytes;
-      this.#turns = Math.max(this.#turns, entry.turn);
-      if (dueAt > now) this.#postpone(entry, dueAt - now);
-      else this.#waiting.push(entry);
-    }
+  async #written({ bytes }: Entry, written: Promise<void> | undefined): Promise<void> {
+    if (written !== undefined) await this.#backlog.reserve(bytes, written);
+  }
+
+  #takeUp({ messages, deadLetters, keys }: Holdings): void {
+    for (const entry of messages) this.#backlog.add(entry);
     for (const letter of deadLetters) this.#deadLetters.add(letter);
-    for (const { seq } of [...entries, ...deadLetters]) this.#seqs = Math.max(this.#seqs, seq);
-    this.#accepted = entries.length + deadLetters.length;
+    for (const record of keys) this.#keys.add(record);
+    for (const { seq } of [...messages, ...deadLetters]) this.#seqs = Math.max(this.#seqs, seq);
+    this.#accepted = messages.length + deadLetters.length;
+  }
+
+  #enqueue(entry: Entry): void {
+    this.#backlog.add(entry);
+    this.#handOut();
   }
 
   #handOut(): void {
@@ -144,10 +184,9 @@ export class MemoryQueue implements QueueDriver {
     if (this.#handingOut) return;
     this.#handingOut = true;
     try {
-      while (this.#consumer !== undefined && this.#inFlight < this.#consumer.prefetch) {
-        const entry = this.#waiting.shift();
+      while (this.#consumer !== undefined && this.#backlog.inFlight < this.#consumer.prefetch) {
+        const entry = this.#backlog.shift();
         if (entry === undefined) break;
-        this.#inFlight += 1;
         this.#consumer.receive(this.#delivery(entry));
       }
     } finally {
@@ -156,61 +195,55 @@ export class MemoryQueue implements QueueDriver {
   }
 
   #delivery(entry: Entry): Delivery {
+    const { id, body, seq, attempts, crashes } = entry;
     let settled = false;
-    const settle = (then: () => Promise<void> | undefined) => async () => {
+    const settle = (then: () => Promise<unknown> | undefined) => async () => {
       if (settled) return;
       settled = true;
-      this.#inFlight -= 1;
       const written = then();
       this.#handOut();
       await written;
     };
     return {
-      message: entry.message,
-      seq: entry.seq,
-      attempt: entry.attempts + 1,
-      crashes: entry.crashes,
-      begin: async () => this.#journal?.begin(entry),
+      message: { id, body },
+      seq,
+      attempt: attempts + 1,
+      crashes,
+      begin: async () => {
+        if (settled) return;
+        this.#backlog.begin(entry);
+        await this.#journal?.update(entry, true);
+      },
       ack: settle(() => this.#complete(entry)),
       nack: (verdict) => settle(() => this.#judge(entry, verdict))(),
-      release: settle(() => this.#putBack(entry)),
+      release: settle(() => {
+        this.#backlog.putBack(entry);
+        return this.#journal?.update(entry, false);
+      }),
     };
   }
 
   #complete(entry: Entry): Promise<void> | undefined {
     this.#completed += 1;
-    this.#bytes -= entry.bytes;
+    this.#backlog.remove(entry);
     return this.#journal?.complete(entry);
   }
 
-  #putBack(entry: Entry): Promise<void> | undefined {
-    this.#waiting.putBack(entry, ({ turn }) => turn < entry.turn);
-    return this.#journal?.release(entry);
-  }
-
-  #judge(entry: Entry, verdict: Verdict): Promise<void> | undefined {
+  #judge(entry: Entry, verdict: Verdict): Promise<unknown> | undefined {
+    const { reason } = verdict;
     entry.attempts += 1;
+    entry.reason = reason;
     if (verdict.verdict === 'retry') {
       if (verdict.crashed) entry.crashes += 1;
-      this.#postpone(entry, verdict.delayMs);
-      return this.#journal?.postpone(entry, Date.now() + verdict.delayMs);
+      entry.dueAt = Date.now() + verdict.delayMs;
+      this.#backlog.postpone(entry);
+      return this.#journal?.update(entry, false);
     }
-    this.#bytes -= entry.bytes;
-    const { message, seq, attempts, firstAt } = entry;
-    const letter = { message, seq, reason: verdict.reason, attempts, firstAt, lastAt: Date.now() };
+    this.#backlog.remove(entry);
+    const { id, body, seq, attempts, firstAt } = entry;
+    const letter = { id, body, seq, reason, attempts, firstAt, lastAt: Date.now() };
     const dropped = this.#deadLetters.add(letter);
-    return this.#journal?.bury(entry, letter, dropped);
-  }
-
-  #postpone(entry: Entry, delayMs: number): void {
-    const timer = this.#closed ? undefined : setTimeout(() => this.#retry(entry), delayMs);
-    this.#delayed.set(entry, timer);
-  }
-
-  #retry(entry: Entry): void {
-    this.#delayed.delete(entry);
-    entry.turn = ++this.#turns;
-    this.#waiting.push(entry);
-    this.#handOut();
+    const journal = this.#journal;
+    return journal && Promise.all([journal.bury(letter), ...dropped.map((old) => journal.forget(old))]);
   }
 }

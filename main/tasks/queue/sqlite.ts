@@ -2,28 +2,78 @@ import { Database } from '../../../db/database.ts';
 import { QueuedMessages } from '../../../db/queued-messages.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import type { DeadLetter } from './driver.ts';
-import type { Entry, Journal, Recovered } from './journal.ts';
+import type { Entry, Holdings, Journal, KeyRecord } from './journal.ts';
 import { MemoryQueue, type QueueBounds } from './memory.ts';
 
 /** A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. */
 const BUSY_TIMEOUT_MS = 100;
+/** What the file would not take is offered to it again after this. */
+const RETRY_MS = 1000;
+
+export interface SqliteQueueOptions {
+  /** A `queue.db` that is migrated, and that no other process works on. */
+  path: string;
+  bounds: QueueBounds;
+  deadLetters?: DeadLetters;
+  /** Fulfilled when the rows of all tasks that were acknowledged before the call are safe from a loss of power. */
+  rowsOnDisk: () => Promise<void>;
+}
 
 /**
  * The durable driver: what is accepted, and what becomes of it, is in a SQLite file before anybody is told. Opening it
  * takes up what the last process left there.
  *
- * @param path a `queue.db` that is migrated
  * @throws {DatabaseUnavailable} when the file cannot be opened
  */
-export function openSqliteQueue(path: string, bounds: QueueBounds, deadLetters?: DeadLetters): MemoryQueue {
-  const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }));
-  return new MemoryQueue(bounds, deadLetters, { journal, recovered: journal.recover() });
+export function openSqliteQueue({ path, bounds, deadLetters, rowsOnDisk }: SqliteQueueOptions): MemoryQueue {
+  const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }), rowsOnDisk);
+  return new MemoryQueue(bounds, { ...(deadLetters && { deadLetters }), journal, holdings: journal.recover() });
+}
+
+/**
+ * What a queue that is not durable leaves to the next process, in the same file: written at an orderly stop, taken up
+ * once.
+ */
+export class Spill {
+  readonly #database: Database;
+  readonly #messages: QueuedMessages;
+
+  /** @param path a `queue.db` that is migrated, and that no other process works on */
+  constructor(path: string) {
+    this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
+    this.#messages = new QueuedMessages(this.#database);
+  }
+
+  /** Everything that lies there; nothing is left. @throws {DatabaseUnavailable} when the file cannot be opened */
+  take(): Holdings {
+    let holdings: Holdings | undefined;
+    this.#database.transaction(true, () => {
+      holdings = this.#messages.recover();
+      this.#messages.clear();
+    });
+    return holdings as Holdings;
+  }
+
+  /** Leaves everything that a queue holds. @throws {Error} when it could not be written */
+  put({ messages, deadLetters, keys }: Holdings): void {
+    this.#database.transaction(true, () => {
+      for (const entry of messages) this.#messages.insert(entry);
+      for (const letter of deadLetters) this.#messages.insertDeadLetter(letter);
+      for (const record of keys) this.#messages.insertKey(record);
+    });
+  }
+
+  close(): void {
+    this.#database.close();
+  }
 }
 
 interface Operation {
   write(): void;
   durable: boolean;
   written: PromiseWithResolvers<void>;
+  /** The message it is about, where it is not taken back when it could not be written. */
+  owedFor?: number;
 }
 
 /**
@@ -33,88 +83,119 @@ interface Operation {
 class SqliteJournal implements Journal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
+  readonly #rowsOnDisk: () => Promise<void>;
+  /** Completions whose row is on its way to the disk. */
+  readonly #completing = new Set<Promise<void>>();
   #operations: Operation[] = [];
+  /**
+   * What has happened and the file would not take, by the number of the message; the latest stands for all before it.
+   * It goes with the next transaction, before everything that is newer.
+   */
+  readonly #owed = new Map<number, () => void>();
+  #retryTimer: NodeJS.Timeout | undefined;
+  #closed = false;
 
-  constructor(database: Database) {
+  constructor(database: Database, rowsOnDisk: () => Promise<void>) {
     this.#database = database;
     this.#messages = new QueuedMessages(database);
+    this.#rowsOnDisk = rowsOnDisk;
   }
 
-  recover(): Recovered {
-    const { messages, deadLetters } = this.#messages.recover();
-    return {
-      entries: messages.map(({ id, body, first_at: firstAt, due_at: dueAt, ...row }) => ({
-        ...row,
-        message: { id, body },
-        bytes: Buffer.byteLength(body),
-        firstAt,
-        dueAt,
-      })),
-      deadLetters: deadLetters.map(({ seq, id, body, reason, attempts, first_at, last_at }) => ({
-        seq,
-        message: { id, body },
-        reason,
-        attempts,
-        firstAt: first_at,
-        lastAt: last_at,
-      })),
-    };
+  recover(): Holdings {
+    return this.#messages.recover();
   }
 
-  accept({ message: { id, body }, seq, turn, attempts, crashes, firstAt }: Entry): Promise<void> {
-    const row = { seq, turn, id, body, attempts, crashes, due_at: 0, first_at: firstAt };
-    return this.#write(true, () => this.#messages.insert(row));
-  }
-
-  begin({ seq }: Entry): Promise<void> {
-    return this.#write(false, () => this.#messages.setRunning(seq, true));
-  }
-
-  release({ seq }: Entry): Promise<void> {
-    return this.#write(false, () => this.#messages.setRunning(seq, false));
-  }
-
-  complete({ seq }: Entry): Promise<void> {
-    return this.#write(false, () => this.#messages.delete(seq));
-  }
-
-  postpone({ seq, turn, attempts, crashes }: Entry, dueAt: number): Promise<void> {
-    return this.#write(false, () => this.#messages.postpone({ seq, turn, attempts, crashes, due_at: dueAt }));
-  }
-
-  bury({ seq }: Entry, letter: DeadLetter, dropped: readonly DeadLetter[]): Promise<void> {
-    const { message, reason, attempts, firstAt, lastAt } = letter;
+  accept(entry: Entry, record?: KeyRecord, forgotten: readonly string[] = []): Promise<void> {
     return this.#write(true, () => {
-      this.#messages.delete(seq);
-      this.#messages.insertDeadLetter({ seq, ...message, reason, attempts, first_at: firstAt, last_at: lastAt });
-      for (const old of dropped) this.#messages.deleteDeadLetter(old.seq);
+      this.#messages.insert(entry);
+      for (const key of forgotten) this.#messages.deleteKey(key);
+      if (record !== undefined) this.#messages.insertKey(record);
     });
   }
 
+  update(entry: Entry, running: boolean): Promise<void> {
+    return this.#write(false, () => this.#messages.update(entry, running), entry.seq);
+  }
+
+  /** The message stays until its row is safe: the two are in different files, and either could be lost without the other. */
+  async complete({ seq }: Entry): Promise<void> {
+    const completing = this.#rowsOnDisk().then(() => this.#write(false, () => this.#messages.delete(seq), seq));
+    this.#completing.add(completing);
+    try {
+      await completing;
+    } finally {
+      this.#completing.delete(completing);
+    }
+  }
+
+  bury(letter: DeadLetter): Promise<void> {
+    const write = () => {
+      this.#messages.delete(letter.seq);
+      this.#messages.insertDeadLetter(letter);
+    };
+    return this.#write(true, write, letter.seq);
+  }
+
+  revive(entry: Entry): Promise<void> {
+    return this.#write(true, () => {
+      this.#messages.deleteDeadLetter(entry.seq);
+      this.#messages.insert(entry);
+    });
+  }
+
+  forget({ seq }: DeadLetter): Promise<void> {
+    const write = () => {
+      this.#messages.delete(seq);
+      this.#messages.deleteDeadLetter(seq);
+    };
+    return this.#write(false, write, seq);
+  }
+
   async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retryTimer);
+    await Promise.allSettled(this.#completing);
     this.#commit();
     this.#database.close();
   }
 
-  #write(durable: boolean, write: () => void): Promise<void> {
+  #write(durable: boolean, write: () => void, owedFor?: number): Promise<void> {
     const written = Promise.withResolvers<void>();
-    this.#operations.push({ write, durable, written });
+    this.#operations.push({ write, durable, written, ...(owedFor !== undefined && { owedFor }) });
     if (this.#operations.length === 1) setImmediate(() => this.#commit());
     return written.promise;
   }
 
   #commit(): void {
     const operations = this.#operations;
-    if (operations.length === 0) return;
+    if (operations.length === 0 && this.#owed.size === 0) return;
     this.#operations = [];
-    const durable = operations.some((operation) => operation.durable);
+    const durable = this.#owed.size > 0 || operations.some((operation) => operation.durable);
     try {
       this.#database.transaction(durable, () => {
+        for (const write of this.#owed.values()) write();
         for (const { write } of operations) write();
       });
+      this.#owed.clear();
       for (const { written } of operations) written.resolve();
     } catch (error) {
-      for (const { written } of operations) written.reject(error);
+      for (const operation of operations) this.#reject(operation, error);
+      this.#retryLater();
     }
+  }
+
+  #reject({ write, written, owedFor }: Operation, error: unknown): void {
+    if (owedFor !== undefined) {
+      // To the end, so that it follows what it may have to undo.
+      this.#owed.delete(owedFor);
+      this.#owed.set(owedFor, write);
+    }
+    written.reject(error);
+  }
+
+  #retryLater(): void {
+    clearTimeout(this.#retryTimer);
+    if (this.#owed.size === 0 || this.#closed) return;
+    this.#retryTimer = setTimeout(() => this.#commit(), RETRY_MS);
   }
 }

@@ -65,6 +65,14 @@ const behaviours: Record<string, TaskHandler> = {
   'exit as if all were well'() {
     process.exit(0);
   },
+  hang() {
+    for (;;);
+  },
+  'never end': () => new Promise(() => {}),
+  'eat memory'() {
+    const meals: object[] = [];
+    for (;;) meals.push(new Array(10_000).fill({}));
+  },
   'raise outside'() {
     setImmediate(() => {
       throw new Error('nobody catches this');

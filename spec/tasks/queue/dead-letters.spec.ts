@@ -4,10 +4,10 @@ import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-le
 import type { DeadLetter } from '../../../main/tasks/queue/driver.ts';
 
 function letter(id: string, body = ''): DeadLetter {
-  return { message: { id, body }, seq: 1, reason: 'it failed', attempts: 1, firstAt: 1, lastAt: 2 };
+  return { id, body, seq: 1, reason: 'it failed', attempts: 1, firstAt: 1, lastAt: 2 };
 }
 
-const ids = (letters: DeadLetters) => letters.list().map(({ message }) => message.id);
+const ids = (letters: DeadLetters) => letters.list().map(({ id }) => id);
 
 describe('DeadLetters', () => {
   it('keeps what it is given, oldest first', () => {
@@ -59,13 +59,12 @@ describe('DeadLetters', () => {
         const letters = new DeadLetters(bounds);
         for (const [index, body] of bodies.entries()) letters.add(letter(String(index), body));
         const kept = letters.list();
-        const bytes = (some: DeadLetter[]) =>
-          some.reduce((sum, { message }) => sum + Buffer.byteLength(message.body), 0);
+        const bytes = (some: DeadLetter[]) => some.reduce((sum, { body }) => sum + Buffer.byteLength(body), 0);
         expect(kept).to.have.length(letters.size);
         expect(letters.size + letters.dropped).to.equal(bodies.length);
         expect(kept.length).to.be.at.most(bounds.maxLength);
         expect(bytes(kept)).to.be.at.most(bounds.maxBytes);
-        expect(kept.map(({ message }) => message.body)).to.deep.equal(bodies.slice(letters.dropped));
+        expect(kept.map(({ body }) => body)).to.deep.equal(bodies.slice(letters.dropped));
       }),
     );
   });

@@ -1,0 +1,76 @@
+import { join } from 'node:path';
+import { Locked, lock } from '../../../db/lock.ts';
+import { WalSync } from '../../../db/wal-sync.ts';
+import type { Config } from '../../config.ts';
+import type { Log } from '../../log.ts';
+import type { QueueDriver } from './driver.ts';
+import { MemoryQueue } from './memory.ts';
+import { openSqliteQueue, Spill } from './sqlite.ts';
+
+/** The queue of a data folder, which no other process uses at the same time. */
+export interface OpenQueue {
+  queue: QueueDriver;
+  /** Ends the queue once nothing is in flight. @returns whether the next start goes on with what it held */
+  close(): Promise<boolean>;
+}
+
+type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxBytes' | 'idempotencyMaxKeys' | 'dataDir'>;
+
+/**
+ * Opens the queue that the settings name, with all that an earlier process has left.
+ *
+ * @throws {Error} when another process uses the folder, or its `queue.db` cannot be opened
+ */
+export function openQueue(config: QueueConfig, log: Log): OpenQueue {
+  const unlock = lockFolder(config.dataDir);
+  try {
+    const { queue, close } = config.queueDriver === 'sqlite' ? openDurable(config) : openMemory(config, log);
+    return { queue, close: () => close().finally(unlock) };
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+function openDurable(config: QueueConfig): OpenQueue {
+  const rows = new WalSync(join(config.dataDir, 'tasks.db'));
+  const queue = openSqliteQueue({ path: file(config), bounds: bounds(config), rowsOnDisk: () => rows.sync() });
+  return { queue, close: () => queue.close().then(() => true) };
+}
+
+/** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */
+function openMemory(config: QueueConfig, log: Log): OpenQueue {
+  const spill = new Spill(file(config));
+  const queue = new MemoryQueue(bounds(config), { holdings: spill.take() });
+  const close = async () => {
+    await queue.close();
+    try {
+      spill.put(queue.holdings());
+      return true;
+    } catch (error) {
+      log.error({ err: error }, 'what the queue holds could not be written down');
+      return false;
+    } finally {
+      spill.close();
+    }
+  };
+  return { queue, close };
+}
+
+function bounds({ queueMaxLength, queueMaxBytes, idempotencyMaxKeys }: QueueConfig) {
+  return { maxLength: queueMaxLength, maxBytes: queueMaxBytes, maxKeys: idempotencyMaxKeys };
+}
+
+function file({ dataDir }: QueueConfig): string {
+  return join(dataDir, 'queue.db');
+}
+
+function lockFolder(dataDir: string): () => void {
+  try {
+    return lock(join(dataDir, 'queue.lock'));
+  } catch (error) {
+    if (!(error instanceof Locked)) throw error;
+    const message = `another process uses ${dataDir}: stop it, or set DATA_DIR to another folder`;
+    throw new Error(message, { cause: error });
+  }
+}

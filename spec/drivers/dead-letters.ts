@@ -1,0 +1,89 @@
+import { expect } from 'chai';
+import { type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
+import { type FreshQueue, openInbox, publishAll } from './inbox.ts';
+
+/** Publishes messages and gives them up, in this order. */
+async function giveUp(queue: QueueDriver, ids: string): Promise<void> {
+  await publishAll(queue, ids);
+  const inbox = openInbox(queue, ids.length);
+  for (const delivery of await inbox.take(ids.length)) await delivery.nack({ verdict: 'dead', reason: 'no' });
+  inbox.consumer.stop();
+}
+
+const idsOf = async (queue: QueueDriver) => (await queue.deadLetters()).map(({ id }) => id);
+
+/** What can be done about the tasks that were given up. */
+export function describeDeadLetters(fresh: FreshQueue): void {
+  describe('its dead letters', () => {
+    it('are in the order in which they were given up', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'bca');
+      expect(await idsOf(queue)).to.deep.equal(['b', 'c', 'a']);
+    });
+
+    it('are tried again as if they had not been, behind what is waiting', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'ab');
+      await publishAll(queue, 'c');
+      expect(await queue.retryDeadLetter('a')).to.equal(true);
+      expect(await idsOf(queue)).to.deep.equal(['b']);
+      expect(queue.counts()).to.include({ accepted: 3, dead: 1, waiting: 2, bytes: 2 });
+      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      const [c, a] = await openInbox(queue, 2).take(2);
+      expect(c?.message.id).to.equal('c');
+      expect(a).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1, crashes: 0 });
+      await a?.ack();
+      expect(queue.counts()).to.include({ completed: 1, dead: 1 });
+    });
+
+    it('keep their place in the order of arrival, and the time of it', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'a');
+      const [first] = await queue.deadLetters();
+      await queue.retryDeadLetter('a');
+      const delivery = await openInbox(queue, 1).next();
+      expect(delivery.seq).to.equal(first?.seq);
+      await delivery.nack({ verdict: 'dead', reason: 'again' });
+      const [second] = await queue.deadLetters();
+      expect(second).to.deep.include({ seq: first?.seq, firstAt: first?.firstAt, attempts: 1, reason: 'again' });
+    });
+
+    it('stay where they are while the queue is full', async () => {
+      const queue = await fresh({ maxLength: 1 });
+      await giveUp(queue, 'a');
+      await publishAll(queue, 'b');
+      const before = queue.counts();
+      expect(await queue.retryDeadLetter('a').catch((error) => error)).to.be.instanceOf(QueueFull);
+      expect(queue.counts()).to.deep.equal(before);
+      expect(await idsOf(queue)).to.deep.equal(['a']);
+    });
+
+    it('can be deleted, which counts as dropped', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'ab');
+      expect(await queue.deleteDeadLetter('a')).to.equal(true);
+      expect(await idsOf(queue)).to.deep.equal(['b']);
+      expect(queue.counts()).to.include({ accepted: 2, dead: 1, dropped: 1 });
+      expect(await queue.find('a')).to.equal(undefined);
+    });
+
+    it('that are not there are neither retried nor deleted', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'a');
+      await publishAll(queue, 'b');
+      for (const id of ['b', 'c', '']) {
+        expect(await queue.retryDeadLetter(id), id).to.equal(false);
+        expect(await queue.deleteDeadLetter(id), id).to.equal(false);
+      }
+      expect(queue.counts()).to.include({ dead: 1, dropped: 0, waiting: 1 });
+    });
+
+    it('are retried once, however often that is asked for at the same time', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'a');
+      const answers = await Promise.all([queue.retryDeadLetter('a'), queue.retryDeadLetter('a')]);
+      expect(answers).to.have.members([true, false]);
+      expect(queue.counts()).to.include({ accepted: 1, dead: 0, waiting: 1 });
+    });
+  });
+}

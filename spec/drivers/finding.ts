@@ -1,0 +1,65 @@
+import { expect } from 'chai';
+import { type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
+
+/** What a driver says about one message. */
+export function describeFinding(fresh: FreshQueue): void {
+  describe('finding a message', () => {
+    it('tells how far it has come, from the queue to its end', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'ab');
+      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      const inbox = openInbox(queue, 1);
+      const first = await inbox.next();
+      // It is out of the queue, but nobody has begun with it.
+      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      await first.begin();
+      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
+
+      const before = Date.now();
+      await first.nack(retry(60_000));
+      const retrying = await queue.find('a');
+      expect(retrying).to.deep.include({ state: 'retrying', attempts: 1, reason: 'it failed' });
+      expect(retrying)
+        .to.have.property('dueAt')
+        .that.is.within(before + 60_000, Date.now() + 60_000);
+
+      const second = await inbox.next();
+      await second.begin();
+      await second.ack();
+      expect(await queue.find('b')).to.equal(undefined);
+    });
+
+    it('tells of a further attempt, and of one that was given back', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      const inbox = openInbox(queue, 1);
+      await (await inbox.next()).nack(retry());
+      const again = await inbox.next();
+      await again.begin();
+      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 2 });
+      inbox.consumer.stop();
+      await again.release();
+      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+    });
+
+    it('is not misled by a delivery that begins after it has settled', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      const inbox = openInbox(queue, 1);
+      const delivery = await inbox.next();
+      inbox.consumer.stop();
+      await delivery.release();
+      await delivery.begin();
+      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+    });
+
+    it('shows the dead letter of one that was given up, and nothing for an unknown one', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      await (await openInbox(queue, 1).next()).nack({ verdict: 'dead', reason: 'no' });
+      const [letter] = await queue.deadLetters();
+      expect(await queue.find('a')).to.deep.equal({ state: 'failed', letter });
+      for (const id of ['b', '', '__proto__', 'constructor']) expect(await queue.find(id)).to.equal(undefined);
+    });
+  });
+}

@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { post, request, startProgram, startServices } from '../support/program.ts';
+
+const submit = async (tasks: string, action = 'sum', headers = {}) =>
+  (await request(`${tasks}/tasks`, { method: 'POST', body: JSON.stringify({ action }), headers })).body.id as string;
+
+/** A database whose rows nobody else can write until `COMMIT`. */
+function lockRows(dataDir: string): DatabaseSync {
+  const database = new DatabaseSync(join(dataDir, 'tasks.db'));
+  afterTest(() => database.close());
+  database.exec('BEGIN IMMEDIATE');
+  return database;
+}
+
+describe('a deploy with the in-memory queue', () => {
+  it('loses nothing: on SIGTERM what cannot be finished in time is left to the next process', async () => {
+    const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '300' };
+    const first = await startServices({ env });
+    const dead = (await post(`${first.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } })).body.id;
+    await first.logged(({ msg }) => msg === 'task failed');
+    const rows = lockRows(env.DATA_DIR);
+    const ids = new Set<string>();
+    for (let i = 0; i < 20; i++) ids.add(await submit(first.tasks));
+    const named = await submit(first.tasks, 'sum', { 'Idempotency-Key': 'k' });
+    ids.add(named);
+    first.child.kill('SIGTERM');
+    expect(await first.exited).to.deep.include({ code: 0 });
+    expect(first.lines.at(-1)).to.include({ level: 30, msg: 'stopped', unfinished: 21 });
+    rows.exec('COMMIT');
+
+    const second = await startServices({ env });
+    const stored = rows.prepare('SELECT id FROM tasks');
+    while (stored.all().length < 21) await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(stored.all().map(({ id }) => id)).to.have.members([...ids]);
+    expect((await request(`${second.tasks}/tasks/${dead}`)).body).to.include({ status: 'failed', attempts: 1 });
+    expect(await submit(second.tasks, 'sum', { 'Idempotency-Key': 'k' })).to.equal(named);
+
+    second.child.kill('SIGTERM');
+    expect(await second.exited).to.deep.include({ code: 0 });
+    // Once: the third has nothing to do but to keep what was given up.
+    const third = await startServices({ env });
+    const { body } = await request(`${third.tasks}/queue`);
+    expect(body).to.include({ accepted: 1, dead: 1, waiting: 0, delayed: 0, in_flight: 0 });
+    expect(stored.all()).to.have.length(21);
+  });
+
+  it('says so when it cannot be left', async () => {
+    const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '200' };
+    const first = await startServices({ env });
+    lockRows(env.DATA_DIR);
+    const queue = new DatabaseSync(join(env.DATA_DIR, 'queue.db'));
+    afterTest(() => queue.close());
+    queue.exec('BEGIN IMMEDIATE');
+    await submit(first.tasks);
+    first.child.kill('SIGTERM');
+    expect(await first.exited).to.deep.include({ code: 0 });
+    const message = 'stopped: accepted tasks are lost with the in-memory queue';
+    expect(first.lines.at(-1)).to.include({ level: 40, msg: message, unfinished: 1 });
+  });
+
+  it('does not begin while the old process still uses the folder', async () => {
+    const env = { DATA_DIR: await temporaryFolder() };
+    const first = await startServices({ env });
+    const second = await startProgram({ env });
+    expect((await second.exited).code).to.equal(1);
+    const { msg } = second.lines.at(-1) ?? {};
+    expect(msg).to.equal(`another process uses ${env.DATA_DIR}: stop it, or set DATA_DIR to another folder`);
+    expect((await request(`${first.tasks}/queue`)).status).to.equal(200);
+  });
+});

@@ -1,0 +1,65 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { KeyInUse, KeyReused } from '../../../main/tasks/queue/driver.ts';
+import { IdempotencyKeys, KEY_LIFETIME_MS } from '../../../main/tasks/queue/idempotency-keys.ts';
+
+const record = (key: string, acceptedAt = 0) => ({ key, fingerprint: 'x', taskId: `task of ${key}`, acceptedAt });
+const named = (key: string, fingerprint = 'x') => ({ key, fingerprint });
+
+describe('IdempotencyKeys', () => {
+  it('remembers a key for a day', () => {
+    const keys = new IdempotencyKeys(10);
+    keys.add(record('a', 5));
+    expect(KEY_LIFETIME_MS).to.equal(86_400_000);
+    expect(keys.taskOf(named('a'), 5 + KEY_LIFETIME_MS - 1)).to.equal('task of a');
+    expect(keys.taskOf(named('a'), 5 + KEY_LIFETIME_MS)).to.equal(undefined);
+  });
+
+  it('forgets what is older than a day when another one comes, and says so', () => {
+    const keys = new IdempotencyKeys(10);
+    keys.add(record('a', 0));
+    keys.add(record('b', 1));
+    expect(keys.add(record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
+    expect(keys.add(record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
+    expect(keys.list().map(({ key }) => key)).to.deep.equal(['c', 'd']);
+  });
+
+  it('lets a key be used again after a day, without forgetting it', () => {
+    const keys = new IdempotencyKeys(10);
+    keys.add(record('a', 0));
+    expect(keys.begin(record('a', KEY_LIFETIME_MS))).to.deep.equal([]);
+    keys.end('a', true);
+    expect(keys.taskOf(named('a'), KEY_LIFETIME_MS + 1)).to.equal('task of a');
+    expect(keys.size).to.equal(1);
+  });
+
+  it('refuses a key while its submission is under way, and frees it if that fails', () => {
+    const keys = new IdempotencyKeys(10);
+    keys.begin(record('a'));
+    expect(() => keys.taskOf(named('a'), 1)).to.throw(KeyInUse);
+    expect(() => keys.taskOf(named('a', 'y'), 1)).to.throw(KeyReused);
+    expect(keys.list()).to.deep.equal([]);
+    keys.end('a', false);
+    expect(keys.taskOf(named('a', 'y'), 1)).to.equal(undefined);
+    expect(keys.size).to.equal(0);
+  });
+
+  it('holds the newest within its bound and tells of each that goes, whatever comes', () => {
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: 0, max: 30 })), (numbers) => {
+        const keys = new IdempotencyKeys(5);
+        const model = new Set<string>();
+        for (const [at, number] of numbers.entries()) {
+          const key = String(number);
+          const forgotten = keys.begin(record(key, at));
+          keys.end(key, true);
+          model.delete(key);
+          model.add(key);
+          for (const gone of forgotten) model.delete(gone);
+          expect(keys.size).to.be.at.most(5);
+          expect(keys.list().map((each) => each.key)).to.deep.equal([...model]);
+        }
+      }),
+    );
+  });
+});

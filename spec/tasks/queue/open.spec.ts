@@ -1,0 +1,131 @@
+import { mkdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { migrate } from '../../../db/migrate.ts';
+import { defaults } from '../../../main/config.ts';
+import { type OpenQueue, openQueue } from '../../../main/tasks/queue/open.ts';
+import { idsOf, openInbox, publishAll, retry } from '../../drivers/inbox.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { captureLog } from '../../support/log.ts';
+
+async function freshFolder(): Promise<string> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  return folder;
+}
+
+const { log, lines } = captureLog();
+
+function open(dataDir: string, queueDriver: 'memory' | 'sqlite' = 'memory'): OpenQueue {
+  const opened = openQueue({ ...defaults, dataDir, queueDriver }, log);
+  let closed: Promise<boolean> | undefined;
+  const close = () => {
+    closed ??= opened.close();
+    return closed;
+  };
+  afterTest(close);
+  return { ...opened, close };
+}
+
+describe('openQueue', () => {
+  for (const [before, after] of [
+    ['memory', 'memory'],
+    ['sqlite', 'sqlite'],
+    ['memory', 'sqlite'],
+    ['sqlite', 'memory'],
+  ] as const) {
+    it(`goes on with all that the queue before it held: ${before}, then ${after}`, async () => {
+      const folder = await freshFolder();
+      const first = open(folder, before);
+      await publishAll(first.queue, 'abcdef');
+      await first.queue.publish({ id: 'g', body: 'g' }, { key: 'k', fingerprint: 'x' });
+      const inbox = openInbox(first.queue, 3);
+      const [a, b, c] = await inbox.take(3);
+      inbox.consumer.stop();
+      await a?.ack();
+      await b?.nack({ verdict: 'dead', reason: 'no' });
+      await c?.nack(retry(60_000));
+      const letters = await first.queue.deadLetters();
+      const delayed = await first.queue.find('c');
+      expect(delayed).to.deep.include({ state: 'retrying', reason: 'it failed' });
+      expect(await first.close()).to.equal(true);
+
+      const second = open(folder, after);
+      expect(second.queue.counts()).to.deep.equal({
+        accepted: 6,
+        completed: 0,
+        dead: 1,
+        dropped: 0,
+        waiting: 4,
+        delayed: 1,
+        inFlight: 0,
+        bytes: 5,
+      });
+      expect(await second.queue.deadLetters()).to.deep.equal(letters);
+      expect(await second.queue.find('c')).to.deep.equal(delayed);
+      expect(await second.queue.publish({ id: 'h', body: 'h' }, { key: 'k', fingerprint: 'x' })).to.equal('g');
+      expect(idsOf(await openInbox(second.queue, 10).take(4))).to.deep.equal([...'defg']);
+    });
+  }
+
+  it('takes up once what an in-memory queue has left', async () => {
+    const folder = await freshFolder();
+    const first = open(folder);
+    await publishAll(first.queue, 'ab');
+    await first.close();
+    const second = open(folder);
+    expect(second.queue.counts().waiting).to.equal(2);
+    for (const delivery of await openInbox(second.queue, 2).take(2)) await delivery.ack();
+    await second.close();
+    expect(open(folder).queue.counts()).to.include({ accepted: 0, waiting: 0 });
+  });
+
+  it('counts no attempt at what it only gave back', async () => {
+    const folder = await freshFolder();
+    const first = open(folder);
+    await publishAll(first.queue, 'a');
+    const delivery = await openInbox(first.queue, 1).next();
+    await delivery.begin();
+    await delivery.release();
+    await first.close();
+    expect(await openInbox(open(folder).queue, 1).next()).to.include({ attempt: 1, crashes: 0 });
+  });
+
+  it('says that nothing was kept when it could not be written down', async () => {
+    const folder = await freshFolder();
+    const { queue, close } = open(folder);
+    await publishAll(queue, 'a');
+    renameSync(join(folder, 'queue.db'), join(folder, 'away'));
+    lines.length = 0;
+    expect(await close()).to.equal(false);
+    expect(lines).to.have.length(1);
+    expect(lines[0]).to.include({ level: 50, msg: 'what the queue holds could not be written down' });
+  });
+
+  for (const driver of ['memory', 'sqlite'] as const) {
+    it(`refuses a folder that another queue uses, until it is closed: ${driver}`, async () => {
+      const folder = await freshFolder();
+      const first = open(folder, driver);
+      const message = `another process uses ${folder}: stop it, or set DATA_DIR to another folder`;
+      expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: 'memory' }, log)).to.throw(message);
+      expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: 'sqlite' }, log)).to.throw(message);
+      await publishAll(first.queue, 'a');
+      await first.close();
+      expect(open(folder, driver).queue.counts()).to.include({ waiting: 1 });
+    });
+
+    it(`lets go of the folder when its queue.db cannot be opened: ${driver}`, async () => {
+      const folder = await freshFolder();
+      renameSync(join(folder, 'queue.db'), join(folder, 'away'));
+      expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: driver }, log)).to.throw('queue.db');
+      renameSync(join(folder, 'away'), join(folder, 'queue.db'));
+      open(folder, driver);
+    });
+  }
+
+  it('says what is wrong with a lock that cannot be made', async () => {
+    const folder = await freshFolder();
+    mkdirSync(join(folder, 'queue.lock'));
+    expect(() => openQueue({ ...defaults, dataDir: folder }, log)).to.throw('unable to open database file');
+  });
+});
