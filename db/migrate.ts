@@ -1,4 +1,4 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
@@ -24,7 +24,6 @@ export const schemas: readonly Schema[] = [
  */
 export function migrate(dataDir: string): void {
   try {
-    // The keys in auth.db are nobody else's business.
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new Error(`cannot make the folder of DATA_DIR: ${(error as Error).message}`, { cause: error });
@@ -46,6 +45,8 @@ function migrateFile(path: string, { table, migrations }: Schema): void {
     .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, migrations), 'utf8') }));
   const newest = steps.at(-1)?.version ?? 0;
 
+  // The keys in there are nobody else's business, whoever made the folder. SQLite's other files follow suit.
+  closeSync(openSync(path, 'a', 0o600));
   const database = new DatabaseSync(path, { timeout: 5000 });
   try {
     database.exec('PRAGMA journal_mode = WAL');

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, write
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate, schemas } from '../../db/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 
 function open(path: string): DatabaseSync {
@@ -27,6 +27,13 @@ function failure(folder: string): string {
 }
 
 describe('migrate', () => {
+  it('makes files that nobody else can read, in a folder that others can', async () => {
+    const folder = await temporaryFolder();
+    chmodSync(folder, 0o755);
+    migrate(folder);
+    for (const { file } of schemas) expect(statSync(join(folder, file)).mode & 0o777, file).to.equal(0o600);
+  });
+
   it('creates the folder and both databases with their tables', async () => {
     const folder = join(await temporaryFolder(), 'not', 'there');
     migrate(folder);
