@@ -12,6 +12,15 @@ export interface DatabaseOptions {
   busyTimeoutMs: number;
 }
 
+interface OpenFile {
+  connection: DatabaseSync;
+  /** Tells it from another file that has taken its path. */
+  file: string;
+  statements: Map<string, StatementSync>;
+  /** Whether a commit waits for the disk. */
+  durable: boolean;
+}
+
 /**
  * One connection to one SQLite file that has to exist. It is opened when first needed; when the file has
  * been taken away or exchanged meanwhile it is opened anew, so that nothing is written to a file that no
@@ -20,7 +29,9 @@ export interface DatabaseOptions {
 export class Database {
   readonly #path: string;
   readonly #options: DatabaseOptions;
-  #open: { connection: DatabaseSync; file: string; statements: Map<string, StatementSync> } | undefined;
+  #open: OpenFile | undefined;
+  /** Set while a transaction goes on: it ends on the connection on which it began. */
+  #transaction: OpenFile | undefined;
   #closed = false;
 
   constructor(path: string, options: DatabaseOptions) {
@@ -35,7 +46,7 @@ export class Database {
    * @throws {Error} of SQLite when the statement does not fit the schema
    */
   statement(sql: string): StatementSync {
-    const { connection, statements } = this.#obtain();
+    const { connection, statements } = this.#transaction ?? this.#obtain();
     let statement = statements.get(sql);
     if (statement === undefined) {
       statement = connection.prepare(sql);
@@ -51,15 +62,22 @@ export class Database {
    * @throws {DatabaseUnavailable} when there is no connection to be had, and whatever SQLite or `work` throws
    */
   transaction(durable: boolean, work: () => void): void {
-    this.statement(`PRAGMA synchronous = ${durable ? 'FULL' : 'NORMAL'}`).run();
-    this.statement('BEGIN IMMEDIATE').run();
+    const open = this.#obtain();
+    this.#transaction = open;
     try {
+      if (open.durable !== durable) {
+        this.statement(`PRAGMA synchronous = ${durable ? 'FULL' : 'NORMAL'}`).run();
+        open.durable = durable;
+      }
+      this.statement('BEGIN IMMEDIATE').run();
       work();
       this.statement('COMMIT').run();
     } catch (error) {
       // Some errors have taken the transaction back already.
-      if (this.#open?.connection.isTransaction) this.#open.connection.exec('ROLLBACK');
+      if (open.connection.isTransaction) open.connection.exec('ROLLBACK');
       throw error;
+    } finally {
+      this.#transaction = undefined;
     }
   }
 
@@ -73,7 +91,7 @@ export class Database {
     if (this.#closed) throw new DatabaseUnavailable(`${this.#path} is closed`);
     const file = identity(this.#path);
     if (this.#open?.file !== file) this.#drop();
-    this.#open ??= { connection: this.#connect(), file, statements: new Map() };
+    this.#open ??= { connection: this.#connect(), file, statements: new Map(), durable: false };
     return this.#open;
   }
 

@@ -18,6 +18,9 @@ export interface TaskLocation {
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
+/** A task's row with its place in the order of arrival; none, or a place that is taken, is as good as the latest. */
+export type ArrivedTask = CompletedTask & { arrival?: number | null };
+
 /** The specification's limit of `GET /tasks`. */
 export const LISTING_SIZE = 100;
 
@@ -79,12 +82,42 @@ export class Tasks {
   /**
    * Writes the row of a task that was worked off, in the place of an earlier row with its id.
    *
-   * @param arrival its place in the order of arrival; null, or one that is taken, is as good as the latest
    * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when nothing was written
    */
-  store(task: CompletedTask, arrival: number | null = null): void {
-    this.#database
-      .statement(STORE)
-      .run(arrival, task.id, task.payload, task.status, task.result, task.created_at, task.processed_at);
+  store({ id, payload, status, result, created_at, processed_at, arrival = null }: ArrivedTask): void {
+    this.#database.statement(STORE).run(arrival, id, payload, status, result, created_at, processed_at);
   }
+
+  /**
+   * Writes rows as {@link store} does, all in one transaction where that works.
+   *
+   * @returns for each of them, in order, why it was not written
+   */
+  storeAll(tasks: readonly ArrivedTask[]): ReadonlyArray<{ error: unknown } | undefined> {
+    const all = () => {
+      for (const task of tasks) this.store(task);
+    };
+    const failure = attempt(tasks.length > 1 ? () => this.#database.transaction(false, all) : all);
+    // One row that cannot be written keeps no other one from being written.
+    if (failure !== undefined && tasks.length > 1 && concernsRow(failure.error)) {
+      return tasks.map((task) => attempt(() => this.store(task)));
+    }
+    return tasks.map(() => failure);
+  }
+}
+
+function attempt(write: () => void): { error: unknown } | undefined {
+  try {
+    write();
+    return undefined;
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** SQLite's codes for values that it does not take; any other error would be met by every row. */
+const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
+
+function concernsRow(error: unknown): boolean {
+  return VALUE_ERRORS.has(((error as { errcode?: number }).errcode ?? 0) & 0xff);
 }

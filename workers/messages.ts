@@ -63,7 +63,7 @@ export type TickerToMain = { topic: 'ready' } | { to: Pid | typeof SUBSCRIBERS; 
 /** Stands for every subscriber in {@link TickerToMain}; no pid contains an asterisk. */
 export const SUBSCRIBERS = '*';
 
-/** Main thread to a pool thread: one delivery of a queued task. */
+/** One delivery of a queued task to a pool thread. */
 export interface TaskDelivery {
   /** Identifies this delivery, not the task: a task that is delivered again has another. */
   delivery: number;
@@ -71,30 +71,39 @@ export interface TaskDelivery {
   body: string;
   /** The task's place in the order of arrival, where it has one; a task that is delivered again keeps it. */
   arrival: number | null;
-  /** Where the thread notes that it has begun; see {@link PoolThreadData}. */
+}
+
+/** Main thread to a pool thread: deliveries to work off one after the other. Answered with their outcomes. */
+export interface TaskBatch {
+  tasks: readonly TaskDelivery[];
+  /** Where the thread notes what it is at; see {@link PoolThreadData}. */
   slot: number;
 }
 
-/** What every pool thread is started with, beside what its handler needs. */
+/** What every pool thread is started with, beside what its handler needs. All of it is shared memory. */
 export interface PoolThreadData {
-  /** A Float64Array over shared memory, {@link AttemptField} a slot. */
+  /** A Float64Array, {@link AttemptField} a slot. */
   attempts: SharedArrayBuffer;
+  /** An Int32Array of one cell: the id of the thread whose turn it is to write, or 0. */
+  writeLock: SharedArrayBuffer;
 }
 
 /** What a thread notes of the attempt that it begins; its place within the slot. */
 export const AttemptField = {
-  /** Milliseconds of the monotonic clock; 0 before the attempt has begun. */
+  /** Milliseconds of the monotonic clock; 0 before the first attempt of the batch has begun. */
   beganAt: 0,
   threadId: 1,
-  count: 2,
+  /** The task's place in the batch; the number of tasks while their rows are stored. */
+  index: 2,
+  count: 3,
 } as const;
 
-/** Main thread to a pool thread: is anybody there? Answered with a completed outcome. */
+/** Main thread to a pool thread: is anybody there? Answered with no outcome. */
 export interface SelfTest {
   selfTest: true;
 }
 
-export type MainToPool = TaskDelivery | SelfTest;
+export type MainToPool = TaskBatch | SelfTest;
 
 /** How a handler can settle its delivery by itself, before it ends. */
 export type Settlement = 'ack' | 'nack';

@@ -7,6 +7,8 @@ import {
   type MainToPool,
   type PoolThreadData,
   type Settlement,
+  type TaskBatch,
+  type TaskDelivery,
   type TaskOutcome,
 } from './messages.ts';
 
@@ -21,44 +23,78 @@ export interface Delivery {
 }
 
 /**
- * Works one queued task off. `body` is the JSON text of the queued task message. A normal return
- * acknowledges the delivery, a raised error acknowledges it negatively, a {@link PermanentError} for good.
+ * Works one queued task off. `body` is the JSON text of the queued task message. What it returns is stored before the
+ * delivery is acknowledged; a raised error acknowledges it negatively, a {@link PermanentError} for good.
  */
-export type TaskHandler = (body: string, delivery: Delivery) => void | Promise<void>;
+export type TaskHandler<Row = void> = (body: string, delivery: Delivery) => Row | Promise<Row>;
 
-/** Makes of a handler the function that a pool thread runs for each message. It never throws. */
-export function poolFunction(handler: TaskHandler): (message: MainToPool) => Promise<TaskOutcome> {
+/**
+ * Stores what the handlers of some tasks returned.
+ *
+ * @returns for each row, in order, why it was not stored
+ */
+export type StoreRows<Row> = (rows: readonly Row[]) => ReadonlyArray<{ error: unknown } | undefined>;
+
+/**
+ * Makes of a handler the function that a pool thread runs for each message: one task after the other, and then all
+ * their rows at once. It never throws.
+ */
+export function poolFunction<Row>(
+  handler: TaskHandler<Row>,
+  store: StoreRows<Row> = (rows) => rows.map(() => undefined),
+): (message: MainToPool) => Promise<TaskOutcome[]> {
   return async (message) => {
-    if ('selfTest' in message) return { ended: 'returned' };
-    noteBeginning(message.slot);
-    let settled: Settlement | undefined;
-    const settle = (settlement: Settlement) => {
-      if (settled !== undefined) return;
-      settled = settlement;
-      parentPort?.postMessage({ delivery: message.delivery, settled } satisfies EarlySettlement);
-    };
-    try {
-      await handler(message.body, {
-        arrival: message.arrival,
-        ack: () => settle('ack'),
-        nack: () => settle('nack'),
-      });
-      return { ended: 'returned', ...(settled && { settled }) };
-    } catch (error) {
-      const reason = describe(error);
-      return { ended: 'raised', ...(settled && { settled }), reason, permanent: error instanceof PermanentError };
+    if ('selfTest' in message) return [];
+    const { tasks, slot } = message;
+    const outcomes: TaskOutcome[] = [];
+    const returned: { outcome: Extract<TaskOutcome, { ended: 'returned' }>; index: number; row: Row }[] = [];
+    for (const [index, task] of tasks.entries()) {
+      noteBeginning(slot, index);
+      const { outcome, row } = await attempt(task, handler);
+      outcomes.push(outcome);
+      if (outcome.ended === 'returned') returned.push({ outcome, index, row: row as Row });
     }
+    noteBeginning(slot, tasks.length);
+    const failures = store(returned.map(({ row }) => row));
+    for (const [place, { outcome, index }] of returned.entries()) {
+      const failure = failures[place];
+      if (failure !== undefined) outcomes[index] = { ...outcome, ...raised(failure.error) };
+    }
+    return outcomes;
   };
+}
+
+async function attempt<Row>(
+  { delivery, body, arrival }: TaskDelivery,
+  handler: TaskHandler<Row>,
+): Promise<{ outcome: TaskOutcome; row?: Row }> {
+  let settled: Settlement | undefined;
+  const settle = (settlement: Settlement) => {
+    if (settled !== undefined) return;
+    settled = settlement;
+    parentPort?.postMessage({ delivery, settled } satisfies EarlySettlement);
+  };
+  try {
+    const row = await handler(body, { arrival, ack: () => settle('ack'), nack: () => settle('nack') });
+    return { outcome: { ended: 'returned', ...(settled && { settled }) }, row };
+  } catch (error) {
+    return { outcome: { ...(settled && { settled }), ...raised(error) } };
+  }
+}
+
+function raised(error: unknown) {
+  return { ended: 'raised', reason: describe(error), permanent: error instanceof PermanentError } as const;
 }
 
 const shared = (workerData as Partial<PoolThreadData> | null)?.attempts;
 const attempts = shared && new Float64Array(shared);
 
-/** Before anything can hang: who finds the time of the beginning finds the thread, too. */
-function noteBeginning(slot: number): void {
+/** Before anything can hang: who finds the time of the beginning finds the rest, too. */
+function noteBeginning(slot: TaskBatch['slot'], index: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
   attempts[first + AttemptField.threadId] = threadId;
+  attempts[first + AttemptField.index] = index;
   attempts[first + AttemptField.beganAt] = Number(process.hrtime.bigint()) / 1e6;
 }
 

@@ -1,22 +1,27 @@
-/** A pool thread: computes a task's result and stores its row, so that the row is there before the ack. */
+/** A pool thread: computes the results of tasks and stores their rows, so that each is there before its ack. */
 import { join } from 'node:path';
 import { workerData } from 'node:worker_threads';
 import { Database } from '../db/database.ts';
-import { Tasks } from '../db/tasks.ts';
+import { type ArrivedTask, Tasks } from '../db/tasks.ts';
 import { perform } from './actions.ts';
-import { poolFunction, type TaskHandler } from './task-handler.ts';
+import type { PoolThreadData } from './messages.ts';
+import { poolFunction, type StoreRows, type TaskHandler } from './task-handler.ts';
+import { WriteLock } from './write-lock.ts';
 
-/** Long enough to wait out the other thread's writes, short enough to find a stuck lock. */
+/** Long enough to wait out what other processes write, short enough to find a stuck lock. */
 const BUSY_TIMEOUT_MS = 2000;
 
-const { dataDir } = workerData as { dataDir: string };
+const { dataDir, writeLock } = workerData as { dataDir: string } & PoolThreadData;
+const lock = new WriteLock(writeLock);
 const tasks = new Tasks(new Database(join(dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS }));
 
-const store: TaskHandler = (body, { arrival }) => {
+const work: TaskHandler<ArrivedTask> = (body, { arrival }) => {
   const { id, action, data, created_at } = JSON.parse(body);
   const result = JSON.stringify({ output: perform(action, data) });
   const processed_at = Math.floor(Date.now() / 1000);
-  tasks.store({ id, payload: body, status: 'completed', result, created_at, processed_at }, arrival);
+  return { id, payload: body, status: 'completed', result, created_at, processed_at, arrival };
 };
 
-export default poolFunction(store);
+const store: StoreRows<ArrivedTask> = (rows) => lock.run(() => tasks.storeAll(rows));
+
+export default poolFunction(work, store);

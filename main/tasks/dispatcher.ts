@@ -6,7 +6,7 @@ import type { PoolOutcome, WorkerPool } from './worker-pool.ts';
 
 export interface DispatcherOptions {
   queue: QueueDriver;
-  pool: Pick<WorkerPool, 'run' | 'threads' | 'destroy'>;
+  pool: Pick<WorkerPool, 'run' | 'threads' | 'maxBatch' | 'destroy'>;
   /** Deliveries that may be out of the queue and not settled. */
   prefetch: number;
   /** What becomes of a failed delivery; see `retry-policy`. */
@@ -29,7 +29,10 @@ export class Dispatcher {
   readonly #log: Log;
   /** Taken out of the queue, but the pool is busy: never more than the prefetch. */
   readonly #pending: Delivery[] = [];
-  readonly #running = new Set<Delivery>();
+  /** Batches that the pool works on. */
+  #running = 0;
+  /** Ids of tasks that may have killed a thread, with others: each has a batch of its own next time. */
+  readonly #suspects = new Set<string>();
   #consumer: Consumer | undefined;
   #progress = Promise.withResolvers<void>();
 
@@ -61,9 +64,9 @@ export class Dispatcher {
   async stop(deadline: Promise<void>): Promise<void> {
     this.#consumer?.stop();
     await Promise.all(this.#pending.splice(0).map((delivery) => delivery.release()));
-    await this.#until(() => this.#running.size === 0, deadline);
+    await this.#until(() => this.#running === 0, deadline);
     await this.#pool.destroy();
-    await this.#until(() => this.#running.size === 0);
+    await this.#until(() => this.#running === 0);
   }
 
   async #until(reached: () => boolean, deadline?: Promise<void>): Promise<void> {
@@ -75,35 +78,64 @@ export class Dispatcher {
     while (!over && !reached()) await this.#progress.promise;
   }
 
+  /** Gives the pool as many batches as it has threads. */
   #fill(): void {
-    while (this.#running.size < this.#pool.threads) {
-      const delivery = this.#pending.shift();
-      if (delivery === undefined) return;
-      this.#running.add(delivery);
-      void this.#work(delivery);
+    while (this.#running < this.#pool.threads && this.#pending.length > 0) {
+      const batch = this.#pending.splice(0, this.#share());
+      this.#running += 1;
+      void this.#work(batch);
     }
   }
 
-  async #work(delivery: Delivery): Promise<void> {
-    // A settlement counts at once; the thread does not wait until it is written down.
-    const logFailure = (settled: Promise<void>) => {
-      settled.catch((error) => this.#logUnsettled(delivery, error));
-    };
-    if (delivery.crashes >= retryPolicy.maxCrashes) {
-      logFailure(this.#nack(delivery, poisonous));
-    } else {
-      await delivery.begin().catch((error) => this.#logUnsettled(delivery, error));
-      let early = false;
-      const onSettled = (settlement: Settlement) => {
-        early = true;
-        logFailure(settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler));
-      };
-      const outcome = await this.#pool.run(delivery.message.body, onSettled, delivery.seq);
-      if (!early) logFailure(this.#settle(delivery, outcome));
-    }
-    this.#running.delete(delivery);
+  /** How many of the pending deliveries a free thread gets: as many as every other one, or one that is to be alone. */
+  #share(): number {
+    const free = this.#pool.threads - this.#running;
+    const even = Math.min(this.#pool.maxBatch, Math.ceil(this.#pending.length / free));
+    const alone = this.#pending.findIndex((delivery) => this.#isAlone(delivery));
+    return alone < 0 ? even : Math.min(even, Math.max(alone, 1));
+  }
+
+  /** A task that has killed its thread, or may have, is not given the chance to take others along. */
+  #isAlone({ message, crashes }: Delivery): boolean {
+    return crashes > 0 || this.#suspects.has(message.id);
+  }
+
+  async #work(batch: readonly Delivery[]): Promise<void> {
+    const [first] = batch;
+    if (first !== undefined && first.crashes >= retryPolicy.maxCrashes)
+      this.#written(first, this.#nack(first, poisonous));
+    else await this.#attempt(batch);
+    this.#running -= 1;
     this.#fill();
     this.#advance();
+  }
+
+  async #attempt(batch: readonly Delivery[]): Promise<void> {
+    const begun = batch.map((delivery) => delivery.begin().catch((error) => this.#logUnwritten(delivery, error)));
+    await Promise.all(begun);
+    const early = new Set<Delivery>();
+    const tasks = batch.map((delivery) => ({
+      body: delivery.message.body,
+      arrival: delivery.seq,
+      onSettled: (settlement: Settlement) => {
+        early.add(delivery);
+        this.#written(delivery, settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler));
+      },
+    }));
+    const outcomes = await this.#pool.run(tasks);
+    for (const [index, delivery] of batch.entries()) {
+      this.#suspects.delete(delivery.message.id);
+      if (!early.has(delivery)) this.#written(delivery, this.#settle(delivery, outcomes[index] as PoolOutcome));
+    }
+  }
+
+  /** What is said of a delivery counts at once; no thread waits until the queue has written it down. */
+  #written(delivery: Delivery, written: Promise<void>): void {
+    written.catch((error) => this.#logUnwritten(delivery, error));
+  }
+
+  #logUnwritten({ message }: Delivery, error: unknown): void {
+    this.#log.error({ err: error, task: message.id }, 'settling a task failed');
   }
 
   /** Wakes whoever waits for something to change. */
@@ -114,18 +146,16 @@ export class Dispatcher {
   }
 
   async #settle(delivery: Delivery, outcome: PoolOutcome): Promise<void> {
-    if (outcome.ended === 'interrupted') return delivery.release();
+    if (outcome.ended === 'interrupted') {
+      if (outcome.suspect) this.#suspects.add(delivery.message.id);
+      return delivery.release();
+    }
     if (outcome.ended === 'crashed') return this.#nack(delivery, { failure: 'crash', reason: outcome.reason });
     // The handler's own word goes before how it ended, whichever of the two messages came first.
     if (outcome.settled === 'nack') return this.#nack(delivery, nackedByHandler);
     if (outcome.settled === 'ack' || outcome.ended === 'returned') return delivery.ack();
     const { permanent, reason } = outcome;
     return this.#nack(delivery, { failure: permanent ? 'permanent' : 'transient', reason });
-  }
-
-  /** The queue itself failed; a durable one delivers again what it does not know to be settled. */
-  #logUnsettled({ message }: Delivery, error: unknown): void {
-    this.#log.error({ err: error, task: message.id }, 'settling a task failed');
   }
 
   async #nack(delivery: Delivery, failure: Failure): Promise<void> {

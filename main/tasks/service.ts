@@ -13,6 +13,9 @@ import { WorkerPool } from './worker-pool.ts';
 /** Waiting for a lock holds up every client, so it is short. */
 const BUSY_TIMEOUT_MS = 50;
 
+/** Most deliveries that a thread is given at once: the first ends when the last does. */
+const MAX_BATCH = 32;
+
 /** What service B had accepted and not finished when it stopped. */
 export interface Unfinished {
   unfinished: number;
@@ -42,6 +45,7 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   const pool = await WorkerPool.start({
     file: workerFile('task'),
     threads: config.taskConcurrency,
+    maxBatch: Math.min(MAX_BATCH, Math.ceil(config.taskPrefetch / config.taskConcurrency)),
     timeoutMs: config.taskTimeoutMs,
     memoryMb: config.taskMemoryMb,
     workerData: { dataDir: config.dataDir },

@@ -1,65 +1,65 @@
 import { AttemptField, type PoolThreadData } from '../../workers/messages.ts';
 
 export interface TimeLimitOptions {
-  /** Attempts that can be under way at once. */
+  /** Batches that can be under way at once. */
   slots: number;
-  /** How long one may take, from the moment that its thread begins it. */
+  /** How long one task of a batch may take, from the moment that its thread begins it. */
   timeoutMs: number;
-  /** Ends the thread of an attempt that takes too long. */
+  /** Ends the thread of a task that takes too long. */
   onTimeout: (threadId: number) => void;
 }
 
+/** What a thread was at when it was last heard of. */
+export interface LastSeen {
+  /** The task's place in the batch, the number of tasks while their rows were stored, undefined before the first. */
+  index: number | undefined;
+  /** Whether the thread was ended because that took too long. */
+  timedOut: boolean;
+}
+
 /**
- * Ends attempts that take too long. A thread that hangs cannot tell what it is at, so each notes in shared memory when
- * it begins an attempt: one that is still starting is not blamed, and no other thread is hit.
+ * Ends tasks that take too long. A thread that hangs or has died cannot tell what it is at, so each notes in shared
+ * memory what it begins, and when: the blame falls on one task, one that was not begun is not blamed, and no other
+ * thread is hit.
  */
 export class TimeLimit {
   /** For the threads. */
-  readonly shared: PoolThreadData;
+  readonly attempts: PoolThreadData['attempts'];
   readonly #options: TimeLimitOptions;
-  readonly #attempts: Float64Array;
-  readonly #free: number[];
-  readonly #queue: Array<(slot: number) => void> = [];
+  readonly #cells: Float64Array;
 
   constructor(options: TimeLimitOptions) {
-    const { slots } = options;
     this.#options = options;
-    this.#free = Array.from({ length: slots }, (_, slot) => slot);
-    const attempts = new SharedArrayBuffer(slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT);
-    this.shared = { attempts };
-    this.#attempts = new Float64Array(attempts);
+    this.attempts = new SharedArrayBuffer(options.slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT);
+    this.#cells = new Float64Array(this.attempts);
   }
 
   /**
-   * Runs `attempt` in the first slot that is free, in the order of asking.
+   * Watches over the batch that is about to run in a slot.
    *
-   * @returns what it came to, and whether its thread was ended for it
+   * @returns a function to be called when it has ended
    */
-  async run<T>(attempt: (slot: number) => Promise<T>): Promise<{ outcome: T; timedOut: boolean }> {
-    const slot = this.#free.pop() ?? (await new Promise<number>((resolve) => this.#queue.push(resolve)));
+  watch(slot: number): () => LastSeen {
     const first = slot * AttemptField.count;
-    this.#attempts[first + AttemptField.beganAt] = 0;
+    const read = (field: number) => this.#cells[first + field] as number;
+    this.#cells[first + AttemptField.beganAt] = 0;
     const { timeoutMs, onTimeout } = this.#options;
     let timedOut = false;
     const check = () => {
-      const beganAt = this.#attempts[first + AttemptField.beganAt] as number;
+      const beganAt = read(AttemptField.beganAt);
       const left = beganAt === 0 ? timeoutMs : beganAt + timeoutMs - monotonicMs();
       if (left <= 0) {
         timedOut = true;
-        onTimeout(this.#attempts[first + AttemptField.threadId] as number);
+        onTimeout(read(AttemptField.threadId));
       } else {
         timer = setTimeout(check, Math.ceil(left));
       }
     };
     let timer = setTimeout(check, timeoutMs);
-    try {
-      return { outcome: await attempt(slot), timedOut };
-    } finally {
+    return () => {
       clearTimeout(timer);
-      const next = this.#queue.shift();
-      if (next === undefined) this.#free.push(slot);
-      else next(slot);
-    }
+      return { index: read(AttemptField.beganAt) === 0 ? undefined : read(AttemptField.index), timedOut };
+    };
   }
 }
 

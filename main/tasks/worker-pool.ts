@@ -1,8 +1,5 @@
-import { setTimeout } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { Piscina } from 'piscina';
-import type { EarlySettlement, MainToPool, Settlement, TaskOutcome } from '../../workers/messages.ts';
-import type { Log } from '../log.ts';
+import type { EarlySettlement, Settlement, TaskDelivery, TaskOutcome } from '../../workers/messages.ts';
+import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
 import { TimeLimit } from './time-limit.ts';
 
 /** How a delivery ended, seen from the main thread. */
@@ -10,50 +7,48 @@ export type PoolOutcome =
   | TaskOutcome
   /** The thread died of it. */
   | { ended: 'crashed'; reason: string }
-  /** The pool was taken down under it; nothing is known about the task. */
-  | { ended: 'interrupted'; reason: string };
+  /** It was not worked off, through no fault of its own; a `suspect` may be at fault, with others. */
+  | { ended: 'interrupted'; reason: string; suspect: boolean };
 
-type Pool = Piscina<MainToPool, TaskOutcome>;
-
-export interface WorkerPoolOptions {
-  /** The file whose default export works a message off; see `workers/task-handler`. */
-  file: URL;
-  threads: number;
-  /** How long a task may take until its thread is ended. */
-  timeoutMs: number;
-  /** Memory for a thread's JavaScript objects; a thread that needs more is ended. */
-  memoryMb: number;
-  /** What the handler needs. */
-  workerData: object;
-  log: Log;
+/** A delivery to work off. */
+export interface PoolTask extends Pick<TaskDelivery, 'body' | 'arrival'> {
+  /** Told when the handler settles its delivery before it ends. */
+  onSettled: (settlement: Settlement) => void;
 }
 
-const SELF_TEST_TIMEOUT_MS = 10_000;
-/** Wait before a pool whose threads do not start is replaced; it doubles each time, up to the longest. */
-const REPLACE_DELAY_MS = 50;
-const LONGEST_REPLACE_DELAY_MS = 5_000;
+export interface WorkerPoolOptions extends Omit<TaskThreadsOptions, 'attempts' | 'onSettled'> {
+  /** Deliveries that a thread is given at once, at most. */
+  maxBatch: number;
+  /** How long a task may take until its thread is ended. */
+  timeoutMs: number;
+}
 
-/** A fixed number of threads that each work off one delivery at a time. The only place that knows Piscina. */
+/**
+ * Works deliveries off in a fixed number of threads. A thread works on one at a time; those that it is given together
+ * share a message there and back, and the transaction of their rows.
+ */
 export class WorkerPool {
   readonly threads: number;
-  readonly #options: WorkerPoolOptions;
+  readonly maxBatch: number;
+  readonly #timeoutMs: number;
   readonly #timeLimit: TimeLimit;
-  readonly #listeners = new Map<number, (settlement: Settlement) => void>();
+  readonly #listeners: Map<number, PoolTask['onSettled']>;
+  readonly #taskThreads: TaskThreads;
+  readonly #freeSlots: number[];
+  readonly #queue: Array<(slot: number) => void> = [];
   #deliveries = 0;
-  #piscina: Pool;
-  /** Under way while threads do not start; what is to be run waits for its end. */
-  #replacing: Promise<void> | undefined;
-  readonly #destroyed = new AbortController();
 
-  private constructor(options: WorkerPoolOptions) {
-    this.threads = options.threads;
-    this.#options = options;
-    this.#timeLimit = new TimeLimit({
-      slots: options.threads,
-      timeoutMs: options.timeoutMs,
-      onTimeout: (threadId) => void this.#thread(threadId)?.terminate(),
-    });
-    this.#piscina = this.#create();
+  private constructor(
+    { threads, maxBatch, timeoutMs }: WorkerPoolOptions,
+    parts: { timeLimit: TimeLimit; listeners: Map<number, PoolTask['onSettled']>; taskThreads: TaskThreads },
+  ) {
+    this.threads = threads;
+    this.maxBatch = maxBatch;
+    this.#timeoutMs = timeoutMs;
+    this.#timeLimit = parts.timeLimit;
+    this.#listeners = parts.listeners;
+    this.#taskThreads = parts.taskThreads;
+    this.#freeSlots = Array.from({ length: threads }, (_, slot) => slot);
   }
 
   /**
@@ -62,126 +57,50 @@ export class WorkerPool {
    * @throws {Error} when a thread cannot load its file or does not answer
    */
   static async start(options: WorkerPoolOptions): Promise<WorkerPool> {
-    const pool = new WorkerPool(options);
-    try {
-      await pool.#selfTest(pool.#piscina);
-      return pool;
-    } catch (error) {
-      await pool.destroy();
-      throw new Error(`the task threads do not start: ${(error as Error).message}`, { cause: error });
-    }
+    const listeners = new Map<number, PoolTask['onSettled']>();
+    const onSettled = ({ delivery, settled }: EarlySettlement) => listeners.get(delivery)?.(settled);
+    let taskThreads: TaskThreads | undefined;
+    const onTimeout = (threadId: number) => taskThreads?.terminate(threadId);
+    const timeLimit = new TimeLimit({ slots: options.threads, timeoutMs: options.timeoutMs, onTimeout });
+    taskThreads = await TaskThreads.start({ ...options, attempts: timeLimit.attempts, onSettled });
+    return new WorkerPool(options, { timeLimit, listeners, taskThreads });
   }
 
-  /**
-   * Works a queued task message off, within the time that a task may take. Never rejects.
-   *
-   * @param body JSON text of the message
-   * @param onSettled told when the handler settles its delivery before it ends
-   * @param arrival the task's place in the order of arrival, where it has one
-   */
-  async run(
-    body: string,
-    onSettled: (settlement: Settlement) => void,
-    arrival: number | null = null,
-  ): Promise<PoolOutcome> {
-    const { outcome, timedOut } = await this.#timeLimit.run((slot) => this.#attempt(body, onSettled, arrival, slot));
-    if (!timedOut || outcome.ended !== 'crashed') return outcome;
-    return { ended: 'crashed', reason: `took longer than ${this.#options.timeoutMs} ms` };
-  }
-
-  async #attempt(
-    body: string,
-    onSettled: (settlement: Settlement) => void,
-    arrival: number | null,
-    slot: number,
-  ): Promise<PoolOutcome> {
-    while (this.#replacing !== undefined) await this.#replacing;
-    // Piscina starts new threads for what comes after it was destroyed.
-    if (this.#destroyed.signal.aborted) return { ended: 'interrupted', reason: 'thread stopped' };
-    const delivery = ++this.#deliveries;
-    const piscina = this.#piscina;
-    this.#listeners.set(delivery, onSettled);
+  /** Works deliveries off, one after the other, when a thread is free. Never rejects; the outcomes are in their order. */
+  async run(tasks: readonly PoolTask[]): Promise<PoolOutcome[]> {
+    const slot = this.#freeSlots.pop() ?? (await new Promise<number>((resolve) => this.#queue.push(resolve)));
+    const first = this.#deliveries + 1;
+    const deliveries = tasks.map(({ body, arrival, onSettled }) => {
+      this.#listeners.set(++this.#deliveries, onSettled);
+      return { delivery: this.#deliveries, body, arrival };
+    });
+    const ended = this.#timeLimit.watch(slot);
     try {
-      return await piscina.run({ delivery, body, arrival, slot });
+      return await this.#taskThreads.run({ tasks: deliveries, slot });
     } catch (error) {
-      // The pool's function never throws: its thread is gone.
-      const reason = `thread died: ${(error as Error).message}`;
-      const takenDown = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
-      return takenDown ? { ended: 'interrupted', reason: 'thread stopped' } : { ended: 'crashed', reason };
+      return this.#blame(tasks.length, error as Error, ended());
     } finally {
-      this.#listeners.delete(delivery);
+      ended();
+      for (let delivery = first; delivery < first + tasks.length; delivery++) this.#listeners.delete(delivery);
+      const next = this.#queue.shift();
+      if (next === undefined) this.#freeSlots.push(slot);
+      else next(slot);
     }
   }
 
   /** Ends all threads at once; what they work on ends as `interrupted`. Calling it again does nothing. */
   async destroy(): Promise<void> {
-    this.#destroyed.abort();
-    await this.#replacing;
-    await this.#piscina.destroy();
+    await this.#taskThreads.destroy();
   }
 
-  #thread(threadId: number) {
-    return this.#piscina.threads.find((thread) => thread.threadId === threadId);
-  }
-
-  #create(): Pool {
-    const { file, threads, memoryMb, workerData, log } = this.#options;
-    const piscina: Pool = new Piscina({
-      filename: fileURLToPath(file),
-      minThreads: threads,
-      maxThreads: threads,
-      workerData: { ...workerData, ...this.#timeLimit.shared },
-      resourceLimits: { maxOldGenerationSizeMb: memoryMb },
-      recordTiming: false,
+  /** Whose fault it was that a thread died: the task's that it was at. While it stored the rows it was at all of them. */
+  #blame(count: number, error: Error, { index, timedOut }: ReturnType<ReturnType<TimeLimit['watch']>>): PoolOutcome[] {
+    const guiltless = error instanceof Interrupted || index === undefined;
+    const reason = timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
+    const storing = index === count;
+    return Array.from({ length: count }, (_, each) => {
+      if (!guiltless && (each === index || (storing && count === 1))) return { ended: 'crashed', reason };
+      return { ended: 'interrupted', reason, suspect: !guiltless && storing };
     });
-    piscina.on('message', ({ delivery, settled }: EarlySettlement) => this.#listeners.get(delivery)?.(settled));
-    piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
-    // A thread that dies is followed by another. But Piscina gives up on threads that fail to start, and leaves what
-    // is queued for them pending for ever. It has started the follower when the event loop turns, or never.
-    piscina.on('workerDestroy', () => {
-      setImmediate(() => {
-        if (piscina !== this.#piscina || piscina.threads.length >= threads || this.#destroyed.signal.aborted) return;
-        this.#replacing ??= this.#replace().finally(() => {
-          this.#replacing = undefined;
-        });
-      });
-    });
-    return piscina;
-  }
-
-  /** Takes the pool down and puts one in its place whose threads all answer, however often that takes. */
-  async #replace(): Promise<void> {
-    for (
-      let delayMs = REPLACE_DELAY_MS;
-      !this.#destroyed.signal.aborted;
-      delayMs = Math.min(delayMs * 2, LONGEST_REPLACE_DELAY_MS)
-    ) {
-      this.#options.log.error({ delayMs }, 'the task threads do not start: all are replaced');
-      await this.#piscina.destroy();
-      await setTimeout(delayMs, undefined, { signal: this.#destroyed.signal }).catch(() => {});
-      if (this.#destroyed.signal.aborted) return;
-      this.#piscina = this.#create();
-      const answers = await this.#selfTest(this.#piscina).then(
-        () => true,
-        () => false,
-      );
-      if (answers) return;
-    }
-  }
-
-  async #selfTest(piscina: Pool): Promise<void> {
-    const failed = Promise.withResolvers<never>();
-    const noAnswer = () => failed.reject(new Error('no answer'));
-    const signal = AbortSignal.any([this.#destroyed.signal, AbortSignal.timeout(SELF_TEST_TIMEOUT_MS)]);
-    signal.addEventListener('abort', noAnswer);
-    piscina.once('error', failed.reject);
-    // As many at once as there are threads, so that each gets one.
-    const answers = Promise.all(Array.from({ length: this.threads }, () => piscina.run({ selfTest: true })));
-    try {
-      await Promise.race([answers, failed.promise]);
-    } finally {
-      signal.removeEventListener('abort', noAnswer);
-      piscina.off('error', failed.reject);
-    }
   }
 }

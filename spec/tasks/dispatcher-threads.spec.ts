@@ -11,6 +11,7 @@ async function start() {
   const pool = await WorkerPool.start({
     file: new URL('../support/task-threads/behaviours.ts', import.meta.url),
     threads: 2,
+    maxBatch: 3,
     timeoutMs: 10_000,
     memoryMb: 64,
     workerData: { gate: gate.shared },

@@ -154,7 +154,7 @@ describe('Dispatcher', () => {
     it('tries one again that was interrupted while nobody stops it', async () => {
       const { pool, publish, reach } = start();
       await publish('a');
-      (await pool.started(1)).end({ ended: 'interrupted', reason: 'thread stopped' });
+      (await pool.started(1)).end({ ended: 'interrupted', reason: 'thread stopped', suspect: false });
       (await pool.started(2)).end(returned);
       expect(await reach(({ completed }) => completed === 1)).to.include({ dead: 0 });
     });
@@ -218,6 +218,86 @@ describe('Dispatcher', () => {
       (await pool.started(3)).end(returned);
       expect(await reach(({ completed }) => completed === 2)).to.include({ dead: 0 });
       expect(pool.bodies).to.deep.equal(['a', 'b', 'a']);
+    });
+  });
+
+  describe('batches', () => {
+    const startBatching = () => startDispatching(new HandDrivenPool(2, 3));
+    const endAll = (pool: HandDrivenPool, outcome: PoolOutcome = returned) => {
+      for (const run of pool.runs.slice(-(pool.batches.at(-1) ?? 0))) run.end(outcome);
+    };
+
+    it('give a free thread its share of what is pending, and no more than it takes', async () => {
+      const { pool, publish, reach } = startBatching();
+      await publish(...'abcdefghij');
+      expect(pool.batches).to.deep.equal([1, 1]);
+      pool.runs[0]?.end(returned);
+      // Three were pending, and one has come for each that is done.
+      await reach(() => pool.batches.length === 3);
+      expect(pool.batches).to.deep.equal([1, 1, 3]);
+      endAll(pool);
+      await reach(() => pool.batches.length === 4);
+      expect(pool.batches[3]).to.equal(3);
+      expect(pool.bodies).to.deep.equal([...'abcdefgh']);
+    });
+
+    it('are settled task by task', async () => {
+      const { pool, publish, reach } = startBatching();
+      await publish(...'abcde');
+      pool.runs[0]?.end(returned);
+      await reach(() => pool.batches.length === 3);
+      const [c, d, e] = pool.runs.slice(2);
+      c?.end(returned);
+      d?.end({ ended: 'raised', reason: 'bad data', permanent: true });
+      e?.settle('ack');
+      e?.end(raised);
+      pool.runs[1]?.end(returned);
+      expect(await reach(({ completed }) => completed === 4)).to.include({ dead: 1, inFlight: 0 });
+    });
+
+    it('hold one task only where that has killed a thread', async () => {
+      const { pool, publish, reach } = startBatching();
+      await publish('a');
+      (await pool.started(1)).end(crashed);
+      await publish(...'bc');
+      await reach(({ delayed }) => delayed === 0);
+      await publish(...'de');
+      // "a" is pending between others.
+      await reach(({ waiting }) => waiting === 0);
+      expect(pool.bodies).to.deep.equal(['a', 'b', 'c']);
+      pool.runs[1]?.end(returned);
+      await pool.started(4);
+      pool.runs[2]?.end(returned);
+      await pool.started(6);
+      expect(pool.bodies).to.deep.equal(['a', 'b', 'c', 'a', 'd', 'e']);
+      expect(pool.batches).to.deep.equal([1, 1, 1, 1, 2]);
+    });
+
+    it('end before one that is to be alone', async () => {
+      const { pool, publish, reach } = startBatching();
+      await publish('a');
+      (await pool.started(1)).end(crashed);
+      await publish(...'bcd');
+      await reach(({ delayed, inFlight }) => delayed === 0 && inFlight === 4);
+      pool.runs[1]?.end(returned);
+      await reach(() => pool.batches.length > 3);
+      expect(pool.bodies.slice(3)).to.be.deep.oneOf([['d'], ['a']]);
+      expect(pool.batches).to.deep.equal([1, 1, 1, 1]);
+    });
+
+    it('are formed anew, each task alone, when any of one could have killed the thread', async () => {
+      const { pool, publish, reach } = startBatching();
+      await publish(...'abcde');
+      pool.runs[0]?.end(returned);
+      await reach(() => pool.batches.length === 3);
+      endAll(pool, { ended: 'interrupted', reason: 'thread died', suspect: true });
+      pool.runs[1]?.end(returned);
+      for (const count of [6, 7, 8]) (await pool.started(count)).end(count === 7 ? crashed : returned);
+      expect(pool.bodies.slice(5, 8)).to.deep.equal([...'cde']);
+      expect(pool.batches.slice(3)).to.deep.equal([1, 1, 1]);
+      // "d" is the one.
+      (await pool.started(9)).end(crashed);
+      expect(await reach(({ dead }) => dead === 1)).to.include({ completed: 4, inFlight: 0 });
     });
   });
 

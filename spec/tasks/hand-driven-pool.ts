@@ -1,4 +1,4 @@
-import type { PoolOutcome } from '../../main/tasks/worker-pool.ts';
+import type { PoolOutcome, PoolTask } from '../../main/tasks/worker-pool.ts';
 import type { Settlement } from '../../workers/messages.ts';
 
 /** A task that a {@link HandDrivenPool} was given. */
@@ -12,14 +12,18 @@ export interface Run {
 /** Stands for a pool of threads; a spec says when and how each task ends. */
 export class HandDrivenPool {
   readonly threads: number;
+  readonly maxBatch: number;
+  /** How many tasks came together, each time. */
+  readonly batches: number[] = [];
   /** All tasks it was given, in order. */
   readonly runs: Run[] = [];
   destroyed = false;
   #open = new Set<Run>();
   #wake = Promise.withResolvers<void>();
 
-  constructor(threads: number) {
+  constructor(threads: number, maxBatch = 1) {
     this.threads = threads;
+    this.maxBatch = maxBatch;
   }
 
   /** How many tasks it works on. */
@@ -32,18 +36,9 @@ export class HandDrivenPool {
     return this.runs.map(({ body }) => body);
   }
 
-  async run(body: string, settle: (settlement: Settlement) => void): Promise<PoolOutcome> {
-    const ended = Promise.withResolvers<PoolOutcome>();
-    const run = { body, settle, end: ended.resolve };
-    this.runs.push(run);
-    this.#open.add(run);
-    this.#wake.resolve();
-    this.#wake = Promise.withResolvers();
-    try {
-      return await ended.promise;
-    } finally {
-      this.#open.delete(run);
-    }
+  async run(tasks: readonly PoolTask[]): Promise<PoolOutcome[]> {
+    this.batches.push(tasks.length);
+    return Promise.all(tasks.map((task) => this.#runOne(task)));
   }
 
   /** The `count`th task it is given, from 1. */
@@ -57,6 +52,20 @@ export class HandDrivenPool {
 
   async destroy(): Promise<void> {
     this.destroyed = true;
-    for (const run of this.#open) run.end({ ended: 'interrupted', reason: 'thread stopped' });
+    for (const run of this.#open) run.end({ ended: 'interrupted', reason: 'thread stopped', suspect: false });
+  }
+
+  async #runOne({ body, onSettled: settle }: PoolTask): Promise<PoolOutcome> {
+    const ended = Promise.withResolvers<PoolOutcome>();
+    const run = { body, settle, end: ended.resolve };
+    this.runs.push(run);
+    this.#open.add(run);
+    this.#wake.resolve();
+    this.#wake = Promise.withResolvers();
+    try {
+      return await ended.promise;
+    } finally {
+      this.#open.delete(run);
+    }
   }
 }

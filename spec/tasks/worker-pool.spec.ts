@@ -8,7 +8,7 @@ import { Gate } from '../support/task-threads/gate.ts';
 
 const threadFile = (name: string) => new URL(`../support/task-threads/${name}.ts`, import.meta.url);
 
-const limits = { threads: 1, timeoutMs: 10_000, memoryMb: 64 };
+const limits = { threads: 1, maxBatch: 10, timeoutMs: 10_000, memoryMb: 64 };
 
 interface PoolOptions {
   file?: string;
@@ -30,9 +30,11 @@ async function startPool({ file = 'behaviours', workerData = {}, ...options }: P
     log,
   });
   afterTest(() => pool.destroy());
+  const runAll = (actions: string[], onSettled: (settlement: Settlement) => void = () => {}): Promise<PoolOutcome[]> =>
+    pool.run(actions.map((action) => ({ body: JSON.stringify({ action }), arrival: null, onSettled })));
   const run = (action: string, onSettled: (settlement: Settlement) => void = () => {}): Promise<PoolOutcome> =>
-    pool.run(JSON.stringify({ action }), onSettled);
-  return { pool, gate, run, lines };
+    runAll([action], onSettled).then(([outcome]) => outcome as PoolOutcome);
+  return { pool, gate, run, runAll, lines };
 }
 
 async function startFailure(file: string, threads = 2): Promise<Error> {
@@ -232,6 +234,53 @@ describe('WorkerPool', () => {
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
     });
 
+    it('hangs, in a batch: blames that one, and neither what came before nor what comes after', async () => {
+      const { runAll } = await startPool({ timeoutMs: 200 });
+      const innocent = { ended: 'interrupted', reason: 'took longer than 200 ms', suspect: false };
+      expect(await runAll(['return', 'hang', 'return'])).to.deep.equal([
+        innocent,
+        { ended: 'crashed', reason: 'took longer than 200 ms' },
+        innocent,
+      ]);
+    });
+
+    it('ends its thread, in a batch: blames that one', async () => {
+      const { runAll } = await startPool();
+      const outcomes = await runAll(['raise', 'return later', 'exit', 'return']);
+      expect(outcomes.map(({ ended }) => ended)).to.deep.equal([
+        'interrupted',
+        'interrupted',
+        'crashed',
+        'interrupted',
+      ]);
+      expect(outcomes.some((outcome) => 'suspect' in outcome && outcome.suspect)).to.equal(false);
+    });
+
+    for (const [count, expected] of [
+      [1, [['crashed', undefined]]],
+      [
+        2,
+        [
+          ['interrupted', true],
+          ['interrupted', true],
+        ],
+      ],
+    ] as const) {
+      it(`ends its thread while rows are stored: suspects all of ${count}`, async () => {
+        const { runAll } = await startPool({ file: 'exits-on-store' });
+        const outcomes = await runAll(Array(count).fill('return'));
+        expect(
+          outcomes.map((outcome) => [outcome.ended, 'suspect' in outcome ? outcome.suspect : undefined]),
+        ).to.deep.equal(expected);
+      });
+    }
+
+    it('takes as long as all others of its batch together may not: is not counted as one that hangs', async () => {
+      const { runAll } = await startPool({ timeoutMs: 400 });
+      const outcomes = await runAll(Array(6).fill('take 100 ms'));
+      expect(outcomes).to.deep.equal(Array(6).fill({ ended: 'returned' }));
+    });
+
     it('waits for a thread: does not count that', async () => {
       // No thread starts in so short a time.
       const { run } = await startPool({ timeoutMs: 5 });
@@ -261,7 +310,7 @@ describe('WorkerPool', () => {
       await gate.begun(1);
       await pool.destroy();
       for (const outcome of await Promise.all(outcomes)) {
-        expect(outcome).to.deep.equal({ ended: 'interrupted', reason: 'thread stopped' });
+        expect(outcome).to.deep.equal({ ended: 'interrupted', reason: 'thread stopped', suspect: false });
       }
     });
 

@@ -1,11 +1,16 @@
 import { expect } from 'chai';
 import { PermanentError } from '../../workers/actions.ts';
-import type { TaskOutcome } from '../../workers/messages.ts';
+import type { TaskBatch, TaskOutcome } from '../../workers/messages.ts';
 import { poolFunction, type TaskHandler } from '../../workers/task-handler.ts';
 
 /** What a handler's pool function answers to one delivery. */
-function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> {
-  return poolFunction(handler)({ delivery: 1, arrival: null, slot: 0, body });
+async function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> {
+  const [outcome] = await poolFunction(handler)(batch(body));
+  return outcome as TaskOutcome;
+}
+
+function batch(...bodies: string[]): TaskBatch {
+  return { tasks: bodies.map((body, index) => ({ delivery: index, arrival: index, body })), slot: 0 };
 }
 
 describe('poolFunction', () => {
@@ -19,7 +24,7 @@ describe('poolFunction', () => {
     const handler = () => {
       throw new Error('it was called');
     };
-    expect(await poolFunction(handler)({ selfTest: true })).to.deep.equal({ ended: 'returned' });
+    expect(await poolFunction(handler)({ selfTest: true })).to.deep.equal([]);
   });
 
   it('says how the handler ended, at once or later', async () => {
@@ -76,15 +81,57 @@ describe('poolFunction', () => {
     ).to.deep.equal({ ended: 'raised', settled: 'nack', reason: 'it failed', permanent: false });
   });
 
-  it('keeps deliveries that overlap apart', async () => {
+  it('works the tasks of a batch off one after the other, and keeps them apart', async () => {
+    const steps: string[] = [];
     const run = poolFunction(async (body, delivery) => {
+      steps.push(`${body} begins`);
       await new Promise(setImmediate);
+      steps.push(`${body} ends`);
       if (body === 'a') delivery.ack();
+      if (body === 'b') throw new Error('it failed');
     });
-    const outcomes = await Promise.all([
-      run({ delivery: 1, arrival: null, slot: 0, body: 'a' }),
-      run({ delivery: 2, arrival: null, slot: 0, body: 'b' }),
+    expect(await run(batch('a', 'b', 'c'))).to.deep.equal([
+      { ended: 'returned', settled: 'ack' },
+      { ended: 'raised', reason: 'it failed', permanent: false },
+      { ended: 'returned' },
     ]);
-    expect(outcomes).to.deep.equal([{ ended: 'returned', settled: 'ack' }, { ended: 'returned' }]);
+    expect(steps).to.deep.equal(['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends']);
+  });
+
+  it('stores what the handlers of a batch returned all at once, when the last has ended', async () => {
+    const stored: unknown[] = [];
+    const run = poolFunction<string>(
+      (body) => {
+        if (body === 'b') throw new PermanentError('bad data');
+        expect(stored).to.deep.equal([]);
+        return body.toUpperCase();
+      },
+      (rows) => {
+        stored.push(rows);
+        return rows.map(() => undefined);
+      },
+    );
+    expect((await run(batch('a', 'b', 'c'))).map(({ ended }) => ended)).to.deep.equal([
+      'returned',
+      'raised',
+      'returned',
+    ]);
+    expect(stored).to.deep.equal([['A', 'C']]);
+  });
+
+  it('says of each task whether its row was stored', async () => {
+    const run = poolFunction<string>(
+      (body, { ack }) => {
+        if (body === 'a') throw new Error('it failed');
+        ack();
+        return body;
+      },
+      (rows) => rows.map((row) => (row === 'c' ? { error: new Error('disk full') } : undefined)),
+    );
+    expect(await run(batch('a', 'b', 'c'))).to.deep.equal([
+      { ended: 'raised', reason: 'it failed', permanent: false },
+      { ended: 'returned', settled: 'ack' },
+      { ended: 'raised', settled: 'ack', reason: 'disk full', permanent: false },
+    ]);
   });
 });

@@ -16,6 +16,7 @@ async function start() {
   const pool = await WorkerPool.start({
     file: workerFile('task'),
     threads: 1,
+    maxBatch: 10,
     timeoutMs: 10_000,
     memoryMb: 64,
     workerData: { dataDir },
@@ -24,10 +25,11 @@ async function start() {
   afterTest(() => pool.destroy());
   const beside = new DatabaseSync(file);
   afterTest(() => beside.close());
-  const work = (body: string) => pool.run(body, () => {});
+  const works = (...bodies: string[]) => pool.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} })));
+  const work = async (body: string) => (await works(body))[0];
   const task = (id: string, action: string, data: object) => work(JSON.stringify({ id, action, data, created_at: 5 }));
   const rows = () => beside.prepare('SELECT * FROM tasks ORDER BY rowid').all();
-  return { file, beside, work, task, rows };
+  return { file, beside, work, works, task, rows };
 }
 
 const raised = (reason: string, permanent: boolean) => ({ ended: 'raised', reason, permanent });

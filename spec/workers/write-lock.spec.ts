@@ -1,0 +1,57 @@
+import { once } from 'node:events';
+import { threadId, Worker } from 'node:worker_threads';
+import { expect } from 'chai';
+import { WriteLock } from '../../workers/write-lock.ts';
+import { afterTest } from '../support/cleanup.ts';
+
+const lockFile = JSON.stringify(new URL('../../workers/write-lock.ts', import.meta.url).href);
+
+/** A thread that runs `code` with `lock` and a counter, both in shared memory. */
+function startThread(code: string, workerData: { lock: SharedArrayBuffer; count: SharedArrayBuffer }): Worker {
+  const worker = new Worker(
+    `const { workerData, parentPort } = require('node:worker_threads');
+     import(${lockFile}).then(({ WriteLock }) => {
+       const lock = new WriteLock(workerData.lock);
+       const count = new Int32Array(workerData.count);
+       ${code}
+     });`,
+    { eval: true, workerData },
+  );
+  afterTest(() => worker.terminate());
+  return worker;
+}
+
+const share = () => ({ lock: new SharedArrayBuffer(4), count: new SharedArrayBuffer(8) });
+
+describe('WriteLock', () => {
+  it('gives threads their turns one at a time', async () => {
+    const shared = share();
+    // Read, wait a little, write: any two that overlap lose a count.
+    const code = `for (let i = 0; i < 2000; i++) lock.run(() => { const was = count[0]; for (let j = 0; j < 200; j++); count[0] = was + 1; });`;
+    const threads = [startThread(code, shared), startThread(code, shared), startThread(code, shared)];
+    await Promise.all(threads.map((thread) => once(thread, 'exit')));
+    expect(new Int32Array(shared.count)[0]).to.equal(6000);
+    expect(new Int32Array(shared.lock)[0]).to.equal(0);
+  });
+
+  it('hands on what the work returns or throws, and ends the turn either way', () => {
+    const shared = share();
+    const lock = new WriteLock(shared.lock);
+    const cell = new Int32Array(shared.lock);
+    expect(lock.run(() => cell[0])).to.equal(threadId);
+    expect(() =>
+      lock.run(() => {
+        throw new Error('it failed');
+      }),
+    ).to.throw('it failed');
+    expect(cell[0]).to.equal(0);
+  });
+
+  it('goes ahead when a turn does not end, and leaves it to its holder', () => {
+    const shared = share();
+    const cell = new Int32Array(shared.lock);
+    cell[0] = 12_345;
+    expect(new WriteLock(shared.lock).run(() => 'done')).to.equal('done');
+    expect(cell[0]).to.equal(12_345);
+  });
+});
