@@ -2,17 +2,21 @@ import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
-/** A database of the data folder: its file, its table, and its folder of numbered migrations. */
+/** A database of the data folder: its file, its tables, and its folder of numbered migrations. */
 interface Schema {
   file: string;
-  table: string;
+  tables: readonly string[];
   migrations: URL;
 }
 
 export const schemas: readonly Schema[] = [
-  { file: 'auth.db', table: 'api_keys', migrations: new URL('migrations/auth/', import.meta.url) },
-  { file: 'tasks.db', table: 'tasks', migrations: new URL('migrations/tasks/', import.meta.url) },
-  { file: 'queue.db', table: 'messages', migrations: new URL('migrations/queue/', import.meta.url) },
+  { file: 'auth.db', tables: ['api_keys'], migrations: new URL('migrations/auth/', import.meta.url) },
+  { file: 'tasks.db', tables: ['tasks'], migrations: new URL('migrations/tasks/', import.meta.url) },
+  {
+    file: 'queue.db',
+    tables: ['messages', 'dead_letters', 'idempotency_keys'],
+    migrations: new URL('migrations/queue/', import.meta.url),
+  },
 ];
 
 /**
@@ -38,7 +42,7 @@ export function migrate(dataDir: string): void {
   }
 }
 
-function migrateFile(path: string, { table, migrations }: Schema): void {
+function migrateFile(path: string, { tables, migrations }: Schema): void {
   const steps = readdirSync(migrations)
     .filter((name) => name.endsWith('.sql'))
     .sort()
@@ -53,13 +57,22 @@ function migrateFile(path: string, { table, migrations }: Schema): void {
     database.exec('BEGIN IMMEDIATE');
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
     if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);
-    const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?").get(table);
+    const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
     // A table that somebody dropped is missing whatever the version says.
-    const done = present === undefined ? 0 : version;
-    for (const step of steps) if (step.version > done) database.exec(step.sql);
+    const done = tables.every((table) => present.get(table) !== undefined) ? version : 0;
+    for (const step of steps) if (step.version > done) apply(database, step.sql);
     database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
   } finally {
     // Closing takes back a transaction that did not get to its end.
     database.close();
+  }
+}
+
+/** A step that is done again, because another table was dropped, finds its column there: SQLite has no way to ask before. */
+function apply(database: DatabaseSync, sql: string): void {
+  try {
+    database.exec(sql);
+  } catch (error) {
+    if (!(error as Error).message.startsWith('duplicate column name')) throw error;
   }
 }

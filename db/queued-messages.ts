@@ -44,6 +44,8 @@ export interface StoredQueue {
   messages: StoredMessage[];
   deadLetters: StoredDeadLetter[];
   keys: StoredKey[];
+  /** The `seq` of the messages that were being worked on when the process died. */
+  cut: number[];
 }
 
 /** What a queue keeps on disk: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
@@ -54,9 +56,11 @@ export class QueuedMessages {
     this.#database = database;
   }
 
-  /** Everything that is held; what was running when the process ended counts as a crash. */
+  /** Everything that is held; what was running when the process ended counts as a crash, and is due at once. */
   recover(): StoredQueue {
-    this.#run('UPDATE messages SET attempts = attempts + 1, crashes = crashes + 1, running = 0 WHERE running = 1');
+    const cut = this.#database.statement('SELECT seq FROM messages WHERE running = 1').all();
+    const set = 'attempts = attempts + 1, crashes = crashes + 1, due_at = 0, running = 0';
+    this.#run(`UPDATE messages SET ${set} WHERE running = 1`);
     const messages = this.#database.statement(
       `SELECT seq, turn, id, body, octet_length(body) AS bytes, attempts, crashes, reason, due_at AS dueAt, first_at AS firstAt
        FROM messages ORDER BY turn, seq`,
@@ -72,6 +76,7 @@ export class QueuedMessages {
       messages: messages.all() as unknown as StoredMessage[],
       deadLetters: deadLetters.all() as unknown as StoredDeadLetter[],
       keys: keys.all() as unknown as StoredKey[],
+      cut: cut.map(({ seq }) => seq as number),
     };
   }
 

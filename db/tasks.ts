@@ -91,27 +91,32 @@ export class Tasks {
   /**
    * Writes rows as {@link store} does, all in one transaction where that works.
    *
-   * @returns for each of them, in order, why it was not written
+   * @returns for each of them, in order, why it was not written: because of itself, or because nothing can be
    */
-  storeAll(tasks: readonly ArrivedTask[]): ReadonlyArray<{ error: unknown } | undefined> {
+  storeAll(tasks: readonly ArrivedTask[]): ReadonlyArray<WriteFailure | undefined> {
     const all = () => {
       for (const task of tasks) this.store(task);
     };
     const failure = attempt(tasks.length > 1 ? () => this.#database.transaction(false, all) : all);
     // One row that cannot be written keeps no other one from being written.
-    if (failure !== undefined && tasks.length > 1 && concernsRow(failure.error)) {
+    if (failure !== undefined && tasks.length > 1 && failure.ofRow) {
       return tasks.map((task) => attempt(() => this.store(task)));
     }
     return tasks.map(() => failure);
   }
 }
 
-function attempt(write: () => void): { error: unknown } | undefined {
+interface WriteFailure {
+  error: unknown;
+  ofRow: boolean;
+}
+
+function attempt(write: () => void): WriteFailure | undefined {
   try {
     write();
     return undefined;
   } catch (error) {
-    return { error };
+    return { error, ofRow: concernsRow(error) };
   }
 }
 

@@ -117,4 +117,6 @@ export interface EarlySettlement {
 /** Pool thread to main thread: how a delivery ended. An envelope, since a thrown `null` would look like success. */
 export type TaskOutcome =
   | { ended: 'returned'; settled?: Settlement }
-  | { ended: 'raised'; settled?: Settlement; reason: string; permanent: boolean };
+  | { ended: 'raised'; settled?: Settlement; reason: string; permanent: boolean }
+  /** The handler returned, but no row can be stored at present, this one or any other. */
+  | { ended: 'unstored'; settled?: Settlement; reason: string };

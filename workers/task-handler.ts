@@ -31,9 +31,9 @@ export type TaskHandler<Row = void> = (body: string, delivery: Delivery) => Row 
 /**
  * Stores what the handlers of some tasks returned.
  *
- * @returns for each row, in order, why it was not stored
+ * @returns for each row, in order, why it was not stored: because of the row itself, or because nothing can be
  */
-export type StoreRows<Row> = (rows: readonly Row[]) => ReadonlyArray<{ error: unknown } | undefined>;
+export type StoreRows<Row> = (rows: readonly Row[]) => ReadonlyArray<{ error: unknown; ofRow: boolean } | undefined>;
 
 /**
  * Makes of a handler the function that a pool thread runs for each message: one task after the other, and then all
@@ -58,7 +58,9 @@ export function poolFunction<Row>(
     const failures = store(returned.map(({ row }) => row));
     for (const [place, { outcome, index }] of returned.entries()) {
       const failure = failures[place];
-      if (failure !== undefined) outcomes[index] = { ...outcome, ...raised(failure.error) };
+      if (failure === undefined) continue;
+      const { error, ofRow } = failure;
+      outcomes[index] = { ...outcome, ...(ofRow ? raised(error) : { ended: 'unstored', reason: describe(error) }) };
     }
     return outcomes;
   };
@@ -98,11 +100,14 @@ function noteBeginning(slot: TaskBatch['slot'], index: number): void {
   attempts[first + AttemptField.beganAt] = Number(process.hrtime.bigint()) / 1e6;
 }
 
+/** Reasons are kept with what failed. */
+const MAX_REASON = 1000;
+
 /** A text for anything that can be thrown. */
 function describe(thrown: unknown): string {
   try {
     const text: unknown = thrown instanceof Error ? thrown.message : thrown;
-    return typeof text === 'string' ? text : inspect(text, { depth: 1 });
+    return (typeof text === 'string' ? text : inspect(text, { depth: 1 })).slice(0, MAX_REASON);
   } catch {
     return 'an error that cannot be read';
   }

@@ -31,6 +31,11 @@ export class Dispatcher {
   readonly #pending: Delivery[] = [];
   /** Batches that the pool works on. */
   #running = 0;
+  /** Whether one of them is not to have company. */
+  #isolating = false;
+  /** While it runs nothing is begun, because what is done could not be written down. */
+  #pause: NodeJS.Timeout | undefined;
+  #pauses = 0;
   /** Ids of tasks that may have killed a thread, with others: each has a batch of its own next time. */
   readonly #suspects = new Set<string>();
   #consumer: Consumer | undefined;
@@ -63,7 +68,8 @@ export class Dispatcher {
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#consumer?.stop();
-    await Promise.all(this.#pending.splice(0).map((delivery) => delivery.release()));
+    clearTimeout(this.#pause);
+    for (const delivery of this.#pending.splice(0)) this.#written(delivery, delivery.release());
     await this.#until(() => this.#running === 0, deadline);
     await this.#pool.destroy();
     await this.#until(() => this.#running === 0);
@@ -80,7 +86,13 @@ export class Dispatcher {
 
   /** Gives the pool as many batches as it has threads. */
   #fill(): void {
-    while (this.#running < this.#pool.threads && this.#pending.length > 0) {
+    while (this.#running < this.#pool.threads && !this.#isolating && this.#pause === undefined) {
+      const [next] = this.#pending;
+      if (next === undefined) return;
+      if (next.cut) {
+        if (this.#running > 0) return;
+        this.#isolating = true;
+      }
       const batch = this.#pending.splice(0, this.#share());
       this.#running += 1;
       void this.#work(batch);
@@ -95,24 +107,32 @@ export class Dispatcher {
     return alone < 0 ? even : Math.min(even, Math.max(alone, 1));
   }
 
-  /** A task that has killed its thread, or may have, is not given the chance to take others along. */
-  #isAlone({ message, crashes }: Delivery): boolean {
-    return crashes > 0 || this.#suspects.has(message.id);
+  /**
+   * A task that has killed its thread, or may have, is not given the chance to take others along. (One that may have
+   * killed its process runs all alone, or the one beside it would be blamed with it again.)
+   */
+  #isAlone(delivery: Delivery): boolean {
+    return delivery.crashes > 0 || isPoisonous(delivery) || this.#suspects.has(delivery.message.id);
   }
 
   async #work(batch: readonly Delivery[]): Promise<void> {
     const [first] = batch;
-    if (first !== undefined && first.crashes >= retryPolicy.maxCrashes)
-      this.#written(first, this.#nack(first, poisonous));
+    if (first !== undefined && isPoisonous(first)) this.#written(first, this.#nack(first, poisonous));
     else await this.#attempt(batch);
     this.#running -= 1;
+    this.#isolating = false;
     this.#fill();
     this.#advance();
   }
 
   async #attempt(batch: readonly Delivery[]): Promise<void> {
-    const begun = batch.map((delivery) => delivery.begin().catch((error) => this.#logUnwritten(delivery, error)));
-    await Promise.all(begun);
+    const begun = await Promise.allSettled(batch.map((delivery) => delivery.begin()));
+    const failure = begun.find((result) => result.status === 'rejected');
+    if (failure !== undefined) {
+      this.#rest(`the queue cannot write: ${failure.reason}`);
+      for (const delivery of batch) delivery.release().catch(() => {});
+      return;
+    }
     const early = new Set<Delivery>();
     const tasks = batch.map((delivery) => ({
       body: delivery.message.body,
@@ -123,10 +143,27 @@ export class Dispatcher {
       },
     }));
     const outcomes = await this.#pool.run(tasks);
+    const unstored = outcomes.find((outcome) => outcome.ended === 'unstored');
+    if (unstored === undefined) this.#pauses = 0;
+    else this.#rest(unstored.reason);
     for (const [index, delivery] of batch.entries()) {
       this.#suspects.delete(delivery.message.id);
       if (!early.has(delivery)) this.#written(delivery, this.#settle(delivery, outcomes[index] as PoolOutcome));
     }
+  }
+
+  /**
+   * Begins nothing for a while, longer each time in a row. That nothing can be written is no task's fault, and none loses an
+   * attempt by it.
+   */
+  #rest(reason: string): void {
+    if (this.#pause !== undefined) return;
+    const delayMs = Math.min(LONGEST_PAUSE_MS, SHORTEST_PAUSE_MS * 2 ** this.#pauses++);
+    this.#log.error({ reason, delayMs }, 'what is done cannot be written down: all tasks wait');
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined;
+      this.#fill();
+    }, delayMs);
   }
 
   /** What is said of a delivery counts at once; no thread waits until the queue has written it down. */
@@ -154,13 +191,14 @@ export class Dispatcher {
     // The handler's own word goes before how it ended, whichever of the two messages came first.
     if (outcome.settled === 'nack') return this.#nack(delivery, nackedByHandler);
     if (outcome.settled === 'ack' || outcome.ended === 'returned') return delivery.ack();
+    if (outcome.ended === 'unstored') return delivery.release();
     const { permanent, reason } = outcome;
     return this.#nack(delivery, { failure: permanent ? 'permanent' : 'transient', reason });
   }
 
   async #nack(delivery: Delivery, failure: Failure): Promise<void> {
     const { message, attempt } = delivery;
-    const verdict = this.#judge(delivery, failure);
+    const verdict = failure === poisonous ? buried : this.#judge(delivery, failure);
     if (verdict.verdict === 'dead' && (failure.failure === 'crash' || delivery.crashes > 0)) {
       const end = this.#endAfterCrash(message.id);
       if (end === 'stored') return delivery.ack();
@@ -181,11 +219,21 @@ export class Dispatcher {
   }
 }
 
+/** Waits while nothing can be written. */
+const SHORTEST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5000;
+
 /** What a durable queue finds out about a task when it is opened again. */
+function isPoisonous({ crashes, attempt }: Delivery): boolean {
+  return crashes >= retryPolicy.maxCrashes || attempt > retryPolicy.maxAttempts;
+}
+
 const poisonous: Failure = { failure: 'permanent', reason: 'the process died while it was worked on, again and again' };
 
+const buried: Verdict = { verdict: 'dead', reason: poisonous.reason, tried: false };
+
 /** It counts as a crash, so that the task is not run again but only looked for. */
-const lookAgain = { verdict: 'retry', delayMs: 1000, crashed: true } as const;
+const lookAgain = { verdict: 'retry', delayMs: 1000, crashed: true, tried: false } as const;
 
 const nackedByHandler: Failure = { failure: 'transient', reason: 'negatively acknowledged by its handler' };
 

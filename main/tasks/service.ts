@@ -58,8 +58,8 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
-    dispatcher.start();
     const listener = await listen(app.callback(), { host: config.host, port: config.tasksPort });
+    dispatcher.start();
     return {
       listener,
       async stop({ connections, all: deadline }) {

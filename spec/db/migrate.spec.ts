@@ -27,6 +27,21 @@ function failure(folder: string): string {
 }
 
 describe('migrate', () => {
+  it('makes again whichever table of queue.db was dropped, and leaves the others', async () => {
+    for (const table of ['messages', 'dead_letters', 'idempotency_keys']) {
+      const folder = await temporaryFolder();
+      migrate(folder);
+      const database = open(join(folder, 'queue.db'));
+      database.exec(
+        `INSERT INTO messages (seq, turn, id, body, first_at) VALUES (1, 1, 'a', '', 1); DROP TABLE ${table}`,
+      );
+      migrate(folder);
+      expect(tables(join(folder, 'queue.db'))).to.have.members(['messages', 'dead_letters', 'idempotency_keys']);
+      const kept = database.prepare('SELECT count(*) AS n FROM messages').get();
+      expect(kept, table).to.deep.include({ n: table === 'messages' ? 0 : 1 });
+    }
+  });
+
   it('makes files that nobody else can read, in a folder that others can', async () => {
     const folder = await temporaryFolder();
     chmodSync(folder, 0o755);

@@ -67,8 +67,8 @@ describe('the durable queue, opened again', () => {
     const [a] = await openInbox(before, 2).take(2);
     await a?.begin();
     const [again, untouched] = await openInbox(open(path), 2).take(2);
-    expect(again).to.deep.include({ attempt: 2, crashes: 1 });
-    expect(untouched).to.deep.include({ attempt: 1, crashes: 0 });
+    expect(again).to.deep.include({ attempt: 2, crashes: 1, cut: true });
+    expect(untouched).to.deep.include({ attempt: 1, crashes: 0, cut: false });
   });
 
   it('keeps attempts and crashes, and delivers a retry when it is due', async () => {
@@ -161,6 +161,46 @@ describe('the durable queue, opened again', () => {
     safe.resolve();
     await closed;
     expect(beside(path).prepare('SELECT id FROM messages').all()).to.deep.equal([]);
+  });
+
+  it('tells once that an attempt was cut off, and again where that attempt was only given back', async () => {
+    const path = await freshFile();
+    const before = open(path);
+    await publishAll(before, 'a');
+    await (await openInbox(before, 1).next()).begin();
+    const inbox = openInbox(open(path), 1);
+    const first = await inbox.next();
+    expect(first.cut).to.equal(true);
+    await first.release();
+    const second = await inbox.next();
+    expect(second.cut).to.equal(true);
+    await second.nack(retry());
+    expect((await inbox.next()).cut).to.equal(false);
+  });
+
+  it('waits no longer for a retry than any retry does, whatever became of the clock', async () => {
+    const path = await freshFile();
+    const before = open(path);
+    await publishAll(before, 'a');
+    await (await openInbox(before, 1).next()).nack(retry(1_000_000_000));
+    await before.close();
+    const progress = await open(path).find('a');
+    expect(progress).to.have.property('state', 'retrying');
+    expect(progress)
+      .to.have.property('dueAt')
+      .that.is.below(Date.now() + 61_000);
+  });
+
+  it('drops from disk the dead letters that are too many when it is opened', async () => {
+    const path = await freshFile();
+    const before = open(path);
+    await publishAll(before, 'abc');
+    for (const delivery of await openInbox(before, 3).take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
+    await before.close();
+    const smaller = open(path, new DeadLetters({ maxLength: 1, maxBytes: 100 }));
+    expect(smaller.counts()).to.include({ accepted: 3, dead: 1, dropped: 2 });
+    await smaller.close();
+    expect(beside(path).prepare('SELECT id FROM dead_letters').all()).to.deep.equal([{ id: 'c' }]);
   });
 
   it('forgets on disk the keys that it forgets', async () => {

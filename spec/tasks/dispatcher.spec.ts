@@ -301,6 +301,126 @@ describe('Dispatcher', () => {
     });
   });
 
+  describe('while nothing can be stored', () => {
+    const unstored: PoolOutcome = { ended: 'unstored', reason: 'disk full' };
+
+    it('gives tasks back without an attempt, and waits', async () => {
+      const { pool, publish, queue, lines, reach } = start(1);
+      await publish(...'abc');
+      (await pool.started(1)).end(unstored);
+      await reach(() => lines.length === 1);
+      expect(lines[0]).to.include({ level: 50, reason: 'disk full', delayMs: 100 });
+      expect(pool.busy).to.equal(0);
+      expect(queue.counts()).to.include({ inFlight: 3, delayed: 0 });
+      (await pool.started(2)).end(unstored);
+      await reach(() => lines.length === 2);
+      expect(lines[1]).to.include({ delayMs: 200 });
+      (await pool.started(3)).end(returned);
+      (await pool.started(4)).end(returned);
+      (await pool.started(5)).end(returned);
+      expect(await reach(({ completed }) => completed === 3)).to.include({ dead: 0 });
+      expect(pool.runs).to.have.length(5);
+    });
+
+    it('begins with the shortest pause again once something was stored', async () => {
+      const { pool, publish, lines, reach } = start(1);
+      await publish(...'ab');
+      (await pool.started(1)).end(unstored);
+      (await pool.started(2)).end(returned);
+      (await pool.started(3)).end(unstored);
+      await reach(() => lines.length === 2);
+      expect(lines.map(({ delayMs }) => delayMs)).to.deep.equal([100, 100]);
+    });
+
+    it('keeps to what the handler said of its delivery', async () => {
+      const { pool, publish, reach } = start(1);
+      await publish('a');
+      (await pool.started(1)).end({ ...unstored, settled: 'ack' });
+      expect(await reach(({ completed }) => completed === 1)).to.include({ inFlight: 0 });
+    });
+
+    it('stops at once, and loses nothing', async () => {
+      const { pool, publish, queue, dispatcher, lines, reach } = start(1);
+      await publish(...'abc');
+      (await pool.started(1)).end(unstored);
+      await reach(() => lines.length === 1);
+      await dispatcher.stop(new Promise(() => {}));
+      expect(queue.counts()).to.include({ waiting: 3, inFlight: 0 });
+    });
+
+    it('does not run what the queue cannot take note of', async () => {
+      let broken = true;
+      class UnwritableQueue extends MemoryQueue {
+        override consume(prefetch: number, receive: (delivery: Delivery) => void) {
+          const begin = async () => {
+            if (broken) throw new Error('locked');
+          };
+          return super.consume(prefetch, (delivery) => receive({ ...delivery, begin }));
+        }
+      }
+      const queue = new UnwritableQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 });
+      const { pool, publish, lines, reach } = startDispatching(new HandDrivenPool(1), { queue });
+      await publish('a');
+      await reach(() => lines.length === 1);
+      expect(pool.runs).to.have.length(0);
+      expect(lines[0]).to.include({ level: 50, delayMs: 100 });
+      broken = false;
+      (await pool.started(1)).end(returned);
+      await reach(({ completed }) => completed === 1);
+    });
+  });
+
+  describe('a task that an earlier process may have died of', () => {
+    /** Queues of which some messages were being worked on when the process died. */
+    const recovered = (crashes: number, attempts = 1) => {
+      const entry = (id: string, seq: number) => ({
+        id,
+        body: id,
+        seq,
+        turn: seq,
+        bytes: 1,
+        reason: null,
+        dueAt: 0,
+        firstAt: 1,
+      });
+      const messages = [
+        { ...entry('a', 1), attempts, crashes },
+        { ...entry('b', 2), attempts, crashes },
+        { ...entry('c', 3), attempts: 0, crashes: 0 },
+      ];
+      const holdings = { messages, deadLetters: [], keys: [], cut: [1, 2] };
+      const queue = new MemoryQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 }, { holdings });
+      return startDispatching(new HandDrivenPool(2, 3), { queue });
+    };
+
+    it('runs all alone', async () => {
+      const { pool, reach } = recovered(1);
+      for (const count of [1, 2]) {
+        const run = await pool.started(count);
+        expect(pool.busy).to.equal(1);
+        expect(pool.runs).to.have.length(count);
+        run.end(returned);
+      }
+      (await pool.started(3)).end(returned);
+      await reach(({ completed }) => completed === 3);
+      expect(pool.bodies).to.deep.equal(['a', 'b', 'c']);
+    });
+
+    it('is given up after the second time, with the attempts that it had', async () => {
+      const { pool, reach, queue } = recovered(2, 2);
+      (await pool.started(1)).end(returned);
+      await reach(({ dead }) => dead === 2);
+      expect(pool.bodies).to.deep.equal(['c']);
+      for (const letter of await queue.deadLetters()) expect(letter).to.include({ attempts: 2 });
+    });
+
+    it('is given up when it has had all its attempts', async () => {
+      const { pool, reach } = recovered(1, 5);
+      (await pool.started(1)).end(returned);
+      await reach(({ dead, completed }) => dead === 2 && completed === 1);
+    });
+  });
+
   describe('a task that crashed too often', () => {
     const crashTwice = async (isStored: (id: string) => boolean) => {
       const dispatching = startDispatching(new HandDrivenPool(1), { isStored });

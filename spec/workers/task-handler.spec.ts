@@ -126,12 +126,13 @@ describe('poolFunction', () => {
         ack();
         return body;
       },
-      (rows) => rows.map((row) => (row === 'c' ? { error: new Error('disk full') } : undefined)),
+      (rows) => rows.map((row) => (row === 'b' ? undefined : { error: new Error(`no ${row}`), ofRow: row === 'c' })),
     );
-    expect(await run(batch('a', 'b', 'c'))).to.deep.equal([
+    expect(await run(batch('a', 'b', 'c', 'd'))).to.deep.equal([
       { ended: 'raised', reason: 'it failed', permanent: false },
       { ended: 'returned', settled: 'ack' },
-      { ended: 'raised', settled: 'ack', reason: 'disk full', permanent: false },
+      { ended: 'raised', settled: 'ack', reason: 'no c', permanent: false },
+      { ended: 'unstored', settled: 'ack', reason: 'no d' },
     ]);
   });
 });

@@ -32,6 +32,7 @@ async function start() {
   return { file, beside, work, works, task, rows };
 }
 
+const unstored = (reason: string) => ({ ended: 'unstored', reason });
 const raised = (reason: string, permanent: boolean) => ({ ended: 'raised', reason, permanent });
 
 describe('a task thread', () => {
@@ -88,7 +89,7 @@ describe('a task thread', () => {
     const { file, task, rows } = await start();
     await task('a', 'sum', {});
     renameSync(file, `${file}.away`);
-    expect(await task('b', 'sum', {})).to.deep.equal(raised(`${file} does not exist`, false));
+    expect(await task('b', 'sum', {})).to.deep.equal(unstored(`${file} does not exist`));
     renameSync(`${file}.away`, file);
     expect(await task('c', 'sum', {})).to.deep.equal({ ended: 'returned' });
     expect(rows().map(({ id }) => id)).to.deep.equal(['a', 'c']);
@@ -97,6 +98,32 @@ describe('a task thread', () => {
   it('raises an error when the row cannot be stored', async () => {
     const { beside, task } = await start();
     beside.exec('DROP TABLE tasks');
-    expect(await task('a', 'sum', {})).to.deep.equal(raised('no such table: tasks', false));
+    expect(await task('a', 'sum', {})).to.deep.equal(unstored('no such table: tasks'));
+  });
+
+  it('stores the rows of a batch in one transaction', async () => {
+    const { works, beside, rows } = await start();
+    const body = (id: string) => JSON.stringify({ id, action: 'sum', data: {}, created_at: 5 });
+    beside.exec(
+      `CREATE TABLE log (inserted); CREATE TRIGGER t AFTER INSERT ON tasks BEGIN INSERT INTO log VALUES (1); END`,
+    );
+    beside.exec('BEGIN');
+    // This connection sees the table as it was until it looks again: all rows come at once.
+    expect(beside.prepare('SELECT count(*) AS n FROM tasks').get()).to.deep.include({ n: 0 });
+    expect(await works(body('a'), body('b'), body('c'))).to.deep.equal(Array(3).fill({ ended: 'returned' }));
+    beside.exec('COMMIT');
+    expect(rows().map(({ id }) => id)).to.deep.equal(['a', 'b', 'c']);
+  });
+
+  it('stores the others of a batch when one row cannot be', async () => {
+    const { works, beside, rows } = await start();
+    beside.exec(`CREATE TRIGGER t BEFORE INSERT ON tasks WHEN new.id = 'b' BEGIN SELECT RAISE(ABORT, 'not b'); END`);
+    const body = (id: string) => JSON.stringify({ id, action: 'sum', data: {}, created_at: 5 });
+    expect(await works(body('a'), body('b'), body('c'))).to.deep.equal([
+      { ended: 'returned' },
+      raised('not b', false),
+      { ended: 'returned' },
+    ]);
+    expect(rows().map(({ id }) => id)).to.deep.equal(['a', 'c']);
   });
 });

@@ -56,6 +56,8 @@ export interface Delivery {
   readonly attempt: number;
   /** How many earlier attempts ended with the death of their thread. */
   readonly crashes: number;
+  /** Whether the last attempt ended with the process itself: this message, or one that was worked on beside it, is to blame. */
+  readonly cut: boolean;
   /** Notes that the attempt begins; a durable queue then knows what the process was at, should it die. */
   begin(): Promise<void>;
   /** Done: the message leaves the queue. */
@@ -66,9 +68,10 @@ export interface Delivery {
   release(): Promise<void>;
 }
 
+/** `tried` is false where no attempt has taken place, which is then not counted. */
 export type Verdict =
-  | { verdict: 'retry'; delayMs: number; reason: string; crashed: boolean }
-  | { verdict: 'dead'; reason: string };
+  | { verdict: 'retry'; delayMs: number; reason: string; crashed: boolean; tried?: false }
+  | { verdict: 'dead'; reason: string; tried?: false };
 
 /** Times are milliseconds since the epoch. */
 export type Progress =

@@ -53,4 +53,6 @@ export interface Holdings {
   deadLetters: readonly DeadLetter[];
   /** Oldest first. */
   keys: readonly KeyRecord[];
+  /** The `seq` of the messages that were being worked on when their process died. */
+  cut: readonly number[];
 }

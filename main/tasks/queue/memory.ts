@@ -14,6 +14,9 @@ import type {
 import { IdempotencyKeys } from './idempotency-keys.ts';
 import type { Entry, Holdings, Journal } from './journal.ts';
 
+/** Longer than any retry waits; one that was written down may seem to, where the clock was set back meanwhile. */
+const LONGEST_WAIT_MS = 60_000;
+
 export interface QueueBounds extends BacklogBounds {
   /** Idempotency keys that are remembered. */
   maxKeys: number;
@@ -37,6 +40,8 @@ export class MemoryQueue implements QueueDriver {
   readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
   #journal: Journal | undefined;
+  /** The `seq` of messages that were being worked on when an earlier process died, until they are tried again. */
+  readonly #cut = new Set<number>();
   /** Dead letters that the journal is writing down as messages. */
   #reviving = 0;
   /** Begins where no earlier process can have come to: microseconds since the epoch. */
@@ -140,7 +145,8 @@ export class MemoryQueue implements QueueDriver {
 
   /** All that a queue that follows this one has to take up. */
   holdings(): Holdings {
-    return { messages: this.#backlog.list(), deadLetters: this.#deadLetters.list(), keys: this.#keys.list() };
+    const messages = this.#backlog.list();
+    return { messages, deadLetters: this.#deadLetters.list(), keys: this.#keys.list(), cut: [...this.#cut] };
   }
 
   async close(): Promise<void> {
@@ -166,9 +172,13 @@ export class MemoryQueue implements QueueDriver {
     if (written !== undefined) await this.#backlog.reserve(bytes, written);
   }
 
-  #takeUp({ messages, deadLetters, keys }: Holdings): void {
-    for (const entry of messages) this.#backlog.add(entry);
-    for (const letter of deadLetters) this.#deadLetters.add(letter);
+  #takeUp({ messages, deadLetters, keys, cut }: Holdings): void {
+    const latest = Date.now() + LONGEST_WAIT_MS;
+    for (const entry of messages) this.#backlog.add({ ...entry, dueAt: Math.min(entry.dueAt, latest) });
+    for (const seq of cut) this.#cut.add(seq);
+    for (const letter of deadLetters) {
+      for (const old of this.#deadLetters.add(letter)) void this.#journal?.forget(old).catch(() => {});
+    }
     for (const record of keys) this.#keys.add(record);
     for (const { seq } of [...messages, ...deadLetters]) this.#seqs = Math.max(this.#seqs, seq);
     this.#accepted = messages.length + deadLetters.length;
@@ -196,6 +206,7 @@ export class MemoryQueue implements QueueDriver {
 
   #delivery(entry: Entry): Delivery {
     const { id, body, seq, attempts, crashes } = entry;
+    const cut = this.#cut.delete(seq);
     let settled = false;
     const settle = (then: () => Promise<unknown> | undefined) => async () => {
       if (settled) return;
@@ -209,6 +220,7 @@ export class MemoryQueue implements QueueDriver {
       seq,
       attempt: attempts + 1,
       crashes,
+      cut,
       begin: async () => {
         if (settled) return;
         this.#backlog.begin(entry);
@@ -217,6 +229,7 @@ export class MemoryQueue implements QueueDriver {
       ack: settle(() => this.#complete(entry)),
       nack: (verdict) => settle(() => this.#judge(entry, verdict))(),
       release: settle(() => {
+        if (cut) this.#cut.add(seq);
         this.#backlog.putBack(entry);
         return this.#journal?.update(entry, false);
       }),
@@ -230,8 +243,8 @@ export class MemoryQueue implements QueueDriver {
   }
 
   #judge(entry: Entry, verdict: Verdict): Promise<unknown> | undefined {
-    const { reason } = verdict;
-    entry.attempts += 1;
+    const { reason, tried = true } = verdict;
+    if (tried) entry.attempts += 1;
     entry.reason = reason;
     if (verdict.verdict === 'retry') {
       if (verdict.crashed) entry.crashes += 1;

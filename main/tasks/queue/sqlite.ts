@@ -5,7 +5,10 @@ import type { DeadLetter } from './driver.ts';
 import type { Entry, Holdings, Journal, KeyRecord } from './journal.ts';
 import { MemoryQueue, type QueueBounds } from './memory.ts';
 
-/** A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. */
+/**
+ * A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. Once
+ * that was in vain nobody is held up again until the lock is gone.
+ */
 const BUSY_TIMEOUT_MS = 100;
 /** What the file would not take is offered to it again after this. */
 const RETRY_MS = 1000;
@@ -93,6 +96,8 @@ class SqliteJournal implements Journal {
    */
   readonly #owed = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
+  /** Whether the last transaction failed. */
+  #failing = false;
   #closed = false;
 
   constructor(database: Database, rowsOnDisk: () => Promise<void>) {
@@ -170,15 +175,19 @@ class SqliteJournal implements Journal {
     const operations = this.#operations;
     if (operations.length === 0 && this.#owed.size === 0) return;
     this.#operations = [];
+    const wait = this.#failing ? 0 : BUSY_TIMEOUT_MS;
     const durable = this.#owed.size > 0 || operations.some((operation) => operation.durable);
     try {
+      this.#database.statement(`PRAGMA busy_timeout = ${wait}`).get();
       this.#database.transaction(durable, () => {
         for (const write of this.#owed.values()) write();
         for (const { write } of operations) write();
       });
+      this.#failing = false;
       this.#owed.clear();
       for (const { written } of operations) written.resolve();
     } catch (error) {
+      this.#failing = true;
       for (const operation of operations) this.#reject(operation, error);
       this.#retryLater();
     }

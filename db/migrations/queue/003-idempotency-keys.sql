@@ -1,6 +1,3 @@
--- Why the last attempt failed.
-ALTER TABLE messages ADD COLUMN reason TEXT;
-
 CREATE TABLE IF NOT EXISTS idempotency_keys (
   key TEXT NOT NULL PRIMARY KEY,
   fingerprint TEXT NOT NULL,

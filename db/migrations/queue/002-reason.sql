@@ -1,0 +1,2 @@
+-- Why the last attempt failed.
+ALTER TABLE messages ADD COLUMN reason TEXT;

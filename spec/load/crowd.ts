@@ -1,0 +1,93 @@
+import { StreamClient, type StreamTarget } from './stream-client.ts';
+import { type Follower, TickRecord } from './tick-record.ts';
+
+export interface CrowdOptions {
+  target: StreamTarget;
+  connections: number;
+  /** Handshakes that may be under way at once. */
+  concurrency: number;
+  /** Tokens to connect with, in turn; those of `target` where absent. */
+  tokens?: readonly string[];
+}
+
+/** Many clients of one stream, in this process. */
+export class Crowd {
+  record = new TickRecord();
+  /** How many were refused, closed or cut off, by reason. */
+  readonly losses = new Map<string, number>();
+  readonly #options: CrowdOptions;
+  readonly #clients = new Map<StreamClient, Follower>();
+  #begun = 0;
+  #underWay = 0;
+  #gathered = Promise.withResolvers<void>();
+
+  constructor(options: CrowdOptions) {
+    this.#options = options;
+  }
+
+  /** Connections that are open. */
+  get size(): number {
+    return this.#clients.size - this.#underWay;
+  }
+
+  get lost(): number {
+    return [...this.losses.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Opens the connections; fulfilled when each is open or has failed. */
+  async gather(): Promise<void> {
+    this.#connectMore();
+    await this.#gathered.promise;
+  }
+
+  /** Forgets what was received so far. */
+  startOver(): void {
+    this.record = new TickRecord();
+    for (const follower of this.#clients.values()) follower.last = 'awaits tick';
+  }
+
+  disperse(): void {
+    for (const client of this.#clients.keys()) client.destroy();
+    this.#clients.clear();
+  }
+
+  #connectMore(): void {
+    const { connections, concurrency } = this.#options;
+    while (this.#underWay < concurrency && this.#begun < connections) {
+      this.#underWay += 1;
+      this.#connect(this.#begun++);
+    }
+    if (this.#underWay === 0) this.#gathered.resolve();
+  }
+
+  #connect(number: number): void {
+    const { target, tokens = [] } = this.#options;
+    const token = tokens[number % tokens.length];
+    const follower: Follower = { last: 'awaits snapshot' };
+    let settled = false;
+    const settle = () => {
+      if (settled) return;
+      settled = true;
+      this.#underWay -= 1;
+      this.#connectMore();
+    };
+    const client = new StreamClient(
+      { ...target, ...(token !== undefined && { token }), ...localAddress(target.host, number) },
+      {
+        onOpen: settle,
+        onText: (payload) => this.record.note(follower, payload, performance.timeOrigin + performance.now()),
+        onEnd: (reason) => {
+          this.#clients.delete(client);
+          this.losses.set(reason, (this.losses.get(reason) ?? 0) + 1);
+          settle();
+        },
+      },
+    );
+    this.#clients.set(client, follower);
+  }
+}
+
+/** Loopback is a whole network; a single address of it has too few ports for more than 28,000 connections. */
+function localAddress(host: string, number: number): { localAddress?: string } {
+  return host === '127.0.0.1' ? { localAddress: `127.0.0.${2 + (number % 4)}` } : {};
+}

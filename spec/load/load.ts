@@ -1,0 +1,193 @@
+/** `npm run load`: many clients on a running ticker, live figures, a verdict. */
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
+import { parseArgs } from 'node:util';
+import { Crowd } from './crowd.ts';
+import type { TickReport } from './tick-record.ts';
+
+const USAGE = `npm run load -- [options]
+
+  --connections <n>      clients (1000)
+  --duration <s>         how long they stay once all are there (30)
+  --concurrency <n>      handshakes under way at once (200)
+  --url <url>            the ticker (http://127.0.0.1:8081)
+  --key <key>            API key; that of the demo user in DATA_DIR (data) where absent
+  --max-missed <n>       ticks that clients may miss, in all (0)
+  --max-lost <n>         connections that may fail or be cut off (0)
+  --max-skew <ms>        from the first client to the last, p99 (none)
+  --max-lateness <ms>    from a tick to its arrival, p99 (none; wants the clock of the server)
+
+Ends with exit code 1 when a limit is broken.
+`;
+
+const options = {
+  connections: { type: 'string', default: '1000' },
+  duration: { type: 'string', default: '30' },
+  concurrency: { type: 'string', default: '200' },
+  url: { type: 'string', default: 'http://127.0.0.1:8081' },
+  key: { type: 'string' },
+  'max-missed': { type: 'string', default: '0' },
+  'max-lost': { type: 'string', default: '0' },
+  'max-skew': { type: 'string' },
+  'max-lateness': { type: 'string' },
+  help: { type: 'boolean', short: 'h', default: false },
+} as const;
+
+/** A mistake of the user's: one line is enough. */
+class Mistake extends Error {}
+
+await main().catch((error: Error) => {
+  console.error(error instanceof Mistake ? error.message : error);
+  process.exitCode = 1;
+});
+
+async function main(): Promise<void> {
+  const values = readArguments();
+  if (values.help) {
+    console.log(USAGE);
+    return;
+  }
+  const connections = positive('connections', values.connections);
+  const duration = positive('duration', values.duration);
+  const concurrency = positive('concurrency', values.concurrency);
+  const limits = {
+    missed: limit('max-missed', values['max-missed']),
+    lost: limit('max-lost', values['max-lost']),
+    skew: limit('max-skew', values['max-skew']),
+    lateness: limit('max-lateness', values['max-lateness']),
+  };
+  const url = readUrl(values.url);
+  const token = await exchange(url, values.key ?? demoKey());
+
+  const crowd = new Crowd({
+    target: { host: url.hostname, port: Number(url.port || 80), path: '/ws/ticker', token },
+    connections,
+    concurrency,
+  });
+  process.once('SIGINT', () => {
+    crowd.disperse();
+    process.exit(130);
+  });
+  const gathered = crowd.gather();
+  await watch(gathered, () => `connecting ${bar(crowd.size / connections)} ${crowd.size} of ${connections}`);
+  crowd.startOver();
+  const begun = performance.now();
+  const elapsed = () => (performance.now() - begun) / 1000;
+  await watch(setTimeout(duration * 1000), () => {
+    const { received, missed } = crowd.record;
+    const share = Math.min(1, elapsed() / duration);
+    return `${bar(share)} ${elapsed().toFixed(0)} s  ${crowd.size} open  ${received} ticks  ${missed} missed  ${crowd.lost} lost`;
+  });
+  const report = crowd.record.report();
+  const open = crowd.size;
+  const { lost, losses } = crowd;
+  crowd.disperse();
+  print(report, { connections, open, losses });
+
+  const broken = [
+    over('missed', report.missed, limits.missed),
+    over('lost', lost, limits.lost),
+    over('skew', report.skew.p99, limits.skew),
+    over('lateness', report.lateness.p99, limits.lateness),
+    report.received === 0 ? 'no tick was received' : undefined,
+  ].filter((line) => line !== undefined);
+  for (const line of broken) console.error(line);
+  if (broken.length > 0) process.exitCode = 1;
+}
+
+function readArguments() {
+  try {
+    return parseArgs({ options }).values;
+  } catch (error) {
+    throw new Mistake(`${(error as Error).message}\n\n${USAGE}`);
+  }
+}
+
+function positive(name: string, text: string): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number > 0) return number;
+  throw new Mistake(`--${name} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
+}
+
+function limit(name: string, text: string | undefined): number {
+  if (text === undefined) return Number.POSITIVE_INFINITY;
+  const number = Number(text);
+  if (text !== '' && number >= 0) return number;
+  throw new Mistake(`--${name} must be a number of at least 0, got ${JSON.stringify(text)}`);
+}
+
+function readUrl(text: string): URL {
+  const url = URL.parse(text);
+  if (url?.protocol === 'http:' || url?.protocol === 'ws:') return url;
+  throw new Mistake(`--url must be like http://127.0.0.1:8081, got ${JSON.stringify(text)}`);
+}
+
+function demoKey(): string {
+  const path = join(process.env.DATA_DIR || 'data', 'auth.db');
+  try {
+    const database = new DatabaseSync(path, { readOnly: true });
+    const row = database.prepare("SELECT api_key FROM api_keys WHERE user_id = 'demo'").get();
+    database.close();
+    if (row !== undefined) return row.api_key as string;
+  } catch {
+    // Said below.
+  }
+  throw new Mistake(`there is no key of the demo user in ${path}: give one with --key, or set DATA_DIR`);
+}
+
+async function exchange(url: URL, key: string): Promise<string> {
+  const address = `http://${url.host}/auth/token`;
+  const response = await fetch(address, { method: 'POST', body: JSON.stringify({ api_key: key }) }).catch((error) => {
+    throw new Mistake(`${address} does not answer: ${error.cause?.code ?? error.cause?.message ?? error.message}`);
+  });
+  const body = (await response.json().catch(() => ({}))) as { token?: string; error?: string };
+  if (body.token === undefined) throw new Mistake(`${address} answers ${response.status}: ${body.error ?? 'no token'}`);
+  return body.token;
+}
+
+/** Shows a line again and again while something goes on; on a terminal in its place, elsewhere once at the end. */
+async function watch(ends: Promise<unknown>, line: () => string): Promise<void> {
+  const { isTTY } = process.stdout;
+  const show = () => process.stdout.write(`\r\u001b[K${line()}`);
+  const timer = isTTY ? setInterval(show, 100) : undefined;
+  await ends;
+  clearInterval(timer);
+  if (isTTY) show();
+  process.stdout.write(isTTY ? '\n' : `${line()}\n`);
+}
+
+function bar(share: number): string {
+  const width = 30;
+  const full = Math.round(Math.min(1, share) * width);
+  return `[${'='.repeat(full)}${' '.repeat(width - full)}]`;
+}
+
+interface Connections {
+  connections: number;
+  open: number;
+  losses: ReadonlyMap<string, number>;
+}
+
+function print({ received, missed, ticks, skew, lateness, histogram }: TickReport, crowd: Connections): void {
+  const line = (name: string, value: string | number) => console.log(`${name.padEnd(14)}${value}`);
+  const ms = ({ p50, p99, max }: TickReport['skew']) =>
+    [`p50 ${p50.toFixed(1)} ms`, `p99 ${p99.toFixed(1)} ms`, `max ${max.toFixed(1)} ms`].join('   ');
+  console.log();
+  line('connections', `${crowd.open} of ${crowd.connections}`);
+  for (const [reason, count] of crowd.losses) line('lost', `${count}: ${reason}`);
+  line('ticks', `${ticks}, received ${received} times`);
+  line('missed', missed);
+  line('skew', ms(skew));
+  line('lateness', ms(lateness));
+  console.log('\nlateness of each frame');
+  const most = Math.max(1, ...histogram.map(({ frames }) => frames));
+  for (const { atMost, frames } of histogram) {
+    const name = atMost === Number.POSITIVE_INFINITY ? 'later' : `<= ${atMost} ms`;
+    console.log(`${name.padStart(10)} ${bar(frames / most)} ${frames}`);
+  }
+}
+
+function over(name: string, value: number, limit: number): string | undefined {
+  return value > limit ? `limit broken: ${name} ${value.toFixed(1)} is over ${limit}` : undefined;
+}

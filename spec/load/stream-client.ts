@@ -1,0 +1,129 @@
+import { connect, type Socket } from 'node:net';
+
+export interface StreamTarget {
+  host: string;
+  port: number;
+  /** With the query, where there is one. */
+  path: string;
+  /** Sent as `Authorization: Bearer …`; none where absent. */
+  token?: string;
+  /** Address to connect from, for more clients than one address has ports. */
+  localAddress?: string;
+}
+
+/** What a client tells of itself. */
+export interface StreamEvents {
+  /** The handshake is complete. */
+  onOpen(): void;
+  /** A text frame came in; `payload` is valid during the call only. */
+  onText(payload: Buffer): void;
+  /** It is over: by a close code, by a refusal (`HTTP 401`), or by an error of the system (`ECONNRESET`). */
+  onEnd(reason: string): void;
+}
+
+const TEXT = 1;
+const CLOSE = 8;
+const PING = 9;
+/** A frame of the stream is far smaller; one that is larger is not read on. */
+const MAX_FRAME = 64 * 1024;
+
+/** All clients read into it, one after the other: nothing is allocated for a frame that comes in one piece. */
+const inbox = Buffer.alloc(MAX_FRAME);
+
+/**
+ * A WebSocket client that costs as little as possible, so that thousands of them in one process do not hide what the
+ * server costs: it reads whole text frames, answers pings, and sends nothing else.
+ */
+export class StreamClient {
+  readonly #socket: Socket;
+  readonly #events: StreamEvents;
+  #open = false;
+  #ended = false;
+  /** What is left of an incomplete handshake or frame. */
+  #rest: Buffer | undefined;
+
+  constructor({ host, port, path, token, localAddress }: StreamTarget, events: StreamEvents) {
+    this.#events = events;
+    this.#socket = connect({
+      host,
+      port,
+      ...(localAddress !== undefined && { localAddress }),
+      onread: {
+        buffer: inbox,
+        callback: (length, buffer) => {
+          this.#onData((buffer as Buffer).subarray(0, length));
+          return true;
+        },
+      },
+    });
+    this.#socket.on('error', ({ code, message }: NodeJS.ErrnoException) => this.#end(code ?? message));
+    this.#socket.on('close', () => this.#end('cut off'));
+    const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`;
+    this.#socket.write(
+      `GET ${path} HTTP/1.1\r\nHost: ${host}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
+        `Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n${authorization}\r\n`,
+    );
+  }
+
+  /** Sends a text frame. */
+  send(text: string): void {
+    this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
+  }
+
+  /** Cuts the connection off, without a word. */
+  destroy(): void {
+    this.#ended = true;
+    this.#socket.destroy();
+  }
+
+  #onData(data: Buffer): void {
+    let left = this.#rest === undefined ? data : Buffer.concat([this.#rest, data]);
+    this.#rest = undefined;
+    if (!this.#open) {
+      const end = left.indexOf('\r\n\r\n');
+      if (end < 0) {
+        this.#rest = Buffer.from(left);
+        return;
+      }
+      const status = left.toString('latin1', 9, 12);
+      if (status !== '101') {
+        this.#end(`HTTP ${status}`);
+        return;
+      }
+      this.#open = true;
+      this.#events.onOpen();
+      left = left.subarray(end + 4);
+    }
+    while (!this.#ended && left.length >= 2) {
+      const short = (left[1] as number) & 0x7f;
+      const head = short === 126 ? 4 : 2;
+      if (short === 127) {
+        this.#end('a frame too large');
+        return;
+      }
+      if (left.length < head) break;
+      const length = short === 126 ? left.readUInt16BE(2) : short;
+      if (left.length < head + length) break;
+      this.#onFrame((left[0] as number) & 0x0f, left.subarray(head, head + length));
+      left = left.subarray(head + length);
+    }
+    if (left.length > 0 && !this.#ended) this.#rest = Buffer.from(left);
+  }
+
+  #onFrame(opcode: number, payload: Buffer): void {
+    if (opcode === TEXT) this.#events.onText(payload);
+    else if (opcode === PING) this.#socket.write(clientFrame(PING + 1, payload));
+    else if (opcode === CLOSE) this.#end(`close code ${payload.length >= 2 ? payload.readUInt16BE(0) : 1005}`);
+  }
+
+  #end(reason: string): void {
+    if (this.#ended) return;
+    this.destroy();
+    this.#events.onEnd(reason);
+  }
+}
+
+/** A frame from client to server, of at most 125 bytes: masked, as every one has to be, by a mask of zeros. */
+function clientFrame(opcode: number, payload: Buffer): Buffer {
+  return Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0]), payload]);
+}

@@ -1,0 +1,109 @@
+import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
+
+/** The ticks that a crowd of clients received, in milliseconds. */
+export interface TickReport {
+  /** Frames with prices, the snapshot at the beginning not counted. */
+  received: number;
+  /** Ticks that some client got and another one, which was there before and after, did not. */
+  missed: number;
+  /** Ticks that were sent to all. */
+  ticks: number;
+  /** From the first client to the last, in each tick: percentiles over the ticks. */
+  skew: Percentiles;
+  /** From the time that a tick is stamped with to its arrival: percentiles over all frames. */
+  lateness: Percentiles;
+  /** Frames by lateness: those of at most so many milliseconds that are in no earlier bucket. */
+  histogram: Array<{ atMost: number; frames: number }>;
+}
+
+export interface Percentiles {
+  p50: number;
+  p99: number;
+  max: number;
+}
+
+/** One client's place in the record. */
+export interface Follower {
+  /** The number of the last tick it got. */
+  last: number | 'awaits snapshot' | 'awaits tick';
+}
+
+const BUCKETS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, Number.POSITIVE_INFINITY];
+const TICKER = Buffer.from('{"type":"ticker"');
+
+/**
+ * Notes which client received which tick, and when. A tick is the same bytes for all clients, so its text is read once,
+ * and the clocks of server and clients have to be the same one.
+ */
+export class TickRecord {
+  #payload = Buffer.alloc(0);
+  #number = 0;
+  #stamp = 0;
+  #first = 0;
+  #latest = 0;
+  #received = 0;
+  #missed = 0;
+  readonly #skew: RecordableHistogram = createHistogram();
+  readonly #lateness: RecordableHistogram = createHistogram();
+  readonly #frames = BUCKETS_MS.map(() => 0);
+
+  get received(): number {
+    return this.#received;
+  }
+
+  get missed(): number {
+    return this.#missed;
+  }
+
+  get ticks(): number {
+    return this.#number;
+  }
+
+  /** @param now milliseconds since the epoch, with fractions */
+  note(follower: Follower, payload: Buffer, now: number): void {
+    if (payload.compare(TICKER, 0, TICKER.length, 0, TICKER.length) !== 0) return;
+    if (follower.last === 'awaits snapshot') {
+      // It repeats the latest tick, with a time of its own.
+      follower.last = 'awaits tick';
+      return;
+    }
+    if (!this.#payload.equals(payload)) this.#begin(payload, now);
+    this.#received += 1;
+    this.#latest = now;
+    if (typeof follower.last === 'number') this.#missed += Math.max(0, this.#number - follower.last - 1);
+    follower.last = this.#number;
+    const lateness = Math.max(0, now - this.#stamp);
+    this.#lateness.record(Math.max(1, Math.round(lateness * 1000)));
+    const bucket = BUCKETS_MS.findIndex((atMost) => lateness <= atMost);
+    this.#frames[bucket] = (this.#frames[bucket] ?? 0) + 1;
+  }
+
+  report(): TickReport {
+    this.#endTick();
+    return {
+      received: this.#received,
+      missed: this.#missed,
+      ticks: this.#number,
+      skew: percentiles(this.#skew),
+      lateness: percentiles(this.#lateness),
+      histogram: BUCKETS_MS.map((atMost, index) => ({ atMost, frames: this.#frames[index] ?? 0 })),
+    };
+  }
+
+  #begin(payload: Buffer, now: number): void {
+    this.#endTick();
+    this.#payload = Buffer.from(payload);
+    this.#number += 1;
+    this.#stamp = (JSON.parse(payload.toString()).data[0]?.timestamp ?? 0) * 1000;
+    this.#first = now;
+  }
+
+  #endTick(): void {
+    if (this.#number > 0) this.#skew.record(Math.max(1, Math.round((this.#latest - this.#first) * 1000)));
+  }
+}
+
+function percentiles(histogram: RecordableHistogram): Percentiles {
+  const ms = (microseconds: number) => (histogram.count === 0 ? 0 : microseconds / 1000);
+  return { p50: ms(histogram.percentile(50)), p99: ms(histogram.percentile(99)), max: ms(histogram.max) };
+}
