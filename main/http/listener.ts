@@ -10,7 +10,37 @@ export interface ListenOptions {
   port: number;
   /** Bytes that may wait in a socket before it counts as slow; Node's own default where absent. */
   highWaterMark?: number;
+  /** Connections that may be open; one more is accepted and closed at once. No bound where absent. */
+  maxConnections?: number;
+  /** Shorter ones in tests. */
+  timeouts?: Partial<Timeouts>;
 }
+
+/** How long a client may take, all in milliseconds. */
+export interface Timeouts {
+  /** From the connection, or the first byte of a further request, to the end of the headers. */
+  headers: number;
+  /** From the same moment to the end of the body. */
+  request: number;
+  /** How often the two above are looked after. */
+  check: number;
+  /** Between two requests. */
+  keepAlive: number;
+  /** For anything to move on a connection, in either direction: nobody waits longer for an answer that is not read. */
+  stalled: number;
+  /** To close its side after a refusal. */
+  closing: number;
+}
+
+/** Generous for a bad mobile network; Node's own are a minute for headers, five for a request, none for an answer. */
+export const timeouts: Readonly<Timeouts> = {
+  headers: 10_000,
+  request: 30_000,
+  check: 1_000,
+  keepAlive: 5_000,
+  stalled: 60_000,
+  closing: 5_000,
+};
 
 export interface Listener {
   server: Server;
@@ -26,20 +56,32 @@ export interface Listener {
  * @throws {Error} of the system when the address cannot be listened on (`code` says why)
  */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
-  const { host, port, highWaterMark } = options;
+  const { host, port, highWaterMark, maxConnections } = options;
+  const times = { ...timeouts, ...options.timeouts };
   let closing = false;
   const server: Server = createServer({
     ...(highWaterMark !== undefined && { highWaterMark }),
-    // A request has to arrive within these, or its connection is closed.
-    headersTimeout: 10_000,
-    requestTimeout: 30_000,
-    connectionsCheckingInterval: 5_000,
+    // A connection that sends nothing, or one byte a second, is answered 408 and closed.
+    headersTimeout: times.headers,
+    requestTimeout: times.request,
+    connectionsCheckingInterval: times.check,
+    // (Node adds a second to what it tells the client, so that no request meets the closing.)
+    keepAliveTimeout: times.keepAlive,
     // Node would refuse such a request without a body; see below.
     requireHostHeader: false,
-    // Only a WebSocket handshake leaves HTTP; any other wish to upgrade is ignored, as HTTP allows.
+    // Only a WebSocket handshake leaves HTTP; any other wish to upgrade is ignored, as HTTP allows. One with a body
+    // stays, too: behind a body that is not read, or never ends, no frame would ever be seen.
     shouldUpgradeCallback: ({ method, headers }) =>
-      server.listenerCount('upgrade') > 0 && method === 'GET' && headers.upgrade?.toLowerCase() === 'websocket',
+      server.listenerCount('upgrade') > 0 &&
+      method === 'GET' &&
+      headers.upgrade?.toLowerCase() === 'websocket' &&
+      headers['transfer-encoding'] === undefined &&
+      (headers['content-length'] ?? '0') === '0',
   });
+  server.timeout = times.stalled;
+  // Their size (16 KiB) bounds the headers; by a count Node would leave out the rest without a word.
+  server.maxHeadersCount = 0;
+  if (maxConnections !== undefined) server.maxConnections = maxConnections;
   /** The response that each connection is waiting for. */
   const open = new Map<Duplex, ServerResponse>();
   server.on('request', (request, response) => {
@@ -57,7 +99,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   server.on('clientError', (error, socket) => {
     // Never into the midst of another response.
     if (open.get(socket)?.headersSent) socket.destroy();
-    else refuse(error, socket);
+    else refuse(error, socket, times.closing);
   });
 
   const opened = Promise.withResolvers<void>();
@@ -89,13 +131,16 @@ const clientErrors: Record<string, ErrorName> = {
 };
 
 /** Answers bytes that are no HTTP request, for which there is no response object. */
-function refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
+function refuse(error: NodeJS.ErrnoException, socket: Duplex, closingMs: number): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
   const { status, message } = new HttpError(clientErrors[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
+  // Not at once, or what the client still sends would cost it the answer.
+  const timer = setTimeout(() => socket.destroy(), closingMs).unref();
+  socket.once('close', () => clearTimeout(timer));
 }
 
 /** Answers a request that no app gets to see. */

@@ -1,0 +1,152 @@
+import { once } from 'node:events';
+import type { RequestListener } from 'node:http';
+import { connect, type Socket } from 'node:net';
+import { expect } from 'chai';
+import { timeouts } from '../../main/http/listener.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { request } from '../support/program.ts';
+import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { serve, type TestServer } from '../support/server.ts';
+import { until } from '../support/until.ts';
+
+const fine: RequestListener = (request, response) => {
+  request.resume();
+  request.once('end', () => response.end('fine'));
+};
+
+/** Too short for anybody who dawdles, long enough for those who do not. */
+const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
+
+/** A client that keeps its side open whatever the server does, and what it received. */
+async function stubborn({ listener }: TestServer): Promise<{ socket: Socket; received: () => string }> {
+  const socket = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
+  afterTest(() => socket.destroy());
+  let received = '';
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    received += text;
+  });
+  socket.on('error', () => {});
+  await once(socket, 'connect');
+  return { socket, received: () => received };
+}
+
+/** Sends bytes one by one without end. */
+function trickle(socket: Socket, byte: string): void {
+  const timer = setInterval(() => socket.write(byte), 10);
+  afterTest(() => clearInterval(timer));
+}
+
+const REQUEST = 'POST / HTTP/1.1\r\nHost: x\r\n';
+
+describe('the listener, with a client that dawdles', () => {
+  const dawdlers: [what: string, start: string, byte: string, answer: RegExp | undefined][] = [
+    ['sends nothing', '', '', /^HTTP\/1\.1 408 [\s\S]*{"error":"request timeout"}$/],
+    ['sends empty lines without end', '', '\r\n', /^HTTP\/1\.1 408 /],
+    ['sends a request line without end', 'GET /', 'x', /^HTTP\/1\.1 408 /],
+    ['sends headers without end', 'GET / HTTP/1.1\r\n', 'a:\r\n', /^HTTP\/1\.1 408 /],
+    ['sends a handshake without end', `${handshake('/').join('\r\n')}\r\n`, 'a:\r\n', /^HTTP\/1\.1 408 /],
+    ['sends headers and no body', `${REQUEST}Content-Length: 9\r\n\r\n`, '', /^HTTP\/1\.1 408 /],
+    ['sends a body slowly', `${REQUEST}Content-Length: 999999\r\n\r\n`, 'x', /^HTTP\/1\.1 408 /],
+    ['sends chunks slowly', `${REQUEST}Transfer-Encoding: chunked\r\n\r\n`, '1\r\nx\r\n', /^HTTP\/1\.1 408 /],
+    ['makes no further request', 'GET / HTTP/1.1\r\nHost: x\r\n\r\n', '', /^HTTP\/1\.1 200 [\s\S]*fine$/],
+    ['stops in a further request', 'GET / HTTP/1.1\r\nHost: x\r\n\r\nGET', '', /fineHTTP\/1\.1 408 /],
+    ['keeps open what was refused', 'garbage\r\n\r\n', '', /^HTTP\/1\.1 400 /],
+    ['keeps open what it asked to be closed', 'GET / HTTP/1.0\r\n\r\n', '', /^HTTP\/1\.1 200 /],
+  ];
+  for (const [what, start, byte, answer] of dawdlers) {
+    it(`holds nothing of one that ${what}`, async () => {
+      const server = await serve(fine, { timeouts: SHORT });
+      server.listener.server.on('upgrade', () => expect.fail('no handshake was complete'));
+      const { socket, received } = await stubborn(server);
+      socket.write(start);
+      if (byte !== '') trickle(socket, byte);
+      await until(() => server.sockets.size === 1);
+      await until(() => server.sockets.size === 0);
+      if (answer !== undefined) expect(received()).to.match(answer);
+      expect((await request(server.url)).body).to.equal('fine');
+    });
+  }
+
+  it('holds nothing of one that never reads its answer', async () => {
+    const server = await serve((_request, response) => response.end(Buffer.alloc(64 * 1024 * 1024)), {
+      timeouts: { ...SHORT, stalled: 400 },
+    });
+    const { socket } = await stubborn(server);
+    socket.pause().write(head('GET / HTTP/1.1', 'Host: x'));
+    await until(() => server.sockets.size === 1);
+    await until(() => server.sockets.size === 0);
+  });
+
+  it('serves others while hundreds dawdle, and is rid of all of them', async () => {
+    const server = await serve(fine, { timeouts: SHORT });
+    const starts = ['', 'GET /', 'GET / HTTP/1.1\r\nHost', `${REQUEST}Content-Length: 9\r\n\r\n`];
+    const clients = await Promise.all(Array.from({ length: 400 }, () => stubborn(server)));
+    for (const [index, { socket }] of clients.entries()) socket.write(starts[index % starts.length] as string);
+    expect((await request(server.url)).body).to.equal('fine');
+    await until(() => server.sockets.size === 0);
+  });
+
+  it('does not look at the time of a connection that has left HTTP', async () => {
+    const server = await serve(fine, { timeouts: SHORT });
+    const upgraded = new Promise<Socket>((resolve) => {
+      server.listener.server.on('upgrade', (_request, socket) => resolve(socket as Socket));
+    });
+    await connectRaw(server.listener.port, ...handshake('/'));
+    const socket = await upgraded;
+    // This one comes later, and its time is over first only if the other one has none.
+    await stubborn(server);
+    await until(() => server.sockets.size === 2);
+    await until(() => server.sockets.size === 1);
+    expect(socket.destroyed).to.equal(false);
+  });
+
+  it('gives a client ten seconds for its headers, and thirty for its body', () => {
+    expect(timeouts).to.include({ headers: 10_000, request: 30_000 });
+  });
+});
+
+describe('a handshake with a body', () => {
+  for (const [what, line, body] of [
+    ['a length', 'Content-Length: 3', 'abc'],
+    ['chunks', 'Transfer-Encoding: chunked', '3\r\nabc\r\n0\r\n\r\n'],
+  ] as const) {
+    it(`of ${what} is a plain request`, async () => {
+      const { listener } = await serve(fine);
+      listener.server.on('upgrade', () => expect.fail('upgraded'));
+      const raw = await connectRaw(listener.port, ...handshake('/'), line);
+      raw.socket.write(body);
+      expect(parseResponse(await raw.until(/fine$/)).status).to.equal(200);
+    });
+  }
+
+  it('of no bytes is a handshake', async () => {
+    const { listener } = await serve(fine);
+    const upgraded = once(listener.server, 'upgrade');
+    await connectRaw(listener.port, ...handshake('/'), 'Content-Length: 0');
+    await upgraded;
+  });
+});
+
+describe('the bound on connections', () => {
+  it('closes one more at once, and takes others when there is room again', async () => {
+    const server = await serve(fine, { maxConnections: 2 });
+    const first = await connectRaw(server.listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await first.until(/fine$/);
+    await connectRaw(server.listener.port);
+    await until(() => server.sockets.size === 2);
+    const third = await connectRaw(server.listener.port);
+    expect(await third.ended).to.equal('');
+    expect(server.sockets.size).to.equal(2);
+    first.socket.destroy();
+    await until(() => server.sockets.size === 1);
+    const fourth = await connectRaw(server.listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await fourth.until(/fine$/);
+  });
+
+  it('takes as many headers as their size allows, and leaves none out', async () => {
+    const { listener } = await serve((request, response) => response.end(request.headers.last));
+    const many = Array.from({ length: 2500 }, () => 'a:');
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', ...many, 'Last: here');
+    expect(parseResponse(await raw.until(/here$/)).status).to.equal(200);
+  });
+});
