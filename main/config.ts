@@ -10,6 +10,9 @@ export interface Config {
   tokenKey: string | undefined;
   tokenLifetimeSeconds: number;
   tickIntervalMs: number;
+  maxConnections: number;
+  maxConnectionsPerAddress: number;
+  maxMessagesPerSecond: number;
   taskConcurrency: number;
   taskPrefetch: number;
   /** How long an attempt at a task may take until its thread is ended. */
@@ -45,6 +48,10 @@ export const defaults: Readonly<Config> = {
   tokenKey: undefined,
   tokenLifetimeSeconds: 3600,
   tickIntervalMs: 1000,
+  maxConnections: 50_000,
+  // A proxy, or a load test, is one address: half of all.
+  maxConnectionsPerAddress: 25_000,
+  maxMessagesPerSecond: 50,
   taskConcurrency: 2,
   taskPrefetch: 5,
   taskTimeoutMs: 30_000,
@@ -109,6 +116,9 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tokenKey: secret('TOKEN_KEY', 32),
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
+    maxConnections: integer('MAX_CONNECTIONS', defaults.maxConnections, 1, 1_000_000),
+    maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', defaults.maxConnectionsPerAddress, 1, 1_000_000),
+    maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', defaults.maxMessagesPerSecond, 1, 1_000_000),
     taskConcurrency: integer('TASK_CONCURRENCY', defaults.taskConcurrency, 1, 64),
     taskPrefetch: integer('TASK_PREFETCH', defaults.taskPrefetch, 1, 10_000),
     taskTimeoutMs: integer('TASK_TIMEOUT_MS', defaults.taskTimeoutMs, 1, 86_400_000),

@@ -39,6 +39,21 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '10': 10, '60000': 60_000 },
     bad: { '9': 'a whole number from 10 to 60000', '60001': 'a whole number from 10 to 60000' },
   },
+  MAX_CONNECTIONS: {
+    key: 'maxConnections',
+    good: { '1': 1, '1000000': 1_000_000 },
+    bad: { '0': 'a whole number from 1 to 1000000', '1000001': 'a whole number from 1 to 1000000' },
+  },
+  MAX_CONNECTIONS_PER_ADDRESS: {
+    key: 'maxConnectionsPerAddress',
+    good: { '1': 1, '1000000': 1_000_000 },
+    bad: { '0': 'a whole number from 1 to 1000000', '1000001': 'a whole number from 1 to 1000000' },
+  },
+  MAX_MESSAGES_PER_SECOND: {
+    key: 'maxMessagesPerSecond',
+    good: { '1': 1, '1000000': 1_000_000 },
+    bad: { '0': 'a whole number from 1 to 1000000', '1000001': 'a whole number from 1 to 1000000' },
+  },
   TASK_CONCURRENCY: {
     key: 'taskConcurrency',
     good: { '1': 1, '64': 64 },

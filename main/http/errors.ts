@@ -32,8 +32,10 @@ const catalogue = {
   expectationFailed: [417, 'expectation failed'],
   idempotencyKeyReused: [422, 'this Idempotency-Key belongs to another submission'],
   upgradeRequired: [426, 'upgrade required'],
+  tooManyConnectionsFromAddress: [429, 'too many connections from this address'],
   headersTooLarge: [431, 'request headers too large'],
   internalError: [500, 'internal error'],
+  tooManyConnections: [503, 'too many connections'],
 } as const satisfies Record<string, readonly [status: number, text: string]>;
 
 export type ErrorName = keyof typeof catalogue;

@@ -9,7 +9,7 @@ import { wsRouter } from './ws-router.ts';
 
 export interface TickerAppOptions extends AuthRouterOptions {
   tokens: Pick<Tokens, 'issue' | 'verify' | 'lifetimeSeconds'>;
-  relay: Pick<Relay, 'completeHandshake' | 'isHandshake'>;
+  relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'takePlace'>;
   createHandler: (actorId: string) => Pid;
 }
 

@@ -12,10 +12,12 @@ export const closeCodes = {
   protocolError: { code: 1002, reason: '', reconnect: false },
   /** Sent by the WebSocket library: a text frame that is not UTF-8. */
   invalidText: { code: 1007, reason: '', reconnect: false },
-  /** Sent by the WebSocket library: a message in too many fragments. */
+  /** Sent by the WebSocket library: a message in too many fragments, or in pieces that are too small. */
   tooManyFragments: { code: 1008, reason: '', reconnect: false },
   /** Sent by the WebSocket library: a message over the size limit. */
   messageTooBig: { code: 1009, reason: '', reconnect: false },
   handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
+  /** One that goes on would only be closed again. */
+  tooManyMessages: { code: 4029, reason: 'too many messages', reconnect: false },
   tooSlow: { code: 4008, reason: 'client reads too slowly', reconnect: true },
 } as const satisfies Record<string, CloseCode>;

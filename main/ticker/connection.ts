@@ -3,6 +3,7 @@ import type { WebSocket } from 'ws';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { textFrame } from './frame.ts';
+import { MessageRate } from './message-rate.ts';
 import type { Process } from './processes.ts';
 
 export interface Patience {
@@ -15,8 +16,8 @@ export interface Patience {
 export const patience: Patience = { stuckMs: 30_000, silenceMs: 30_000 };
 
 /**
- * One client's end of a WebSocket: the only place that writes messages to its socket, so that they keep their order.
- * (The WebSocket library answers protocol pings by itself, and cuts off a client that does not read the answers.)
+ * One client's end of a WebSocket: the only place that writes to its socket while it is open, so that everything keeps
+ * its order and nothing piles up unseen.
  *
  * What waits for a slow client is bounded: past the socket's high-water mark (`SOCKET_BUFFER`) nothing more is
  * read from it, so that it causes no more answers, and ticks are skipped; the newest one goes out on drain.
@@ -24,14 +25,16 @@ export const patience: Patience = { stuckMs: 30_000, silenceMs: 30_000 };
 export class Connection implements Process {
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
+  readonly #rate: MessageRate;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
-  #heardAt = Date.now();
+  #heardAt = performance.now();
   #pingedAt: number | undefined;
 
-  constructor(ws: WebSocket, socket: Duplex) {
+  constructor(ws: WebSocket, socket: Duplex, maxMessagesPerSecond: number) {
     this.#ws = ws;
     this.#socket = socket;
+    this.#rate = new MessageRate(maxMessagesPerSecond);
     socket.on('drain', () => this.#onDrain());
   }
 
@@ -46,13 +49,23 @@ export class Connection implements Process {
     else this.#newestTick = frame;
   }
 
-  /** Notes that the client is alive. */
-  heard(): void {
-    this.#heardAt = Date.now();
-    this.#pingedAt = undefined;
+  /**
+   * Notes that the client sent a message, or a ping or pong of the protocol.
+   *
+   * @returns whether it is listened to; a client that sends too many is closed, and read from no more
+   */
+  heard(): boolean {
+    const now = performance.now();
+    this.#seenAlive(now);
+    if (this.#rate.allows(now)) return true;
+    this.close(closeCodes.tooManyMessages);
+    // Without reading on until the client's answer, so that its flood costs nothing more.
+    this.#ws.pause();
+    this.#socket.end();
+    return false;
   }
 
-  /** Looks after a client that is stuck or silent; to be called about once a second. */
+  /** Looks after a client that is stuck or silent; to be called about once a second, with `performance.now()`. */
   check(now: number, { stuckMs, silenceMs }: Patience): void {
     if (this.#slowSince !== undefined) {
       // It is not read from while it is slow, so its silence says nothing.
@@ -76,9 +89,23 @@ export class Connection implements Process {
     this.#ws.terminate();
   }
 
+  /** Answers a ping of the protocol. */
+  pong(data: Buffer): void {
+    this.#ws.pong(data);
+    if (this.#socket.writableNeedDrain) this.#becomeSlow();
+  }
+
+  #seenAlive(now: number): void {
+    this.#heardAt = now;
+    this.#pingedAt = undefined;
+  }
+
   #write(frame: Buffer): void {
-    if (this.#ws.readyState !== this.#ws.OPEN || this.#socket.write(frame)) return;
-    this.#slowSince ??= Date.now();
+    if (this.#ws.readyState === this.#ws.OPEN && !this.#socket.write(frame)) this.#becomeSlow();
+  }
+
+  #becomeSlow(): void {
+    this.#slowSince ??= performance.now();
     this.#ws.pause();
   }
 
@@ -88,8 +115,8 @@ export class Connection implements Process {
     const tick = this.#newestTick;
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
-    if (this.#slowSince === undefined) {
-      this.heard();
+    if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
+      this.#seenAlive(performance.now());
       this.#ws.resume();
     }
   }

@@ -7,6 +7,7 @@ import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/listener.ts';
 import { closeCodes } from './close-codes.ts';
 import { Connection, type Patience, patience } from './connection.ts';
+import { type ConnectionBounds, ConnectionPlaces } from './connection-places.ts';
 import { textFrame } from './frame.ts';
 import type { Processes } from './processes.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
@@ -26,9 +27,20 @@ export const SOCKET_BUFFER = 8 * 1024;
 /** What a client may send: the one message that has an effect is 15 bytes long. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
-/** How long a refused or closed connection may stay until it is cut off. */
+/** Pieces in which the bytes of a frame may arrive: each costs a hundred times its bytes. */
+const MAX_PIECES = 64;
+/** How long a closed connection may stay until it is cut off. */
 const CLOSING_TIME_MS = 5_000;
+/** How long a handshake may take from its headers to the join, or to the end of the answer that refuses it. */
+const HANDSHAKE_TIME_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
+
+export interface RelayLimits extends ConnectionBounds {
+  /** Messages, pings and pongs that one client may send, in the long run. */
+  maxMessagesPerSecond: number;
+  patience?: Patience;
+  handshakeMs?: number;
+}
 
 /**
  * Owns the sockets of the WebSocket clients, and nothing else. A handshake goes through the HTTP app like any
@@ -38,23 +50,31 @@ const CHECK_INTERVAL_MS = 1_000;
 export class Relay {
   readonly #processes: Processes;
   readonly #patience: Patience;
+  readonly #maxMessagesPerSecond: number;
+  readonly #handshakeMs: number;
+  readonly #places: ConnectionPlaces;
   readonly #connections = new Map<Pid, Connection>();
   readonly #handshakes = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer; headers: string[] }>();
-  /** Sockets whose handshake is under way or was refused. */
-  readonly #unjoined = new Set<Duplex>();
+  /** Sockets whose handshake is under way or was refused, and what cuts them off when that takes too long. */
+  readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   readonly #server: WebSocketServer;
   readonly #timer: NodeJS.Timeout;
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(processes: Processes, limits: Patience = patience) {
+  constructor(processes: Processes, limits: RelayLimits) {
     this.#processes = processes;
-    this.#patience = limits;
-    const options: ServerOptions & { closeTimeout: number } = {
+    this.#patience = limits.patience ?? patience;
+    this.#maxMessagesPerSecond = limits.maxMessagesPerSecond;
+    this.#handshakeMs = limits.handshakeMs ?? HANDSHAKE_TIME_MS;
+    this.#places = new ConnectionPlaces(limits);
+    const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
       clientTracking: false,
+      autoPong: false,
       perMessageDeflate: false,
       maxPayload: MAX_MESSAGE_BYTES,
       maxFragments: MAX_FRAGMENTS,
+      maxBufferedChunks: MAX_PIECES,
       closeTimeout: CLOSING_TIME_MS,
       // Never echo what was offered: one of the offers is the token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
@@ -65,7 +85,7 @@ export class Relay {
     });
     this.#server.on('wsClientError', (_error, socket) => {
       const { status, message } = new HttpError('invalidHandshake');
-      this.#end(socket, rawResponse(status, { error: message }, { 'Sec-WebSocket-Version': '13' }));
+      socket.end(rawResponse(status, { error: message }, { 'Sec-WebSocket-Version': '13' }));
     });
     this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
   }
@@ -75,9 +95,24 @@ export class Relay {
     return this.#connections.size;
   }
 
+  /** Places that are taken: connections that are open, and handshakes that are under way. */
+  get places(): number {
+    return this.#places.taken;
+  }
+
   /** Whether a request is a WebSocket handshake that this relay can complete. */
   isHandshake(request: IncomingMessage): boolean {
     return this.#handshakes.has(request);
+  }
+
+  /**
+   * Takes a place for the connection of a handshake, before anything is created for it.
+   *
+   * @throws {HttpError} when there is none, in all or for the client's `address`
+   */
+  takePlace(request: IncomingMessage, address: string): void {
+    const handshake = this.#handshakes.get(request);
+    if (handshake !== undefined) this.#places.take(handshake.socket, address);
   }
 
   /** The server's listener for `upgrade`: takes the handshake to the app behind `handle`. */
@@ -88,8 +123,8 @@ export class Relay {
         socket.destroy();
         return;
       }
-      this.#unjoined.add(socket);
-      socket.once('close', () => this.#unjoined.delete(socket));
+      this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#handshakeMs).unref());
+      socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [] });
       // A response of its own: what it hangs on the connection goes with it once the handshake is complete.
       const response = new ServerResponse(request);
@@ -97,7 +132,7 @@ export class Relay {
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
       output.on('error', () => socket.destroy());
       response.assignSocket(output as never);
-      response.once('finish', () => this.#end(socket));
+      response.once('finish', () => socket.end());
       handle(request, response);
     };
   }
@@ -133,7 +168,7 @@ export class Relay {
   async close(deadline: Promise<void>): Promise<void> {
     clearInterval(this.#timer);
     this.#closing ??= Promise.withResolvers();
-    for (const socket of this.#unjoined) socket.destroy();
+    for (const socket of this.#unjoined.keys()) socket.destroy();
     for (const connection of this.#connections.values()) connection.close(closeCodes.shuttingDown);
     if (this.#connections.size === 0) return;
     await Promise.race([this.#closing.promise, deadline]);
@@ -142,17 +177,18 @@ export class Relay {
 
   #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
     const processes = this.#processes;
-    this.#unjoined.delete(socket);
-    const connection = new Connection(ws, socket);
+    this.#endHandshake(socket);
+    const connection = new Connection(ws, socket, this.#maxMessagesPerSecond);
     const client = processes.spawn('client', connection);
     this.#connections.set(client, connection);
 
     ws.on('message', (data, isBinary) => {
-      connection.heard();
-      if (!isBinary) processes.send(handler, { topic: 'ws.message', data: data.toString() });
+      if (connection.heard() && !isBinary) processes.send(handler, { topic: 'ws.message', data: data.toString() });
     });
     ws.on('pong', () => connection.heard());
-    ws.on('ping', () => connection.heard());
+    ws.on('ping', (data) => {
+      if (connection.heard()) connection.pong(data);
+    });
     // Broken frames: the library closes the connection with its code, and 'close' follows.
     ws.on('error', () => {});
     ws.once('close', (code) => {
@@ -167,15 +203,13 @@ export class Relay {
   }
 
   #check(): void {
-    const now = Date.now();
+    const now = performance.now();
     for (const connection of this.#connections.values()) connection.check(now, this.#patience);
   }
 
-  /** Ends a connection that stays HTTP; a client that keeps it open is cut off. */
-  #end(socket: Duplex, lastWords?: string): void {
-    socket.end(lastWords);
-    const timer = setTimeout(() => socket.destroy(), CLOSING_TIME_MS).unref();
-    socket.once('close', () => clearTimeout(timer));
+  #endHandshake(socket: Duplex): void {
+    clearTimeout(this.#unjoined.get(socket));
+    this.#unjoined.delete(socket);
   }
 }
 

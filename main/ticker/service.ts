@@ -30,7 +30,7 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
 
   const tokens = await Tokens.create({ key: config.tokenKey, lifetimeSeconds: config.tokenLifetimeSeconds });
   const processes = new Processes();
-  const relay = new Relay(processes);
+  const relay = new Relay(processes, config);
   const ticker = new TickerThread({
     intervalMs: config.tickIntervalMs,
     processes,

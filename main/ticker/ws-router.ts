@@ -1,6 +1,7 @@
 import cors from '@koa/cors';
 import Router from '@koa/router';
 import type { Pid } from '../../workers/messages.ts';
+import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
 import { allows } from './policy.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
@@ -9,7 +10,7 @@ import type { Identity, Tokens } from './tokens.ts';
 
 export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify'>;
-  relay: Pick<Relay, 'isHandshake'>;
+  relay: Pick<Relay, 'isHandshake' | 'takePlace'>;
   /** Starts a connection's handler for an actor; see `handler`. */
   createHandler: (actorId: string) => Pid;
 }
@@ -27,6 +28,7 @@ export function wsRouter({ tokens, relay, createHandler }: WsRouterOptions): Rou
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
     }
+    relay.takePlace(ctx.req, clientAddress(ctx.ip));
     const target: RelayTarget = {
       target_pid: startHandler(identity),
       metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(Date.now() / 1000) },

@@ -19,6 +19,8 @@ describe('the error catalogue', () => {
     ['bodyTooLarge', 413, 'request body too large'],
     ['upgradeRequired', 426, 'upgrade required'],
     ['notFound', 404, 'not found'],
+    ['tooManyConnections', 503, 'too many connections'],
+    ['tooManyConnectionsFromAddress', 429, 'too many connections from this address'],
     ['dataMustBeObject', 400, 'data must be an object'],
   ];
   for (const [error, status, text] of specified) {

@@ -2,12 +2,12 @@ import { join } from 'node:path';
 import { ApiKeys } from '../../db/api-keys.ts';
 import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
+import { defaults } from '../../main/config.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
-import type { Patience } from '../../main/ticker/connection.ts';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
 import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { Processes } from '../../main/ticker/processes.ts';
-import { Relay, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
+import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { type CapturedLog, captureLog } from './log.ts';
@@ -19,7 +19,8 @@ export interface TickerBundleOptions {
   maxTokens?: number;
   userPolicy?: URL;
   bodyLimit?: number;
-  patience?: Patience;
+  /** Limits of the relay in place of the real ones. */
+  limits?: Partial<RelayLimits>;
   /** Parts of the app in place of the real ones. */
   replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
 }
@@ -42,7 +43,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
 }
 
 export async function startTickerBundle(options: TickerBundleOptions = {}): Promise<TickerBundle> {
-  const { lifetimeSeconds = 3600, maxTokens, userPolicy = userPolicyFile, bodyLimit = 1024, patience } = options;
+  const { lifetimeSeconds = 3600, maxTokens, userPolicy = userPolicyFile, bodyLimit = 1024, limits } = options;
   const dataDir = await temporaryFolder();
   migrate(dataDir);
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
@@ -59,7 +60,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const processes = new Processes();
   const ticker = new Recorder();
   processes.register(TICKER, ticker);
-  const relay = new Relay(processes, patience);
+  const relay = new Relay(processes, { ...defaults, ...limits });
   afterTest(() => relay.close(Promise.resolve()));
 
   const captured = captureLog();

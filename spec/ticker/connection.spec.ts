@@ -12,11 +12,16 @@ const PING = '{"type":"ping"}';
 const PAD = 'x'.repeat(64 * 1024);
 const FOREVER: Patience = { stuckMs: 3_600_000, silenceMs: 3_600_000 };
 
+interface JoinOptions {
+  autoPong?: boolean;
+  maxMessagesPerSecond?: number;
+}
+
 /** One client of the stream, and the server's end of its connection. */
-async function join(patience: Patience = FOREVER, options: { autoPong?: boolean } = {}) {
+async function join(patience: Patience = FOREVER, { maxMessagesPerSecond = 1e6, ...options }: JoinOptions = {}) {
   // The relay looks after its clients when the test says so.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  const bundle = await startTickerBundle({ patience });
+  const bundle = await startTickerBundle({ limits: { patience, maxMessagesPerSecond } });
   const client = await connect(bundle.stream, { token: await bundle.token(), ...options });
   await client.nextOf('welcome');
   const subscribed = await bundle.ticker.next();

@@ -1,5 +1,4 @@
 import { expect } from 'chai';
-import { closeCodes } from '../../main/ticker/close-codes.ts';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
@@ -52,18 +51,5 @@ describe('the relay, when it closes', () => {
     const client = await connect(bundle.stream, { token: await bundle.token() });
     await Promise.all([bundle.listener.close(never), bundle.relay.close(never)]);
     expect((await client.closed).code).to.equal(1001);
-  });
-});
-
-describe('the close codes', () => {
-  it("are each other's only, and may be sent", () => {
-    const codes = Object.values(closeCodes).map(({ code }) => code);
-    expect(new Set(codes).size).to.equal(codes.length);
-    for (const code of codes)
-      expect(code).to.satisfy((it: number) => (it >= 1000 && it < 1012) || (it >= 4000 && it < 5000));
-  });
-
-  it('have reasons that fit into a close frame', () => {
-    for (const { reason } of Object.values(closeCodes)) expect(Buffer.byteLength(reason)).to.be.at.most(123);
   });
 });

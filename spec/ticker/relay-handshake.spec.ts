@@ -137,15 +137,15 @@ describe('a handshake', () => {
   });
 
   it('that was refused is cut off when the client keeps the connection open', async () => {
-    const bundle = await startTickerBundle();
     mock.timers.enable({ apis: ['setTimeout'] });
+    const bundle = await startTickerBundle();
     const socket = connectSocket({ port: bundle.listener.port, host: '127.0.0.1', allowHalfOpen: true });
     afterTest(() => socket.destroy());
     socket.on('error', () => {}).resume();
     socket.write(head(...handshake()));
     await once(socket, 'end');
     expect(bundle.sockets.size).to.equal(1);
-    mock.timers.tick(5000);
+    mock.timers.tick(10_000);
     await until(() => bundle.sockets.size === 0);
   });
 });

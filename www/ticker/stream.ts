@@ -34,7 +34,7 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** A connection that held so long counts as a success: the next loss starts the backoff anew. */
 const STABLE_AFTER_MS = 10_000;
 /** Codes of a closed connection after which the same client would only be closed again. */
-const FINAL_CODES = new Set([1002, 1007, 1008, 1009]);
+export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4029]);
 
 /** The price stream: one WebSocket at a time, opened again whenever it is lost, until the session ends. */
 export class Stream {

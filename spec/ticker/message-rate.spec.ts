@@ -1,0 +1,40 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { MessageRate } from '../../main/ticker/message-rate.ts';
+
+describe('the bound on messages', () => {
+  it('allows those of two seconds at once, and then one an interval', () => {
+    const rate = new MessageRate(50);
+    const allowed = (now: number, tries: number) => {
+      let count = 0;
+      for (let i = 0; i < tries; i++) if (rate.allows(now)) count++;
+      return count;
+    };
+    expect(allowed(1000, 1000)).to.equal(100);
+    expect(allowed(1019, 10)).to.equal(0);
+    expect(allowed(1020, 10)).to.equal(1);
+    expect(allowed(1100, 10)).to.equal(4);
+    expect(allowed(99_000, 1000)).to.equal(100);
+  });
+
+  it('never allows more than it says, and everything to a client that keeps to it', () => {
+    const rates = fc.integer({ min: 1, max: 1000 });
+    const gaps = fc.array(fc.integer({ min: 0, max: 3000 }), { minLength: 1, maxLength: 300 });
+    fc.assert(
+      fc.property(rates, gaps, (perSecond, all) => {
+        const rate = new MessageRate(perSecond);
+        const polite = new MessageRate(perSecond);
+        const start = 5000;
+        let now = start;
+        let allowed = 0;
+        for (const [index, gap] of all.entries()) {
+          now += gap;
+          if (rate.allows(now)) allowed++;
+          expect(polite.allows(start + (index * 1000) / perSecond)).to.equal(true);
+        }
+        // The last bit of a division is not to decide.
+        expect(allowed).to.be.at.most(((now - start + 2000) * perSecond) / 1000 + 1e-6);
+      }),
+    );
+  });
+});

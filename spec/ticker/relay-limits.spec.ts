@@ -1,0 +1,224 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { WebSocket } from 'ws';
+import type { Process } from '../../main/ticker/processes.ts';
+import type { RelayLimits } from '../../main/ticker/relay.ts';
+import { connectRaw, handshake, parseResponse, type RawConnection } from '../support/raw-connection.ts';
+import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect, Refused } from '../support/websocket.ts';
+
+const PING = '{"type":"ping"}';
+
+describe('a client that sends too much', () => {
+  afterEach(() => mock.timers.reset());
+
+  const floods: [what: string, send: (socket: WebSocket) => void][] = [
+    ['pings', (socket) => socket.send(PING)],
+    ['garbage', (socket) => socket.send('}{')],
+    ['empty messages', (socket) => socket.send('')],
+    ['binary messages', (socket) => socket.send(Buffer.alloc(10))],
+    ['pings of the protocol', (socket) => socket.ping()],
+    ['pongs that nobody asked for', (socket) => socket.pong()],
+    ['some of each', (socket) => floods[socket.bufferedAmount % 6]?.[1](socket)],
+  ];
+  for (const [what, send] of floods) {
+    it(`is closed with 4029, and seen by no one else: ${what}`, async () => {
+      mock.timers.enable({ apis: ['setTimeout'] });
+      const bundle = await startTickerBundle();
+      const neighbour = await connect(bundle.stream, { token: await bundle.token() });
+      const client = await connect(bundle.stream, { token: await bundle.token() });
+      for (let count = 0; count < 1000; count++) send(client.socket);
+      expect(await client.closed).to.deep.equal({ code: 4029, reason: 'too many messages' });
+      // It has answered, but is not read from any more.
+      mock.timers.tick(5000);
+      await until(() => bundle.relay.size === 1 && bundle.processes.size === 3);
+      neighbour.socket.send(PING);
+      await neighbour.nextOf('pong');
+      expect(neighbour.socket.readyState).to.equal(neighbour.socket.OPEN);
+    });
+  }
+
+  it('is answered as far as the bound goes, and then listened to no more', async () => {
+    let heard = 0;
+    const handler: Process = { receive: ({ topic }) => void (topic === 'ws.message' && heard++) };
+    const bundle: TickerBundle = await startTickerBundle({
+      limits: { maxMessagesPerSecond: 1 },
+      replace: () => ({ createHandler: () => bundle.processes.spawn('handler', handler) }),
+    });
+    const client = await connect(bundle.stream, { token: await bundle.token() });
+    for (let count = 0; count < 100; count++) client.socket.send(PING);
+    expect((await client.closed).code).to.equal(4029);
+    expect(heard).to.be.within(2, 3);
+  });
+
+  it('is cut off when it goes on and never closes', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1 } });
+    const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    await raw.until(/"welcome"/);
+    const frame = Buffer.from([0x81, 0x80, 0, 0, 0, 0]);
+    raw.socket.allowHalfOpen = true;
+    raw.socket.write(Buffer.concat(Array(100).fill(frame)));
+    await raw.until(/too many messages/);
+    expect(bundle.sockets.size).to.equal(1);
+    mock.timers.tick(5000);
+    await until(() => bundle.sockets.size === 0 && bundle.processes.size === 1);
+  });
+
+  it('is another one than a client that sends a hundred at once', async () => {
+    const bundle = await startTickerBundle();
+    const client = await connect(bundle.stream, { token: await bundle.token() });
+    for (let count = 0; count < 100; count++) client.socket.send(PING);
+    for (let count = 0; count < 100; count++) await client.nextOf('pong');
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+  });
+
+  it('that pings by the protocol gets a pong for each, in order', async () => {
+    const bundle = await startTickerBundle();
+    const client = await connect(bundle.stream, { token: await bundle.token() });
+    const pongs: string[] = [];
+    const all = new Promise<void>((resolve) => {
+      client.socket.on('pong', (data) => pongs.push(data.toString()) === 100 && resolve());
+    });
+    const sent = Array.from({ length: 100 }, (_, index) => 'x'.repeat(index));
+    for (const data of sent) client.socket.ping(data);
+    await all;
+    expect(pongs).to.deep.equal(sent);
+  });
+
+  it('in tiny packets is closed with 1008', async () => {
+    const bundle = await startTickerBundle();
+    const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    await raw.until(/"welcome"/);
+    const [server] = bundle.sockets;
+    if (server === undefined) throw new Error('not connected');
+    raw.socket.setNoDelay().write(Buffer.from([0x81, 0xfe, 0x0f, 0xff, 0, 0, 0, 0]));
+    for (let piece = 0; piece < 100 && !raw.socket.readableEnded; piece++) {
+      const read = server.bytesRead;
+      raw.socket.write('x');
+      await until(() => server.bytesRead > read || server.destroyed || raw.socket.readableEnded);
+    }
+    const last = Buffer.from((await raw.ended).slice(-4), 'latin1');
+    expect([last[0], last.readUInt16BE(2)]).to.deep.equal([0x88, 1008]);
+  });
+});
+
+/** Status of the answer to a handshake. */
+async function knock(bundle: TickerBundle): Promise<{ raw: RawConnection; status: number }> {
+  const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+  const { status } = parseResponse(await raw.until(/\r\n\r\n/));
+  return { raw, status };
+}
+
+function startWith(limits: Partial<RelayLimits>): Promise<TickerBundle> {
+  return startTickerBundle({ limits });
+}
+
+describe('the places of the relay', () => {
+  for (const [limits, status, error] of [
+    [{ maxConnections: 2 }, 503, 'too many connections'],
+    [{ maxConnectionsPerAddress: 2 }, 429, 'too many connections from this address'],
+    [{ maxConnections: 2, maxConnectionsPerAddress: 2 }, 429, 'too many connections from this address'],
+  ] as const) {
+    it(`are as many as ${JSON.stringify(limits)}: one more is refused with ${status}`, async () => {
+      const bundle = await startWith(limits);
+      const [first, second] = [await knock(bundle), await knock(bundle)];
+      expect([first.status, second.status]).to.deep.equal([101, 101]);
+      const refused = await connect(bundle.stream, { token: await bundle.token() }).catch((reason: unknown) => reason);
+      if (!(refused instanceof Refused)) throw new Error(`not refused: ${refused}`);
+      expect(refused).to.deep.include({ status, body: { error } });
+      expect(refused.headers).to.include({ 'retry-after': '5', 'access-control-allow-origin': '*' });
+      expect(bundle.processes.size).to.equal(5);
+      expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+
+      first.raw.socket.destroy();
+      await until(() => bundle.relay.places === 1);
+      expect((await knock(bundle)).status).to.equal(101);
+      expect((await knock(bundle)).status).to.equal(status);
+    });
+  }
+
+  it('are taken by a handshake that is under way, though nobody has joined yet', async () => {
+    const bundle = await startTickerBundle({ limits: { maxConnections: 1, handshakeMs: 3_600_000 } });
+    const [, ...headers] = handshake('/ws/ticker', await bundle.token());
+    const malformed = headers.filter((line) => !line.startsWith('Sec-WebSocket-Key'));
+    // Refused once it has a place, and kept open by the client.
+    const lingering = await connectRaw(bundle.listener.port);
+    lingering.socket.allowHalfOpen = true;
+    lingering.socket.write(['GET /ws/ticker HTTP/1.1', ...malformed, '', ''].join('\r\n'));
+    await lingering.until(/invalid WebSocket handshake/);
+    expect([bundle.relay.places, bundle.relay.size]).to.deep.equal([1, 0]);
+    expect((await knock(bundle)).status).to.equal(503);
+    lingering.socket.destroy();
+    await until(() => bundle.relay.places === 0);
+  });
+
+  it('are for those with a good token only', async () => {
+    const bundle = await startWith({ maxConnections: 1 });
+    const raw = await connectRaw(bundle.listener.port);
+    raw.socket.allowHalfOpen = true;
+    raw.socket.write(`${handshake().join('\r\n')}\r\n\r\n`);
+    await raw.until(/authentication required/);
+    expect(bundle.relay.places).to.equal(0);
+  });
+
+  it('are exactly as many as there are connections, however those come and go', async () => {
+    const bundle = await startWith({ maxConnections: 4 });
+    const token = await bundle.token();
+    const good = handshake('/ws/ticker', token);
+    const joined: RawConnection[] = [];
+    const steps = fc.oneof(
+      fc.record({ kind: fc.constant('open' as const) }),
+      fc.record({ kind: fc.constant('refuse' as const), line: fc.constantFrom('Authorization', 'Sec-WebSocket-Key') }),
+      fc.record({ kind: fc.constant('break' as const), bytes: fc.integer({ min: 0, max: 400 }), reset: fc.boolean() }),
+      fc.record({
+        kind: fc.constant('leave' as const),
+        of: fc.nat(),
+        how: fc.constantFrom('close', 'terminate', 'reset', 'break the protocol', 'half a frame', 'fail'),
+      }),
+    );
+    const handlers = () => [...bundle.ticker.received].flatMap((m) => (m.topic === 'subscribe' ? [m.handler_pid] : []));
+
+    await fc.assert(
+      fc.asyncProperty(fc.array(steps, { minLength: 1, maxLength: 25 }), async (all) => {
+        for (const step of all) {
+          if (step.kind === 'open') {
+            const raw = await connectRaw(bundle.listener.port, ...good);
+            const { status } = parseResponse(await raw.until(/\r\n\r\n/));
+            expect(status).to.equal(joined.length < 4 ? 101 : 503);
+            if (status === 101) joined.push(raw);
+          } else if (step.kind === 'refuse') {
+            const raw = await connectRaw(bundle.listener.port, ...good.filter((line) => !line.startsWith(step.line)));
+            expect(parseResponse(await raw.ended).status).to.be.oneOf([400, 401, 503]);
+          } else if (step.kind === 'break') {
+            const raw = await connectRaw(bundle.listener.port);
+            raw.socket.write(`${good.join('\r\n')}\r\n\r\n`.slice(0, step.bytes));
+            if (step.reset) raw.socket.resetAndDestroy();
+            else raw.socket.destroy();
+          } else {
+            const [raw] = joined.splice(step.of % joined.length, 1);
+            if (raw === undefined) continue;
+            const { socket } = raw;
+            if (step.how === 'close') socket.write(Buffer.from([0x88, 0x80, 0, 0, 0, 0]));
+            else if (step.how === 'terminate') socket.destroy();
+            else if (step.how === 'reset') socket.resetAndDestroy();
+            else if (step.how === 'break the protocol') socket.end(Buffer.from([0xff, 0xff]));
+            else if (step.how === 'half a frame') socket.end(Buffer.from([0x81, 0xfe, 0x00]));
+            else {
+              const [, pid = ''] = /"target_pid":"([^"]+)"/.exec(await raw.until(/target_pid/)) ?? [];
+              bundle.processes.exit(pid, new Error('fails'));
+              socket.end();
+            }
+          }
+          await until(() => bundle.relay.places === joined.length && bundle.relay.size === joined.length);
+        }
+        for (const { socket } of joined.splice(0)) socket.destroy();
+        await until(() => bundle.relay.places === 0 && bundle.processes.size === 1 && bundle.sockets.size === 0);
+      }),
+      { numRuns: 60 },
+    );
+    expect(handlers().length).to.be.greaterThan(0);
+  });
+});
