@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { Database } from '../../db/database.ts';
 import { Tasks } from '../../db/tasks.ts';
 import type { Config } from '../config.ts';
+import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
@@ -58,7 +59,11 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
-    const listener = await listen(app.callback(), { host: config.host, port: config.tasksPort });
+    const listener = await listen(app.callback(), {
+      host: config.host,
+      port: config.tasksPort,
+      maxConnections: shareDescriptors(openFilesLimit()).tasks,
+    });
     dispatcher.start();
     return {
       listener,

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { ApiKeys } from '../../db/api-keys.ts';
 import { Database } from '../../db/database.ts';
 import type { Config } from '../config.ts';
+import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { createTickerApp } from './app.ts';
@@ -30,7 +31,13 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
 
   const tokens = await Tokens.create({ key: config.tokenKey, lifetimeSeconds: config.tokenLifetimeSeconds });
   const processes = new Processes();
-  const relay = new Relay(processes, config);
+  const openFiles = openFilesLimit();
+  const shares = shareDescriptors(openFiles);
+  const maxConnections = Math.min(config.maxConnections, shares.webSockets);
+  if (maxConnections < config.maxConnections) {
+    log.info({ openFiles, maxConnections }, 'the limit of open files allows fewer connections than MAX_CONNECTIONS');
+  }
+  const relay = new Relay(processes, { ...config, maxConnections });
   const ticker = new TickerThread({
     intervalMs: config.tickIntervalMs,
     processes,
@@ -58,7 +65,12 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
   try {
     await ticker.start();
     const handle = app.callback();
-    const listener = await listen(handle, { host: config.host, port: config.tickerPort, highWaterMark: SOCKET_BUFFER });
+    const listener = await listen(handle, {
+      host: config.host,
+      port: config.tickerPort,
+      highWaterMark: SOCKET_BUFFER,
+      maxConnections: shares.ticker,
+    });
     listener.server.on('upgrade', relay.upgradeListener(handle));
     return {
       listener,
