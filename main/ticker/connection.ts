@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { LifecycleMessage } from '../../workers/messages.ts';
@@ -9,18 +10,21 @@ import type { Process } from './processes.ts';
 export interface Patience {
   /** How long a client may take nothing of what waits for it until its connection is closed. */
   stuckMs: number;
-  /** How long a client may send nothing until it is pinged, and then again until it is cut off. */
-  silenceMs: number;
+  /** How long after its last answer a client is pinged, and how long it has for the next. */
+  pingMs: number;
 }
 
-export const patience: Patience = { stuckMs: 30_000, silenceMs: 30_000 };
+export const patience: Patience = { stuckMs: 30_000, pingMs: 30_000 };
+
+const PING_BYTES = 8;
 
 /**
  * One client's end of a WebSocket: the only place that writes to its socket while it is open, so that everything keeps
  * its order and nothing piles up unseen.
  *
  * What waits for a slow client is bounded: past the socket's high-water mark (`SOCKET_BUFFER`) nothing more is
- * read from it, so that it causes no more answers, and ticks are skipped; the newest one goes out on drain.
+ * read from it, so that it causes no more answers, and ticks are skipped; the newest one goes out on drain. The system
+ * has buffers of its own, megabytes of them: what waits there is bounded by the pings, which only a reader answers.
  */
 export class Connection implements Process {
   readonly #ws: WebSocket;
@@ -28,14 +32,18 @@ export class Connection implements Process {
   readonly #rate: MessageRate;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
-  #heardAt = performance.now();
-  #pingedAt: number | undefined;
+  /** What the client was pinged with and has not answered. */
+  #ping: Buffer | undefined;
+  /** When it was pinged, or gave its last answer. */
+  #pingSince = performance.now();
 
   constructor(ws: WebSocket, socket: Duplex, maxMessagesPerSecond: number) {
     this.#ws = ws;
     this.#socket = socket;
     this.#rate = new MessageRate(maxMessagesPerSecond);
     socket.on('drain', () => this.#onDrain());
+    ws.on('ping', (data) => this.#onPing(data));
+    ws.on('pong', (data) => this.#onPong(data));
   }
 
   /** Delivers a `ws.send`. */
@@ -50,14 +58,12 @@ export class Connection implements Process {
   }
 
   /**
-   * Notes that the client sent a message, or a ping or pong of the protocol.
+   * Counts what the client sent: a message, or a ping or pong of the protocol.
    *
    * @returns whether it is listened to; a client that sends too many is closed, and read from no more
    */
-  heard(): boolean {
-    const now = performance.now();
-    this.#seenAlive(now);
-    if (this.#rate.allows(now)) return true;
+  accepts(): boolean {
+    if (this.#rate.allows(performance.now())) return true;
     this.close(closeCodes.tooManyMessages);
     // Without reading on until the client's answer, so that its flood costs nothing more.
     this.#ws.pause();
@@ -65,16 +71,14 @@ export class Connection implements Process {
     return false;
   }
 
-  /** Looks after a client that is stuck or silent; to be called about once a second, with `performance.now()`. */
-  check(now: number, { stuckMs, silenceMs }: Patience): void {
+  /** Looks after a client that is stuck or does not answer; to be called about once a second, with `performance.now()`. */
+  check(now: number, { stuckMs, pingMs }: Patience): void {
     if (this.#slowSince !== undefined) {
-      // It is not read from while it is slow, so its silence says nothing.
+      // It is not read from while it is slow, so that it cannot answer.
       if (now - this.#slowSince >= stuckMs) this.#giveUp();
-    } else if (this.#pingedAt !== undefined) {
-      if (now - this.#pingedAt >= silenceMs) this.terminate();
-    } else if (now - this.#heardAt >= silenceMs) {
-      this.#pingedAt = now;
-      this.#ws.ping();
+    } else if (now - this.#pingSince >= pingMs) {
+      if (this.#ping !== undefined) this.terminate();
+      else this.#sendPing(now);
     }
   }
 
@@ -89,15 +93,23 @@ export class Connection implements Process {
     this.#ws.terminate();
   }
 
-  /** Answers a ping of the protocol. */
-  pong(data: Buffer): void {
+  #sendPing(now: number): void {
+    // Not to be guessed: the answer proves that the client has read all that came before.
+    this.#ping = randomBytes(PING_BYTES);
+    this.#pingSince = now;
+    this.#ws.ping(this.#ping);
+  }
+
+  #onPing(data: Buffer): void {
+    if (!this.accepts()) return;
     this.#ws.pong(data);
     if (this.#socket.writableNeedDrain) this.#becomeSlow();
   }
 
-  #seenAlive(now: number): void {
-    this.#heardAt = now;
-    this.#pingedAt = undefined;
+  #onPong(data: Buffer): void {
+    if (!this.accepts() || !this.#ping?.equals(data)) return;
+    this.#ping = undefined;
+    this.#pingSince = performance.now();
   }
 
   #write(frame: Buffer): void {
@@ -116,7 +128,8 @@ export class Connection implements Process {
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
-      this.#seenAlive(performance.now());
+      // Only now can it answer again.
+      this.#pingSince = performance.now();
       this.#ws.resume();
     }
   }

@@ -183,11 +183,7 @@ export class Relay {
     this.#connections.set(client, connection);
 
     ws.on('message', (data, isBinary) => {
-      if (connection.heard() && !isBinary) processes.send(handler, { topic: 'ws.message', data: data.toString() });
-    });
-    ws.on('pong', () => connection.heard());
-    ws.on('ping', (data) => {
-      if (connection.heard()) connection.pong(data);
+      if (connection.accepts() && !isBinary) processes.send(handler, { topic: 'ws.message', data: data.toString() });
     });
     // Broken frames: the library closes the connection with its code, and 'close' follows.
     ws.on('error', () => {});

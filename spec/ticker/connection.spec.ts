@@ -10,7 +10,7 @@ import { connect, type StreamClient } from '../support/websocket.ts';
 
 const PING = '{"type":"ping"}';
 const PAD = 'x'.repeat(64 * 1024);
-const FOREVER: Patience = { stuckMs: 3_600_000, silenceMs: 3_600_000 };
+const FOREVER: Patience = { stuckMs: 3_600_000, pingMs: 3_600_000 };
 
 interface JoinOptions {
   autoPong?: boolean;
@@ -129,7 +129,7 @@ describe('a client that reads too slowly', () => {
   });
 
   it('stays as long as it is not stuck for too long, whatever its silence', async () => {
-    const { client, server, tick } = await join({ stuckMs: 3_600_000, silenceMs: 0 });
+    const { client, server, tick } = await join({ stuckMs: 3_600_000, pingMs: 0 });
     await fill(client, server, tick);
     for (let seconds = 0; seconds < 10; seconds++) mock.timers.tick(1000);
     const newest = tick();
@@ -138,11 +138,11 @@ describe('a client that reads too slowly', () => {
   });
 });
 
-describe('a client that is silent', () => {
+describe('a client that is pinged', () => {
   afterEach(() => mock.timers.reset());
 
-  it('is pinged, and stays when it answers', async () => {
-    const { client, server } = await join({ ...FOREVER, silenceMs: 0 });
+  it('stays when it answers', async () => {
+    const { client, server } = await join({ ...FOREVER, pingMs: 0 });
     for (let round = 0; round < 3; round++) {
       const read = server.bytesRead;
       const pinged = new Promise((resolve) => client.socket.once('ping', resolve));
@@ -154,23 +154,58 @@ describe('a client that is silent', () => {
     expect(server.destroyed).to.equal(false);
   });
 
-  it('is cut off when it does not answer', async () => {
-    const { client, ticker } = await join({ ...FOREVER, silenceMs: 0 }, { autoPong: false });
-    const pinged = new Promise((resolve) => client.socket.once('ping', resolve));
-    mock.timers.tick(1000);
-    await pinged;
-    mock.timers.tick(1000);
-    expect((await client.closed).code).to.equal(1006);
-    expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
-  });
+  for (const [what, send] of [
+    ['is silent', () => {}],
+    ['sends messages', ({ socket }: StreamClient) => socket.send(PING)],
+    ['pings by itself', ({ socket }: StreamClient) => socket.ping()],
+    ['sends pongs without having read the ping', ({ socket }: StreamClient) => socket.pong(Buffer.alloc(8))],
+  ] as const) {
+    it(`is cut off when it does not answer, though it ${what}`, async () => {
+      const { client, server, ticker } = await join({ ...FOREVER, pingMs: 0 }, { autoPong: false });
+      const pinged = new Promise((resolve) => client.socket.once('ping', resolve));
+      mock.timers.tick(1000);
+      await pinged;
+      const read = server.bytesRead;
+      send(client);
+      if (what !== 'is silent') await until(() => server.bytesRead > read);
+      await setImmediate();
+      mock.timers.tick(1000);
+      expect((await client.closed).code).to.equal(1006);
+      expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
+    });
+  }
 
-  it('is not pinged before its time', async () => {
-    const { client } = await join({ ...FOREVER, silenceMs: 60_000 });
+  it('is not so before its time', async () => {
+    const { client } = await join({ ...FOREVER, pingMs: 60_000 });
     let pings = 0;
     client.socket.on('ping', () => pings++);
     for (let second = 0; second < 10; second++) mock.timers.tick(1000);
     client.socket.send(PING);
     await client.nextOf('pong');
     expect(pings).to.equal(0);
+  });
+
+  it('has the whole time again once it reads, when it was slow', async () => {
+    const pingMs = 200;
+    const { client, server, tick } = await join({ ...FOREVER, pingMs }, { autoPong: false });
+    const overdue = async () => {
+      const from = performance.now();
+      await until(() => performance.now() - from > pingMs);
+    };
+    await overdue();
+    const pinged = new Promise((resolve) => client.socket.once('ping', resolve));
+    mock.timers.tick(1000);
+    await pinged;
+    await fill(client, server, tick);
+    await overdue();
+    const checked = new Promise<void>((resolve) => {
+      server.once('drain', () => {
+        mock.timers.tick(1000);
+        resolve();
+      });
+    });
+    client.socket.resume();
+    await checked;
+    expect(server.destroyed).to.equal(false);
   });
 });
