@@ -14,17 +14,20 @@ export interface DatabaseOptions {
 
 interface OpenFile {
   connection: DatabaseSync;
-  /** Tells it from another file that has taken its path. */
+  /** Which file it is, and which one its log (`-wal`) is: what was written last is only there. */
   file: string;
+  log: string | undefined;
   statements: Map<string, StatementSync>;
   /** Whether a commit waits for the disk. */
   durable: boolean;
 }
 
 /**
- * One connection to one SQLite file that has to exist. It is opened when first needed; when the file has
- * been taken away or exchanged meanwhile it is opened anew, so that nothing is written to a file that no
- * path leads to any more, and service goes on by itself once the file is back.
+ * One connection to one SQLite file that has to exist. Before each use it looks whether the file is still there, so
+ * that nothing is written to one that no path leads to any more; service goes on by itself once the file is back.
+ *
+ * Another file that took its place is opened if the log of the old one is gone, too. SQLite would take that log for
+ * the new file's: put rows of the one into the other, or do away with what only the log holds.
  */
 export class Database {
   readonly #path: string;
@@ -37,6 +40,12 @@ export class Database {
   constructor(path: string, options: DatabaseOptions) {
     this.#path = path;
     this.#options = options;
+    try {
+      // At once, to know the file again.
+      this.#obtain();
+    } catch {
+      // Whoever needs it will be told.
+    }
   }
 
   /**
@@ -89,10 +98,30 @@ export class Database {
 
   #obtain() {
     if (this.#closed) throw new DatabaseUnavailable(`${this.#path} is closed`);
-    const file = identity(this.#path);
-    if (this.#open?.file !== file) this.#drop();
-    this.#open ??= { connection: this.#connect(), file, statements: new Map(), durable: false };
+    const file = this.#file();
+    if (this.#open !== undefined && this.#open.file !== file) {
+      if (this.#open.log !== undefined && this.#open.log === this.#log()) {
+        throw new DatabaseUnavailable(`${this.#path} is another file, but ${this.#path}-wal is still the old one's`);
+      }
+      this.#drop();
+    }
+    this.#open ??= { connection: this.#connect(), file, log: this.#log(), statements: new Map(), durable: false };
     return this.#open;
+  }
+
+  #file(): string {
+    try {
+      return identity(statSync(this.#path));
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      const reason = code === 'ENOENT' ? `${this.#path} does not exist` : message;
+      throw new DatabaseUnavailable(reason, { cause: error });
+    }
+  }
+
+  #log(): string | undefined {
+    const stats = statSync(`${this.#path}-wal`, { throwIfNoEntry: false });
+    return stats && identity(stats);
   }
 
   #connect(): DatabaseSync {
@@ -101,6 +130,7 @@ export class Database {
     url.searchParams.set('mode', 'rw');
     let connection: DatabaseSync | undefined;
     try {
+      look(url);
       connection = new DatabaseSync(url, { timeout: this.#options.busyTimeoutMs });
       // NORMAL: in WAL mode the end of the process loses nothing, the loss of power at most the last rows.
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
@@ -118,12 +148,24 @@ export class Database {
 }
 
 /** Tells one file from another that has taken its path. */
-function identity(path: string): string {
+function identity({ dev, ino }: { dev: number; ino: number }): string {
+  return `${dev}:${ino}`;
+}
+
+/**
+ * Looks at what lies at `url` with its log left alone, which SQLite else reads first, and removes on finding no database.
+ * Not by the means of the file system: closing a file by these gives up every lock that SQLite holds on it.
+ *
+ * @throws {Error} when it is no database
+ */
+function look(url: URL): void {
+  const immutable = new URL(url);
+  immutable.searchParams.set('immutable', '1');
+  const connection = new DatabaseSync(immutable);
   try {
-    const { dev, ino } = statSync(path);
-    return `${dev}:${ino}`;
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    throw new DatabaseUnavailable(code === 'ENOENT' ? `${path} does not exist` : message, { cause: error });
+    const { page_count: pages } = connection.prepare('PRAGMA page_count').get() as { page_count: number };
+    if (pages === 0) throw new Error('file is empty');
+  } finally {
+    connection.close();
   }
 }

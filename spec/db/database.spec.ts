@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -62,16 +63,48 @@ describe('Database', () => {
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
   });
 
-  it('reads the file that has taken the place of its own', async () => {
+  it('reads the file that has taken the place of its own and of its log', async () => {
     const { path, database } = await fresh();
     const other = `${path}.other`;
     makeFile(other, 'exchanged');
     read(database);
+    for (const suffix of ['-wal', '-shm']) rmSync(path + suffix);
     renameSync(other, path);
     expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
     database.statement('INSERT INTO words VALUES (?)').run('written');
     const beside = connectTo(path);
     expect(read(beside)).to.deep.equal([{ word: 'exchanged' }, { word: 'written' }]);
+  });
+
+  for (const [what, put] of Object.entries({
+    garbage: (path: string) => writeFileSync(path, 'garbage '.repeat(1000)),
+    'an empty file': (path: string) => writeFileSync(path, ''),
+    'another database': (path: string) => makeFile(path, 'other'),
+  })) {
+    it(`is unavailable while ${what} is in its place, and has lost nothing when its own is back`, async () => {
+      const { path, database } = await fresh();
+      database.statement('INSERT INTO words VALUES (?)').run('second');
+      renameSync(path, `${path}.away`);
+      put(`${path}.other`);
+      renameSync(`${path}.other`, path);
+      expect(() => read(database)).to.throw(DatabaseUnavailable);
+      const late = connectTo(path);
+      if (what !== 'another database') expect(() => read(late)).to.throw(DatabaseUnavailable);
+      renameSync(`${path}.away`, path);
+      expect(read(database)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
+      if (what !== 'another database') expect(read(late)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
+    });
+  }
+
+  it('keeps its locks when another connection of the process is opened', async () => {
+    const { path, database } = await fresh();
+    database.statement('INSERT INTO words VALUES (?)').run('second');
+    const beside = connectTo(path);
+    beside.close();
+    // Another process, whose end would remove the log if it believed to be the last.
+    const script = `new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('SELECT * FROM words').all()`;
+    execFileSync(process.execPath, ['--eval', script, path]);
+    expect(existsSync(`${path}-wal`)).to.equal(true);
   });
 
   it('comes to life when its file is made after it', async () => {
