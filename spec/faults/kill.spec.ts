@@ -1,58 +1,79 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { post, type RunningServices, startServices } from '../support/program.ts';
+import { Ledger } from '../support/ledger.ts';
+import { post, startProgram, startServices } from '../support/program.ts';
+import { type Random, randomFrom, seedNote } from '../support/seed.ts';
 
-const ROUNDS = 5;
+const ROUNDS = Number(process.env.FAULT_ROUNDS ?? 6);
 
-/** Submits tasks, several at a time, until the program is gone; the ids of all that were accepted. */
-async function submitUntilDeath({ tasks }: RunningServices, accepted: Set<string>): Promise<void> {
-  const submit = async () => {
-    for (;;) {
-      const answer = await post(`${tasks}/tasks`, { action: 'uppercase', data: { text: 'x' } }).catch(() => undefined);
-      if (answer === undefined) return;
-      if (answer.status === 202) accepted.add(answer.body.id);
-    }
-  };
-  await Promise.all(Array.from({ length: 8 }, submit));
+interface Target {
+  env: Record<string, string>;
+  ledger: Ledger;
+  random: Random;
 }
 
-function read(path: string, sql: string): Record<string, unknown>[] {
-  const database = new DatabaseSync(path);
-  afterTest(() => database.close());
-  return database.prepare(sql).all();
+/** Under load, after some tasks were accepted. */
+async function whileAccepting({ env, ledger, random }: Target): Promise<void> {
+  const services = await startServices({ env });
+  const load = ledger.flood(services.tasks, random);
+  const goal = ledger.size + 1 + random.below(200);
+  while (ledger.size < goal) await setTimeout(1);
+  services.child.kill('SIGKILL');
+  await Promise.all([services.exited, load]);
 }
+
+/** While a backlog is worked off, with nobody submitting. */
+async function whileWorking({ env, ledger, random }: Target): Promise<void> {
+  const services = await startServices({ env });
+  const lock = new DatabaseSync(join(env.DATA_DIR as string, 'tasks.db'), { timeout: 5000 });
+  lock.exec('BEGIN IMMEDIATE');
+  for (let i = 0; i < 5; i++) await Promise.all(Array.from({ length: 8 }, () => ledger.submit(services.tasks, random)));
+  // Closing ends the transaction.
+  lock.close();
+  await setTimeout(random.below(150));
+  services.child.kill('SIGKILL');
+  await services.exited;
+}
+
+/** At some moment of the start: before, in the midst of, or after taking up what was left. */
+async function whileStarting({ env, random }: Target): Promise<void> {
+  const program = await startProgram({ env });
+  await setTimeout(random.below(700));
+  program.child.kill('SIGKILL');
+  await program.exited;
+}
+
+/** Within 100 ms of listening again, when what was cut off before is at work first. */
+async function againAtOnce(target: Target): Promise<void> {
+  await whileAccepting(target);
+  for (let i = 0; i < 2; i++) {
+    const services = await startServices({ env: target.env });
+    await setTimeout(target.random.below(100));
+    services.child.kill('SIGKILL');
+    await services.exited;
+  }
+}
+
+const moments = [whileAccepting, whileWorking, whileStarting, againAtOnce];
 
 describe('kill -9 with the durable queue', () => {
-  it('at any moment leaves every accepted task as one row or one dead letter', async () => {
+  it(`${ROUNDS} times at any moment leaves every accepted task as one row or one dead letter ${seedNote}`, async () => {
     const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
-    const accepted = new Set<string>();
-    for (let round = 0; round < ROUNDS; round++) {
-      const services = await startServices({ env });
-      const load = submitUntilDeath(services, accepted);
-      const goal = accepted.size + 1 + Math.floor(Math.random() * 200);
-      while (accepted.size < goal) await new Promise(setImmediate);
-      services.child.kill('SIGKILL');
-      await services.exited;
-      await load;
-    }
+    const target: Target = { env, ledger: new Ledger(), random: randomFrom(0) };
+    // Each kind of moment in turn, from any one on.
+    const first = target.random.below(moments.length);
+    for (let round = 0; round < ROUNDS; round++) await moments[(first + round) % moments.length]?.(target);
 
     const last = await startServices({ env });
-    const queue = new DatabaseSync(join(env.DATA_DIR, 'queue.db'));
-    afterTest(() => queue.close());
-    const left = queue.prepare('SELECT count(*) AS count FROM messages');
-    while (left.get()?.count !== 0) await new Promise((resolve) => setTimeout(resolve, 20));
+    expect(await target.ledger.submit(last.tasks, target.random)).to.equal(202);
+    await target.ledger.settled(env.DATA_DIR);
     last.child.kill('SIGTERM');
     expect((await last.exited).code).to.equal(0);
-
-    const rows = read(join(env.DATA_DIR, 'tasks.db'), 'SELECT id FROM tasks').map(({ id }) => id as string);
-    const dead = read(join(env.DATA_DIR, 'queue.db'), 'SELECT id FROM dead_letters').map(({ id }) => id as string);
-    const ended = [...rows, ...dead];
-    expect(new Set(ended).size, 'ended once').to.equal(ended.length);
-    const lost = [...accepted].filter((id) => !ended.includes(id));
-    expect(lost, 'accepted and lost').to.deep.equal([]);
-  }).timeout(60_000);
+    expect(last.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
+  }).timeout(30_000 + ROUNDS * 5_000);
 
   it('is not needed for a deploy: on SIGTERM what is not done is kept, and done by the next process', async () => {
     const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
@@ -69,7 +90,7 @@ describe('kill -9 with the durable queue', () => {
 
     await startServices({ env });
     const stored = lock.prepare('SELECT id FROM tasks');
-    while (stored.all().length < 20) await new Promise((resolve) => setTimeout(resolve, 20));
+    while (stored.all().length < 20) await setTimeout(20);
     expect(stored.all().map(({ id }) => id)).to.have.members([...ids]);
   });
 });
