@@ -69,7 +69,7 @@ describe('kill -9 with the durable queue', () => {
 
     const last = await startServices({ env });
     expect(await target.ledger.submit(last.tasks, target.random)).to.equal(202);
-    await target.ledger.settled(env.DATA_DIR);
+    await target.ledger.settled(last, env.DATA_DIR);
     last.child.kill('SIGTERM');
     expect((await last.exited).code).to.equal(0);
     expect(last.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });

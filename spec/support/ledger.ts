@@ -2,8 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import { afterTest } from './cleanup.ts';
-import { post } from './program.ts';
+import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
 
 /** What a task is to come to: its output, or undefined for one that cannot succeed. */
@@ -53,41 +52,52 @@ export class Ledger {
   }
 
   /**
-   * Waits until every accepted task has come to its end, and asserts that each did so once: as a row with its output, or
-   * as a dead letter.
-   *
-   * @param dead ids of the dead letters, where they are not in `queue.db`
+   * Waits until the queue holds nothing that is not done, and asserts that every accepted task came to its end once: as a
+   * row with its output, or as a dead letter.
    */
-  async settled(dataDir: string, dead: () => readonly string[] = deadLettersOf(dataDir)): Promise<void> {
-    const rows = new DatabaseSync(join(dataDir, 'tasks.db'), { timeout: 5000 });
-    afterTest(() => rows.close());
-    const all = rows.prepare('SELECT id, result FROM tasks');
-    for (;;) {
-      const results = new Map(all.all().map(({ id, result }) => [id as string, JSON.parse(result as string).output]));
-      const buried = dead();
-      const ended = new Set([...results.keys(), ...buried]);
-      if ([...this.#expected.keys()].some((id) => !ended.has(id))) {
-        await setTimeout(50);
-        continue;
-      }
-      expect(ended.size, 'ended once').to.equal(results.size + buried.length);
-      for (const [id, output] of this.#expected) {
-        if (results.has(id)) expect(results.get(id)).to.equal(output);
-      }
-      return;
+  async settled({ tasks }: RunningServices, dataDir: string): Promise<void> {
+    let counts = await queueCounts(tasks);
+    while (counts.waiting + counts.delayed + counts.in_flight > 0) {
+      await setTimeout(50);
+      counts = await queueCounts(tasks);
     }
-  }
-
-  /** Ids of all that were accepted. */
-  get ids(): string[] {
-    return [...this.#expected.keys()];
+    const rows = new Map<string, Output>();
+    for (const { id, result } of read(join(dataDir, 'tasks.db'), 'SELECT id, result FROM tasks')) {
+      rows.set(id as string, JSON.parse(result as string).output);
+    }
+    const failed: string[] = [];
+    for (const [id, output] of this.#expected) {
+      if (rows.has(id)) expect(rows.get(id), `output of ${id}`).to.equal(output);
+      else {
+        expect((await request(`${tasks}/tasks/${id}`)).body).to.include({ id, status: 'failed' });
+        failed.push(id);
+      }
+    }
+    // Those whose answer did not arrive.
+    const others = read(join(dataDir, 'queue.db'), 'SELECT id FROM dead_letters').filter(
+      ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
+    );
+    expect(counts.dropped).to.equal(0);
+    expect(counts.dead, 'dead letters of tasks without a row').to.equal(failed.length + others.length);
   }
 }
 
-/** Reads the dead letters of the durable queue. */
-function deadLettersOf(dataDir: string): () => string[] {
-  const queue = new DatabaseSync(join(dataDir, 'queue.db'), { timeout: 5000 });
-  afterTest(() => queue.close());
-  const letters = queue.prepare('SELECT id FROM dead_letters');
-  return () => letters.all().map(({ id }) => id as string);
+/** The counts of the queue, which add up at any time. */
+export async function queueCounts(
+  tasks: string,
+): Promise<Record<'waiting' | 'delayed' | 'in_flight' | 'dead' | 'dropped', number>> {
+  const { status, body } = await request(`${tasks}/queue`);
+  expect(status).to.equal(200);
+  const { accepted, completed, dead, dropped, waiting, delayed, in_flight } = body;
+  expect(completed + dead + dropped + waiting + delayed + in_flight, 'accounted for').to.equal(accepted);
+  return body;
+}
+
+function read(path: string, sql: string): Record<string, unknown>[] {
+  const database = new DatabaseSync(path, { timeout: 5000 });
+  try {
+    return database.prepare(sql).all();
+  } finally {
+    database.close();
+  }
 }

@@ -1,0 +1,99 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
+import { afterTest } from '../support/cleanup.ts';
+import { Ledger, queueCounts } from '../support/ledger.ts';
+import { post, request, startProgram, startServices } from '../support/program.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
+import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { watchSteadily } from '../support/steady-client.ts';
+
+const LARGE = 2;
+
+describe('a full disk', () => {
+  let disk: SmallDisk;
+  beforeEach(async function () {
+    const mounted = await mountSmallDisk(16);
+    if (mounted === undefined) this.skip();
+    disk = mounted;
+  });
+
+  it(`under the in-memory queue: tasks wait until there is room again, and nothing else is hit ${seedNote}`, async () => {
+    const services = await startServices({ env: { DATA_DIR: disk.path } });
+    const client = await watchSteadily(services);
+    const ledger = new Ledger();
+    const random = randomFrom(1);
+    for (let i = 0; i < 10; i++) await ledger.submit(services.tasks, random);
+    disk.fill();
+    for (let i = 0; i < 10; i++) expect(await ledger.submit(services.tasks, random, LARGE)).to.equal(202);
+    const failure = await services.logged(({ verdict }) => verdict === 'retry');
+    expect(failure.reason).to.equal('database or disk is full');
+    expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
+    expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+    await queueCounts(services.tasks);
+    await disk.free();
+    await ledger.settled(services, disk.path);
+    client.check();
+  });
+
+  it(`under the durable queue: nothing is accepted that is not on disk, and nothing is lost ${seedNote}`, async () => {
+    const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite' };
+    const services = await startServices({ env });
+    const client = await watchSteadily(services);
+    const ledger = new Ledger();
+    const random = randomFrom(2);
+    let over = false;
+    const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
+    for (let time = 0; time < 3; time++) {
+      await setTimeout(random.below(300));
+      disk.fill();
+      while ((await ledger.submit(services.tasks, random, LARGE)) !== 500);
+      expect(
+        await post(`${services.tasks}/tasks`, { action: 'x', data: { filler: 'x'.repeat(10_000) } }),
+      ).to.deep.include({
+        status: 500,
+        body: { error: 'failed to queue task' },
+      });
+      expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
+      expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+      await queueCounts(services.tasks);
+      await disk.free();
+      while ((await ledger.submit(services.tasks, random, LARGE)) !== 202);
+    }
+    over = true;
+    await load;
+    await ledger.settled(services, disk.path);
+    client.check();
+
+    // What the file would not take was made good: the next process finds the same.
+    services.child.kill('SIGTERM');
+    expect((await services.exited).code).to.equal(0);
+    await ledger.settled(await startServices({ env }), disk.path);
+  }).timeout(60_000);
+
+  it('at a stop of the durable queue: in order all the same, and the next start has everything', async () => {
+    const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500' };
+    const services = await startServices({ env });
+    const ledger = new Ledger();
+    const lock = new DatabaseSync(join(disk.path, 'tasks.db'));
+    afterTest(() => lock.close());
+    lock.exec('BEGIN IMMEDIATE');
+    for (let i = 0; i < 20; i++) await ledger.submit(services.tasks, randomFrom(3), LARGE);
+    disk.fill();
+    services.child.kill('SIGTERM');
+    expect(await services.exited).to.deep.include({ code: 0 });
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 20 });
+    lock.exec('ROLLBACK');
+    await disk.free();
+    await ledger.settled(await startServices({ env }), disk.path);
+  });
+
+  it('at the start is said in one line', async () => {
+    disk.fill();
+    const program = await startProgram({ env: { DATA_DIR: disk.path } });
+    expect(await program.exited).to.deep.include({ code: 1 });
+    expect(program.lines).to.have.length(1);
+    expect(program.lines[0]?.msg).to.match(/^cannot migrate .*auth\.db: /);
+  });
+});
