@@ -1,9 +1,15 @@
-import { rename } from 'node:fs/promises';
-import { join } from 'node:path';
+import { rename, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
+import { migrate } from '../../db/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { post, request, startServices } from '../support/program.ts';
+import { Ledger, queueCounts } from '../support/ledger.ts';
+import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
+import { watchSteadily } from '../support/steady-client.ts';
+import { connect } from '../support/websocket.ts';
 
 /** A second connection to a database that a process has open. */
 function openBeside(path: string): DatabaseSync {
@@ -13,8 +19,114 @@ function openBeside(path: string): DatabaseSync {
 }
 
 const WAIT = 'what is done cannot be written down: all tasks wait';
+/** Does something to the file of a database; what is returned puts it right again. */
+type Fault = (path: string) => Promise<() => Promise<void>>;
+
+const moveAway: Fault = async (path) => {
+  await rename(path, `${path}.away`);
+  return () => rename(`${path}.away`, path);
+};
+
+const faults: Readonly<Record<string, Fault>> = {
+  async locked(path) {
+    const other = new DatabaseSync(path, { timeout: 5000 });
+    other.exec('BEGIN EXCLUSIVE');
+    return async () => other.close();
+  },
+  'taken away': moveAway,
+  async 'replaced by garbage'(path) {
+    const giveBack = await moveAway(path);
+    await writeFile(path, 'garbage '.repeat(1000));
+    return giveBack;
+  },
+  async 'replaced by an empty file'(path) {
+    const giveBack = await moveAway(path);
+    await writeFile(path, '');
+    return giveBack;
+  },
+  async 'replaced by another database'(path) {
+    const giveBack = await moveAway(path);
+    const folder = await temporaryFolder();
+    migrate(folder);
+    await rename(join(folder, basename(path)), path);
+    return giveBack;
+  },
+};
+
+const SPECIFIED = ['database unavailable', 'lookup failed', 'query failed', 'failed to queue task'];
+
+/** Asks for everything that a database answers; every error is one of the specification's. */
+async function ask(services: RunningServices): Promise<void> {
+  const answers = await Promise.all([
+    post(`${services.ticker}/auth/token`, { api_key: services.apiKey }),
+    request(`${services.tasks}/tasks`),
+    request(`${services.tasks}/tasks?status=completed`),
+  ]);
+  for (const { status, body } of answers) {
+    expect(status).to.be.oneOf([200, 500]);
+    if (status === 500) expect(body).to.have.all.keys('error').and.property('error').that.is.oneOf(SPECIFIED);
+  }
+}
 
 describe('a database', () => {
+  for (const [driver, databases] of [
+    ['memory', ['auth.db', 'tasks.db']],
+    ['sqlite', ['tasks.db', 'queue.db']],
+  ] as const) {
+    for (const name of databases) {
+      it(`${name} under the ${driver} queue that is locked, taken away, replaced: nothing lost ${seedNote}`, async () => {
+        const DATA_DIR = await temporaryFolder();
+        const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: driver } });
+        const client = await watchSteadily(services);
+        const ledger = new Ledger();
+        const random = randomFrom(name.length);
+        let over = false;
+        const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
+        for (const [what, fault] of Object.entries(faults)) {
+          while ((await ledger.submit(services.tasks, random)) !== 202);
+          const mend = await fault(join(DATA_DIR, name));
+          for (let i = 0; i < 3; i++) {
+            await ask(services);
+            const status = await ledger.submit(services.tasks, random);
+            expect(status, what).to.equal(name === 'queue.db' ? 500 : 202);
+            await queueCounts(services.tasks);
+            await setTimeout(random.below(100));
+          }
+          await mend();
+        }
+        over = true;
+        await load;
+        for (const address of [`${services.tasks}/tasks`, `${services.ticker}/`]) {
+          expect((await request(address)).status).to.equal(200);
+        }
+        expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+        await ledger.settled(services, DATA_DIR);
+        client.check();
+        expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
+        services.child.kill('SIGTERM');
+        expect(await services.exited).to.deep.include({ code: 0 });
+      }).timeout(60_000);
+    }
+  }
+
+  it('queue.db that is away at SIGTERM: an orderly end all the same', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500' };
+    const services = await startServices({ env });
+    const client = await connect(services.stream, { token: await services.token() });
+    const ledger = new Ledger();
+    const unlock = await faults.locked?.(join(DATA_DIR, 'tasks.db'));
+    for (let i = 0; i < 10; i++) await ledger.submit(services.tasks, randomFrom(i));
+    const giveBack = await moveAway(join(DATA_DIR, 'queue.db'));
+    services.child.kill('SIGTERM');
+    expect((await client.closed).code).to.equal(1001);
+    expect(await services.exited).to.deep.include({ code: 0 });
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 10 });
+    await unlock?.();
+    await giveBack();
+    await ledger.settled(await startServices({ env }), DATA_DIR);
+  });
+
   it('that is taken away and given back: errors meanwhile, nothing lost', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
