@@ -43,15 +43,7 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     return closeQueue();
   };
 
-  const pool = await WorkerPool.start({
-    file: workerFile('task'),
-    threads: config.taskConcurrency,
-    maxBatch: Math.min(MAX_BATCH, Math.ceil(config.taskPrefetch / config.taskConcurrency)),
-    timeoutMs: config.taskTimeoutMs,
-    memoryMb: config.taskMemoryMb,
-    workerData: { dataDir: config.dataDir },
-    log,
-  }).catch(async (error) => {
+  const pool = await startPool(config, log).catch(async (error) => {
     await release();
     throw error;
   });
@@ -81,4 +73,18 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     await release();
     throw error;
   }
+}
+
+/** Starts the threads that work tasks off and store their rows. @throws {Error} when they do not start */
+export function startPool(config: Config, log: Log): Promise<WorkerPool> {
+  const { taskConcurrency: threads, taskPrefetch, taskTimeoutMs, taskMemoryMb, dataDir } = config;
+  return WorkerPool.start({
+    file: workerFile('task'),
+    threads,
+    maxBatch: Math.min(MAX_BATCH, Math.ceil(taskPrefetch / threads)),
+    timeoutMs: taskTimeoutMs,
+    memoryMb: taskMemoryMb,
+    workerData: { dataDir },
+    log,
+  });
 }

@@ -1,6 +1,16 @@
 import { StreamClient, type StreamTarget } from './stream-client.ts';
 import { type Follower, TickRecord } from './tick-record.ts';
 
+/** How another server wraps the same messages in its frames. */
+export interface Dialect {
+  /** Sent when a connection is open. */
+  hello: string;
+  /** What is sent back to a message. */
+  answers: Readonly<Record<string, string>>;
+  /** Where the JSON text begins in a message. */
+  offset: number;
+}
+
 export interface CrowdOptions {
   target: StreamTarget;
   connections: number;
@@ -8,6 +18,7 @@ export interface CrowdOptions {
   concurrency: number;
   /** Tokens to connect with, in turn; those of `target` where absent. */
   tokens?: readonly string[];
+  dialect?: Dialect;
 }
 
 /** Many clients of one stream, in this process. */
@@ -61,7 +72,7 @@ export class Crowd {
   }
 
   #connect(number: number): void {
-    const { target, tokens = [] } = this.#options;
+    const { target, tokens = [], dialect } = this.#options;
     const token = tokens[number % tokens.length];
     const follower: Follower = { last: 'awaits snapshot' };
     let settled = false;
@@ -74,8 +85,16 @@ export class Crowd {
     const client = new StreamClient(
       { ...target, ...(token !== undefined && { token }), ...localAddress(target.host, number) },
       {
-        onOpen: settle,
-        onText: (payload) => this.record.note(follower, payload, performance.timeOrigin + performance.now()),
+        onOpen() {
+          if (dialect !== undefined) client.send(dialect.hello);
+          settle();
+        },
+        onText: (payload) => {
+          const answer = dialect?.answers[payload.toString('latin1', 0, 1)];
+          if (answer !== undefined && payload.length === 1) client.send(answer);
+          const text = dialect === undefined ? payload : payload.subarray(dialect.offset);
+          this.record.note(follower, text, performance.timeOrigin + performance.now());
+        },
         onEnd: (reason) => {
           this.#clients.delete(client);
           this.losses.set(reason, (this.losses.get(reason) ?? 0) + 1);

@@ -94,7 +94,7 @@ export class TickRecord {
     this.#endTick();
     this.#payload = Buffer.from(payload);
     this.#number += 1;
-    this.#stamp = (JSON.parse(payload.toString()).data[0]?.timestamp ?? 0) * 1000;
+    this.#stamp = Number(/"timestamp":(\d+)/.exec(payload.toString())?.[1] ?? 0) * 1000;
     this.#first = now;
   }
 

@@ -1,0 +1,18 @@
+/** A tick of the size and shape that the product sends, for peers that do not compute prices. */
+export function tickText(): string {
+  const timestamp = Math.floor(Date.now() / 1000);
+  const price = () => Math.round(Math.random() * 100_000) / 100;
+  const data = ['BTC-USD', 'ETH-USD', 'SOL-USD'].map((symbol) => ({ symbol, price: 42_000 + price(), timestamp }));
+  return JSON.stringify({ type: 'ticker', data });
+}
+
+/** Calls `tick` at every full second. */
+export function everySecond(tick: () => void): void {
+  setTimeout(
+    () => {
+      tick();
+      everySecond(tick);
+    },
+    1000 - (Date.now() % 1000),
+  );
+}

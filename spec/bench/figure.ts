@@ -1,0 +1,27 @@
+/** Something that is measured, of the product and of those beside it, in turn. */
+export interface Figure {
+  name: string;
+  /** Measures each contender once; the product is called `product`. */
+  contenders: Readonly<Record<string, () => Promise<Record<string, number>>>>;
+  /** What is read off a measurement, each with what is asked of it. */
+  readings: readonly Reading[];
+}
+
+/** One number of a measurement. */
+export interface Reading {
+  /** Its name in the measurement. */
+  key: string;
+  name: string;
+  unit: string;
+  /** Whose number it is; the product's where absent. */
+  of?: string;
+  /** The contender that it is compared with; none where the number speaks for itself. */
+  beside?: string;
+  /** Bound of the ratio to that contender, or of the number itself. */
+  target?: { atMost: number } | { atLeast: number };
+}
+
+export function meets(value: number, target: Reading['target']): boolean | undefined {
+  if (target === undefined) return undefined;
+  return 'atMost' in target ? value <= target.atMost : value >= target.atLeast;
+}

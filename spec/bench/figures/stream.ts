@@ -1,0 +1,85 @@
+import { setTimeout } from 'node:timers/promises';
+import { Crowd, type Dialect } from '../../load/crowd.ts';
+import type { Figure } from '../figure.ts';
+import { type Server, startPeer, startProduct } from '../server.ts';
+
+interface Target {
+  server: Server;
+  address: { host: string; port: number };
+  path: string;
+  token?: string;
+  dialect?: Dialect;
+}
+
+/** Socket.IO's own protocol inside of WebSocket frames. */
+const socketIo: Dialect = { hello: '40', answers: { '2': '3' }, offset: '42["tick",'.length };
+
+/** What a stream costs with so many clients, at one tick a second. */
+export function stream(clients: number, seconds: number): Figure {
+  const contenders = {
+    product: () => measure(startProductTarget, clients, seconds),
+    'ws loop': () => measure(() => startPeerTarget('ws-loop', '/'), clients, seconds),
+    'Socket.IO': () =>
+      measure(() => startPeerTarget('socket-io', '/socket.io/?EIO=4&transport=websocket', socketIo), clients, seconds),
+  };
+  return {
+    name: `stream to ${clients} clients, one tick a second, ${seconds} s`,
+    contenders,
+    readings: [
+      { key: 'cpu', name: 'server CPU a delivered frame', unit: 'µs', beside: 'ws loop', target: { atMost: 0.87 } },
+      { key: 'memory', name: 'memory a client', unit: 'kB', beside: 'ws loop', target: { atMost: 1 } },
+      {
+        key: 'spread',
+        name: 'from first to last client, median',
+        unit: 'ms',
+        beside: 'ws loop',
+        target: { atMost: 1 },
+      },
+      { key: 'lateness', name: 'from tick to client, p99', unit: 'ms', beside: 'ws loop' },
+      { key: 'missed', name: 'frames missed', unit: '', target: { atMost: 0 } },
+      { key: 'failed', name: 'connections failed', unit: '', target: { atMost: 0 } },
+    ],
+  };
+}
+
+async function startProductTarget(): Promise<Target> {
+  const { server, ticker, token } = await startProduct();
+  return { server, address: ticker, path: '/ws/ticker', token: await token() };
+}
+
+async function startPeerTarget(name: string, path: string, dialect?: Dialect): Promise<Target> {
+  return { ...(await startPeer(name)), path, ...(dialect && { dialect }) };
+}
+
+async function measure(
+  start: () => Promise<Target>,
+  clients: number,
+  seconds: number,
+): Promise<Record<string, number>> {
+  const { server, address, path, token, dialect } = await start();
+  await setTimeout(1000);
+  const before = server.memory();
+  const crowd = new Crowd({
+    target: { ...address, path, ...(token !== undefined && { token }) },
+    connections: clients,
+    concurrency: 200,
+    ...(dialect && { dialect }),
+  });
+  try {
+    await crowd.gather();
+    await setTimeout(3000);
+    const memory = (server.memory() - before) / clients / 1024;
+    // Away from a tick.
+    await setTimeout(1500 - (Date.now() % 1000));
+    crowd.startOver();
+    const cpu = server.cpu();
+    await setTimeout(seconds * 1000);
+    const used = server.cpu() - cpu;
+    const { received, missed, skew, lateness } = crowd.record.report();
+    const failed = clients - crowd.size;
+    return { cpu: (used / received) * 1e6, memory, spread: skew.p50, lateness: lateness.p99, missed, failed };
+  } finally {
+    crowd.disperse();
+    await server.stop();
+  }
+}

@@ -1,0 +1,100 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import type { Figure } from '../figure.ts';
+import { type Server, startPeer, startProduct } from '../server.ts';
+
+const run = promisify(execFile);
+const BODY = JSON.stringify({ action: 'uppercase', data: { text: 'hello world' } });
+
+/** How many submissions a second are accepted over HTTP. */
+export function submissions(connections: number, seconds: number): Figure {
+  return {
+    name: `POST /tasks over ${connections} connections, ${seconds} s`,
+    contenders: {
+      product: () => measureProduct(connections, seconds),
+      'node:http': () => measurePeer('node-http', connections, seconds),
+      Fastify: () => measurePeer('fastify', connections, seconds),
+    },
+    readings: [
+      { key: 'requests', name: 'requests', unit: '/s', beside: 'node:http', target: { atLeast: 0.65 } },
+      { key: 'cpu', name: 'server CPU a request, working it off included', unit: 'µs', beside: 'node:http' },
+      { key: 'refused', name: 'refused', unit: '%' },
+    ],
+  };
+}
+
+async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
+  const { server, tasks } = await startProduct({ QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '4000000000' });
+  return measure(server, tasks, connections, seconds);
+}
+
+async function measurePeer(name: string, connections: number, seconds: number): Promise<Record<string, number>> {
+  const { server, address } = await startPeer(name);
+  return measure(server, address, connections, seconds);
+}
+
+async function measure(
+  server: Server,
+  { host, port }: { host: string; port: number },
+  connections: number,
+  seconds: number,
+): Promise<Record<string, number>> {
+  const url = `http://${host}:${port}/tasks`;
+  try {
+    await flood(url, connections, 2);
+    const cpu = server.cpu();
+    const { requests, refused } = await flood(url, connections, seconds);
+    return {
+      requests: requests / seconds,
+      cpu: ((server.cpu() - cpu) / requests) * 1e6,
+      refused: (refused / requests) * 100,
+    };
+  } finally {
+    await server.stop();
+  }
+}
+
+interface Flood {
+  requests: number;
+  refused: number;
+}
+
+/** By `wrk` where it is installed, which costs less than what it measures; by autocannon otherwise. */
+export async function flood(url: string, connections: number, seconds: number): Promise<Flood> {
+  try {
+    return await byWrk(url, connections, seconds);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+    return byAutocannon(url, connections, seconds);
+  }
+}
+
+async function byWrk(url: string, connections: number, seconds: number): Promise<Flood> {
+  const folder = await mkdtemp(join(tmpdir(), 'bench-wrk-'));
+  const script = join(folder, 'post.lua');
+  await writeFile(
+    script,
+    `wrk.method = "POST"\nwrk.headers["Content-Type"] = "application/json"\nwrk.body = '${BODY}'\n`,
+  );
+  try {
+    const { stdout } = await run('wrk', ['-t1', `-c${connections}`, `-d${seconds}s`, '-s', script, url]);
+    return {
+      requests: Number(/(\d+) requests in/.exec(stdout)?.[1]),
+      refused: Number(/Non-2xx or 3xx responses: (\d+)/.exec(stdout)?.[1] ?? 0),
+    };
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function byAutocannon(url: string, connections: number, seconds: number): Promise<Flood> {
+  const file = createRequire(import.meta.url).resolve('autocannon/autocannon.js');
+  const options = ['-j', '-m', 'POST', '-b', BODY, '-c', String(connections), '-d', String(seconds)];
+  const { stdout } = await run(process.execPath, [file, ...options, url]);
+  const { requests, non2xx } = JSON.parse(stdout);
+  return { requests: requests.total, refused: non2xx };
+}

@@ -1,0 +1,107 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createConnection } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import type { Figure } from '../figure.ts';
+import { Server } from '../server.ts';
+
+/** How fast queued tasks are worked off. */
+export function tasks(count: number): Figure {
+  return {
+    name: `${count} tasks worked off`,
+    contenders: {
+      product: () => measureProduct(count),
+      'prefetch 50': () => measureProduct(count, { TASK_PREFETCH: '50' }),
+      BullMQ: () => withRedis(['--appendonly', 'no'], (port) => measure(bullMq(count, port))),
+    },
+    readings: [
+      { key: 'worked', name: 'worked off, rows stored', unit: '/s', beside: 'BullMQ', target: { atLeast: 1.2 } },
+      {
+        key: 'worked',
+        name: 'the same, TASK_PREFETCH=50',
+        unit: '/s',
+        of: 'prefetch 50',
+        beside: 'BullMQ',
+        target: { atLeast: 2 },
+      },
+      { key: 'submitted', name: 'submitted, 32 in flight', unit: '/s', beside: 'BullMQ' },
+    ],
+  };
+}
+
+/** The same where nothing that was accepted may be lost. */
+export function durableTasks(count: number): Figure {
+  return {
+    name: `${count} tasks worked off, on disk from submission to row`,
+    contenders: {
+      product: () => measureProduct(count, { QUEUE_DRIVER: 'sqlite' }),
+      BullMQ: () =>
+        withRedis(['--appendonly', 'yes', '--appendfsync', 'always'], (port) => measure(bullMq(count, port))),
+    },
+    readings: [
+      { key: 'both', name: 'submission to stored row', unit: '/s', beside: 'BullMQ', target: { atLeast: 1 } },
+      { key: 'worked', name: 'worked off', unit: '/s', beside: 'BullMQ' },
+      { key: 'submitted', name: 'submitted, 32 in flight', unit: '/s', beside: 'BullMQ' },
+    ],
+  };
+}
+
+const bullMq = (count: number, port: number) =>
+  Server.start({ file: 'spec/bench/contenders/bullmq.ts', args: [String(count), String(port)] });
+
+const measureProduct = (count: number, env: Record<string, string> = {}) =>
+  measure(
+    Server.start({
+      file: 'spec/bench/contenders/product-queue.ts',
+      args: [String(count)],
+      env: { QUEUE_MAX_LENGTH: String(count), ...env },
+    }),
+  );
+
+async function measure(starting: Promise<Server>): Promise<Record<string, number>> {
+  const server = await starting;
+  try {
+    return (await server.line((line) => line.worked !== undefined)) as Record<string, number>;
+  } finally {
+    await server.stop();
+  }
+}
+
+/** Runs `work` beside a Redis of its own, so that nothing else is on it. */
+async function withRedis<T>(settings: string[], work: (port: number) => Promise<T>): Promise<T> {
+  const folder = await mkdtemp(join(tmpdir(), 'bench-redis-'));
+  const port = 20_000 + Math.floor(Math.random() * 10_000);
+  const redis = spawn(
+    'redis-server',
+    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, ...settings],
+    {
+      stdio: 'ignore',
+    },
+  );
+  const failed = once(redis, 'error').then(([error]) => {
+    throw new Error(`redis-server does not start: ${error.message}`);
+  });
+  try {
+    await Promise.race([answers(port), failed]);
+    return await work(port);
+  } finally {
+    redis.kill('SIGKILL');
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+async function answers(port: number): Promise<void> {
+  for (;;) {
+    const socket = createConnection({ host: '127.0.0.1', port });
+    const connected = await once(socket, 'connect').then(
+      () => true,
+      () => false,
+    );
+    socket.destroy();
+    if (connected) return;
+    await setTimeout(20);
+  }
+}
