@@ -1,0 +1,66 @@
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
+import { gather } from '../support/crowd.ts';
+import { openSockets, residentBytes } from '../support/proc.ts';
+import { startServices } from '../support/program.ts';
+
+const READERS = 9_000;
+const NEVER_READ = 1_000;
+/** A client that does not read is pinged after 30 s, and cut off 30 s after that; and some for a slow machine. */
+const CUT_OFF_WITHIN_MS = 90_000;
+
+const KIB = 1024;
+/**
+ * Twice what a client costs: 16 KiB are measured, of which Node takes most (socket, streams, listeners). One that does
+ * not read may add the 8 KiB of its socket's buffer, and one tick.
+ */
+const BYTES_A_CLIENT = 32 * KIB;
+/** What comes and goes on the heap in a minute, whatever the number of clients. */
+const GROWTH = 64 * KIB * KIB;
+
+describe('ten thousand clients, of which a thousand never read', () => {
+  it('cost memory that is bounded, and each of the others gets every tick', async function () {
+    if (process.platform !== 'linux') this.skip();
+    const services = await startServices();
+    const pid = services.child.pid as number;
+    const others = openSockets(pid);
+    const memory = [residentBytes(pid)];
+    const crowd = await gather({
+      port: Number(new URL(services.ticker).port),
+      token: await services.token(),
+      readers: READERS,
+      // The kernel takes what they do not read, hours of it: it is not by their buffers that they are found out.
+      silent: NEVER_READ / 2,
+      chatty: NEVER_READ / 2,
+    });
+    memory.push(residentBytes(pid));
+    expect(openSockets(pid)).to.be.at.least(READERS + NEVER_READ);
+
+    const from = Date.now();
+    while (openSockets(pid) > READERS + others && Date.now() - from < CUT_OFF_WITHIN_MS) {
+      await setTimeout(1000);
+      memory.push(residentBytes(pid));
+    }
+    expect(openSockets(pid), 'sockets').to.be.within(READERS, READERS + others);
+
+    const report = await crowd.report();
+    const mib = memory.map((bytes) => Math.round(bytes / KIB / KIB));
+    console.log(
+      `    memory in MiB: ${mib[0]} before, ${mib[1]} joined, ${Math.max(...mib)} at most, ${mib.at(-1)} after`,
+    );
+    console.log(`    ${report.timestamps.length} ticks, ${report.types.ticker} messages`);
+    expect(report).to.deep.include({ behind: 0, gaps: 0, closed: {} });
+    expect(Object.keys(report.types)).to.have.members(['welcome', 'ticker']);
+    const [first = 0] = report.timestamps;
+    expect(report.timestamps).to.deep.equal(report.timestamps.map((_, index) => first + index));
+    expect(report.timestamps.length).to.be.at.least(50);
+
+    const [before = 0, joined = 0] = memory;
+    expect(Math.max(...memory) - before).to.be.at.most((READERS + NEVER_READ) * BYTES_A_CLIENT);
+    expect(Math.max(...memory) - joined).to.be.at.most(GROWTH);
+
+    await crowd.letAllRead();
+    while ((await crowd.report()).open > READERS) await setTimeout(100);
+    expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+  }).timeout(180_000);
+});

@@ -1,0 +1,20 @@
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+
+/** Resident memory of a process, in bytes. */
+export function residentBytes(pid: number): number {
+  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return Number(kib) * 1024;
+}
+
+/** Sockets that a process has open. */
+export function openSockets(pid: number): number {
+  const folder = `/proc/${pid}/fd`;
+  return readdirSync(folder).filter((fd) => {
+    try {
+      return readlinkSync(`${folder}/${fd}`).startsWith('socket:');
+    } catch {
+      // Closed since the folder was read.
+      return false;
+    }
+  }).length;
+}
