@@ -124,6 +124,7 @@ function take(client: Client, opcode: number, bytes: Buffer, from: number, to: n
   if (opcode === CLOSE) {
     const code = bytes.readUInt16BE(from);
     seen.closed[code] = (seen.closed[code] ?? 0) + 1;
+    client.socket.end();
     return;
   }
   const text = bytes.toString('latin1', from, to);
@@ -156,7 +157,7 @@ process.on('message', (task: CrowdTask) => {
   const answer = () => {
     const behind = readers.filter(({ newest }) => newest < goal).length;
     if (behind > 0 && readers.every(({ closed }) => !closed)) {
-      setTimeout(answer, 20);
+      setTimeout(answer, 5);
       return;
     }
     const open = clients.filter(({ closed }) => !closed).length;

@@ -8,6 +8,7 @@ import { createHandler, TICKER } from '../../main/ticker/handler.ts';
 import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { Processes } from '../../main/ticker/processes.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
+import { TickerThread } from '../../main/ticker/ticker-thread.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { type CapturedLog, captureLog } from './log.ts';
@@ -21,11 +22,13 @@ export interface TickerBundleOptions {
   bodyLimit?: number;
   /** Limits of the relay in place of the real ones. */
   limits?: Partial<RelayLimits>;
+  /** With it the ticker is real, too, and ticks that often. */
+  intervalMs?: number;
   /** Parts of the app in place of the real ones. */
   replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
 }
 
-/** Service A on a listener of its own, with everything real but the ticker, which records what it is told. */
+/** Service A on a listener of its own, with everything real but the ticker, which records what it is told unless asked for. */
 export interface TickerBundle extends TestServer, CapturedLog {
   /** Address of the stream. */
   stream: string;
@@ -58,12 +61,25 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   afterTest(() => tokens.close());
 
   const processes = new Processes();
+  const captured = captureLog();
   const ticker = new Recorder();
-  processes.register(TICKER, ticker);
   const relay = new Relay(processes, { ...defaults, ...limits });
   afterTest(() => relay.close(Promise.resolve()));
+  if (options.intervalMs === undefined) {
+    processes.register(TICKER, ticker);
+  } else {
+    const { intervalMs } = options;
+    const thread = new TickerThread({
+      intervalMs,
+      processes,
+      broadcast: (clients, message) => relay.broadcast(clients, message),
+      log: captured.log,
+    });
+    processes.register(TICKER, thread);
+    afterTest(() => thread.stop());
+    await thread.start();
+  }
 
-  const captured = captureLog();
   const real: TickerAppOptions = {
     apiKeys,
     tokens,
