@@ -101,7 +101,7 @@ export class Connection implements Process {
   }
 
   #onPing(data: Buffer): void {
-    if (!this.accepts()) return;
+    if (!this.accepts() || this.#ws.readyState !== this.#ws.OPEN) return;
     this.#ws.pong(data);
     if (this.#socket.writableNeedDrain) this.#becomeSlow();
   }

@@ -118,6 +118,19 @@ describe('a client that reads too slowly', () => {
     expect(await ticker.next()).to.include({ topic: 'unsubscribe' });
   });
 
+  it('is closed without a delay when it has sent pings, too, and begins to read', async () => {
+    const { client, server, tick, sockets } = await join({ ...FOREVER, stuckMs: 0 });
+    await fill(client, server, tick);
+    const read = server.bytesRead;
+    for (let count = 0; count < 20; count++) client.socket.ping('x'.repeat(125));
+    mock.timers.tick(1000);
+    await until(() => server.bytesRead > read);
+    for (let turn = 0; turn < 20; turn++) await setImmediate();
+    client.socket.resume();
+    expect((await client.closed).code).to.equal(4008);
+    await until(() => sockets.size === 0);
+  });
+
   it('is cut off when it does not even read that it is closed', async () => {
     const { client, server, tick, relay, processes, sockets } = await join({ ...FOREVER, stuckMs: 0 });
     await fill(client, server, tick);
