@@ -26,6 +26,9 @@ export interface TickerThreadOptions {
 const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
 /** A thread that dies is followed at once; one that dies again and again by ever later ones. */
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
+/** How often a thread is looked after, if its interval is not longer, and how often it may have done nothing since. */
+const CHECK_INTERVAL_MS = 1_000;
+const MAX_STILL_CHECKS = 3;
 /** A thread that has lived this long starts with a clean record. */
 const GOOD_LIFE_MS = 10_000;
 
@@ -37,8 +40,8 @@ interface Subscription {
 
 /**
  * The main thread's side of the ticker: passes subscriptions on to its thread and what the thread sends to the
- * clients, watches the handlers of the subscriptions, and starts a new thread when one dies. The prices lie in
- * shared memory and the subscriptions here, so that the new thread goes on where the old one ended.
+ * clients, watches the handlers of the subscriptions, ends a thread that hangs, and starts a new one when one dies. The
+ * prices lie in shared memory and the subscriptions here, so that the new thread goes on where the old one ended.
  */
 export class TickerThread implements Process {
   readonly #options: TickerThreadOptions;
@@ -122,11 +125,32 @@ export class TickerThread implements Process {
     worker.on('error', (error) => log.error({ err: error }, 'the ticker thread failed'));
     worker.once('exit', (code) => this.#onExit(code, Date.now() - startedAt));
     this.#worker = worker;
+    this.#watch(worker);
     // These still wait for their snapshot.
     for (const [handler, { client, live }] of all) {
       if (!live) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
     }
     return worker;
+  }
+
+  /** Ends a thread that hangs: the prices, which move at every tick, have been the same at several checks. */
+  #watch(worker: Worker): void {
+    const { intervalMs, log } = this.#options;
+    const prices = new Float64Array(this.#prices);
+    let seen = prices.join();
+    // Counts from the first tick on, however long the thread takes to start.
+    let still = Number.NEGATIVE_INFINITY;
+    const check = () => {
+      const now = prices.join();
+      still = now === seen ? still + 1 : 0;
+      seen = now;
+      if (still <= MAX_STILL_CHECKS) return;
+      clearInterval(timer);
+      log.error('the ticker thread hangs: it is ended');
+      void worker.terminate();
+    };
+    const timer = setInterval(check, Math.max(intervalMs, CHECK_INTERVAL_MS));
+    worker.once('exit', () => clearInterval(timer));
   }
 
   #onExit(code: number, lifeMs: number): void {

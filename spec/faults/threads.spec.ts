@@ -31,6 +31,26 @@ async function tick(client: StreamClient): Promise<{ timestamp: number; prices: 
   };
 }
 
+describe('a ticker thread that hangs', () => {
+  it('is followed by another one within seconds, which goes on from the last prices', async () => {
+    const services = await startServices({ nodeOptions: inspectable });
+    const inspector = await inspect(services);
+    await inspector.alive(TICKER, 1);
+    const client = await connect(services.stream, { token: await services.token() });
+    await tick(client);
+    const last = await tick(client);
+    inspector.evaluate(TICKER, 'for (;;);');
+    await services.logged(({ msg }) => msg === 'the ticker thread hangs: it is ended');
+    const next = await tick(client);
+    for (const [symbol, price] of next.prices) {
+      const was = last.prices.get(symbol) as number;
+      expect(Math.abs(price - was)).to.be.at.most(5 * (was * 0.001 + 0.005));
+    }
+    await completed(services, await submit(services, 5));
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+  });
+});
+
 describe('the sudden death', () => {
   it('of the ticker thread costs its clients at most one second, and goes on from the last prices', async () => {
     const services = await startServices({ nodeOptions: inspectable });

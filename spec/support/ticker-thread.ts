@@ -7,7 +7,7 @@ import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
 
 /** File of a thread that stands in for the real one. */
-export const thread = (name: 'mortal' | 'fails' | 'exits' | 'missing') =>
+export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing') =>
   new URL(`ticker-threads/${name}.ts`, import.meta.url);
 
 /** An interval whose next tick is weeks away. */
@@ -69,7 +69,7 @@ export function createTicker(options: Partial<TickerThreadOptions> = {}) {
       const unsubscribe = () => processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
       return { recorder, handler, client, unsubscribe };
     },
-    /** Ends a mortal thread. */
+    /** Ends a mortal thread, or makes one hang. */
     die() {
       const poison = processes.spawn('client', new Recorder());
       processes.register('poison', new Recorder());

@@ -60,6 +60,35 @@ describe('a ticker thread that dies', () => {
   }
 });
 
+describe('a ticker thread that hangs', () => {
+  afterEach(() => mock.timers.reset());
+
+  for (const subscribed of [true, false]) {
+    it(`is ended, and followed by another one, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
+      const { subscribe, die, logged, tickTo } = await startTicker({ file: thread('hangs') });
+      if (subscribed) await subscribe().recorder.next();
+      die();
+      await logged(({ msg }) => msg === 'the ticker thread hangs: it is ended');
+      await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+      const late = subscribe();
+      await late.recorder.next();
+      if (!subscribed) await tickTo(late.client);
+    });
+  }
+
+  it('is another one than a thread that is heard of late', async () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    const { subscribe, tickTo, lines } = await startTicker({ intervalMs: 20 });
+    const { client } = subscribe();
+    for (let round = 0; round < 5; round++) {
+      await tickTo(client);
+      mock.timers.tick(3000);
+    }
+    await tickTo(client);
+    expect(lines).to.deep.equal([]);
+  });
+});
+
 describe('a ticker that is stopped', () => {
   afterEach(() => mock.timers.reset());
 
