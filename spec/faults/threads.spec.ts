@@ -1,6 +1,12 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { inspect, inspectable } from '../support/inspector.ts';
+import { Ledger, queueCounts } from '../support/ledger.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
 import { connect, type StreamClient } from '../support/websocket.ts';
 
 const TICKER = /ticker/;
@@ -99,6 +105,79 @@ describe('the sudden death', () => {
     await completed(services, ids);
     await inspector.alive(POOL, 2);
     await completed(services, await submit(services, 10));
+  });
+
+  for (const driver of ['memory', 'sqlite']) {
+    it(`of pool threads and ticker under load, ${driver} queue: a new pool within a second, no task lost ${seedNote}`, async () => {
+      const DATA_DIR = await temporaryFolder();
+      const env = { DATA_DIR, QUEUE_DRIVER: driver };
+      const services = await startServices({ nodeOptions: inspectable, env });
+      const inspector = await inspect(services);
+      const random = randomFrom(driver.length);
+      const client = await connect(services.stream, { token: await services.token() });
+      const ledger = new Ledger();
+      let over = false;
+      const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
+      const waits: number[] = [];
+      let killed = 0;
+      for (const [pool, ticker] of [
+        [1, 0],
+        [1, 0],
+        [0, 1],
+        [2, 0],
+        [1, 1],
+        [2, 1],
+        [1, 0],
+        [2, 0],
+      ] as const) {
+        await inspector.alive(/./, 3);
+        await setTimeout(random.below(100));
+        const victims = [inspector.kill(POOL, pool), inspector.kill(TICKER, ticker)];
+        killed += pool;
+        await Promise.all(victims.map(({ dead }) => dead));
+        const since = performance.now();
+        await inspector.alive(POOL, 2);
+        waits.push(performance.now() - since);
+        await queueCounts(services.tasks);
+      }
+      over = true;
+      await load;
+      await ledger.settled(services, DATA_DIR);
+      waits.sort((a, b) => a - b);
+      // Not the longest, which a busy machine may have drawn out.
+      expect(waits[waits.length / 2], `ms: ${waits.map(Math.round)}`).to.be.below(1000);
+      const crashes = services.lines.filter(({ failure }) => failure === 'crash');
+      expect(crashes.length).to.be.at.most(killed);
+      const failures = services.lines.filter(({ failure }) => failure === 'transient');
+      expect(failures).to.deep.equal([]);
+      const before = (await tick(client)).timestamp;
+      expect((await tick(client)).timestamp - before).to.be.within(0, 1);
+    }).timeout(40_000);
+  }
+
+  it('of a pool thread hits the task that it was on, and no other one', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ nodeOptions: inspectable, env: { DATA_DIR, TASK_PREFETCH: '2' } });
+    const inspector = await inspect(services);
+    const lock = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => lock.close());
+    for (let round = 0; round < 2; round++) {
+      await inspector.alive(POOL, 2);
+      // Both threads wait for the lock, each with a task; one of them is told to end, and wakes up to that.
+      lock.exec('BEGIN IMMEDIATE');
+      const ids = await submit(services, 4);
+      const running = async () => (await request(`${services.tasks}/queue`)).body.in_flight === 2;
+      while (!(await running()));
+      await setTimeout(50);
+      const { count, dead } = inspector.kill(POOL, 1);
+      expect(count).to.equal(1);
+      lock.exec('COMMIT');
+      await dead;
+      await completed(services, ids);
+    }
+    const stored = lock.prepare('SELECT count(*) AS count, count(DISTINCT id) AS ids FROM tasks').get();
+    expect({ ...stored }).to.deep.equal({ count: 8, ids: 8 });
+    expect(services.lines.filter(({ failure }) => failure !== undefined).length).to.be.at.most(2);
   });
 
   it('of the ticker thread is not seen by the task queue, nor that of a pool thread by the stream', async () => {

@@ -9,10 +9,11 @@ export const inspectable = ['--inspect=127.0.0.1:0'];
 /** Access to the threads of a real process, by Node's inspector protocol. */
 export interface Inspector {
   /**
-   * Ends each thread that is alive and whose name or file fits, in the midst of what it does; one that sleeps dies
-   * when it wakes. `count` is how many there were, `dead` is fulfilled when all of them are gone.
+   * Ends the threads that are alive and whose name or file fits, the oldest first and no more than `most`, in the midst of
+   * what they do; one that sleeps dies when it wakes. `count` is how many there were, `dead` is fulfilled when all of
+   * them are gone.
    */
-  kill(thread: RegExp): { count: number; dead: Promise<void> };
+  kill(thread: RegExp, most?: number): { count: number; dead: Promise<void> };
   /** Runs code in each thread that is alive and fits; one that sleeps runs it when it wakes, before anything else. */
   evaluate(thread: RegExp, expression: string): void;
   /** Waits until as many threads that fit are alive. */
@@ -44,16 +45,16 @@ export async function inspect(program: Program): Promise<Inspector> {
   send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
-  const evaluate = (thread: RegExp, expression: string): string[] => {
-    const sessions = fitting(thread);
+  const evaluate = (thread: RegExp, expression: string, most = Number.POSITIVE_INFINITY): string[] => {
+    const sessions = fitting(thread).slice(0, most);
     const message = JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression } });
     for (const sessionId of sessions) send('NodeWorker.sendMessageToWorker', { sessionId, message });
     return sessions;
   };
   return {
     evaluate,
-    kill(thread) {
-      const sessions = evaluate(thread, 'process.exit(3)');
+    kill(thread, most) {
+      const sessions = evaluate(thread, 'process.exit(3)', most);
       const dead = (async () => {
         while (sessions.some((session) => threads.has(session))) await changed.promise;
       })();
