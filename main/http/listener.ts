@@ -82,13 +82,15 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   // Their size (16 KiB) bounds the headers; by a count Node would leave out the rest without a word.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
-  /** The response that each connection is waiting for. */
-  const open = new Map<Duplex, ServerResponse>();
+  /** The responses that each connection is waiting for, in the order of their requests. */
+  const open = new Map<Duplex, Set<ServerResponse>>();
   server.on('request', (request, response) => {
     const { socket } = request;
-    open.set(socket, response);
+    const awaited = open.get(socket) ?? new Set();
+    open.set(socket, awaited.add(response));
     response.once('close', () => {
-      if (open.get(socket) === response) open.delete(socket);
+      awaited.delete(response);
+      if (awaited.size === 0) open.delete(socket);
       if (closing) server.closeIdleConnections();
     });
     if (closing) response.setHeader('Connection', 'close');
@@ -96,10 +98,25 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     else handle(request, response);
   });
   server.on('checkExpectation', (_request, response) => end(response, 'expectationFailed'));
+  /** Connections that nothing more is read from. */
+  const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
-    // Never into the midst of another response.
-    if (open.get(socket)?.headersSent) socket.destroy();
-    else refuse(error, socket, times.closing);
+    if (broken.has(socket)) return;
+    broken.add(socket);
+    const awaited = [...(open.get(socket) ?? [])];
+    const end = () => {
+      // Never into the midst of another response.
+      if (awaited.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
+      else refuse(error, socket, times.closing);
+    };
+    // Whole requests are answered first, or this answer would be taken for theirs.
+    const last = awaited.findLast(({ req }) => req.complete);
+    if (last === undefined) return end();
+    const timer = setTimeout(() => socket.destroy(), times.closing).unref();
+    last.once('close', () => {
+      clearTimeout(timer);
+      end();
+    });
   });
 
   const opened = Promise.withResolvers<void>();
@@ -116,7 +133,9 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     async close(deadline) {
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));
-      for (const response of open.values()) if (!response.headersSent) response.setHeader('Connection', 'close');
+      for (const awaited of open.values()) {
+        for (const response of awaited) if (!response.headersSent) response.setHeader('Connection', 'close');
+      }
       server.closeIdleConnections();
       await Promise.race([closed, deadline]);
       server.closeAllConnections();

@@ -2,8 +2,9 @@ import { once } from 'node:events';
 import { Agent, get, type RequestListener, type ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { listen, rawResponse } from '../../main/http/listener.ts';
+import { type ListenOptions, listen, rawResponse } from '../../main/http/listener.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
@@ -13,9 +14,9 @@ const never = new Promise<void>(() => {});
 const fine: RequestListener = (_request, response) => response.end('fine');
 
 /** A listener whose first request stays open until `answer` is called. */
-async function startSlow() {
+async function startSlow(options: Partial<ListenOptions> = {}) {
   const asked = Promise.withResolvers<ServerResponse>();
-  const server = await serve((_request, response) => asked.resolve(response));
+  const server = await serve((_request, response) => asked.resolve(response), options);
   return { ...server, asked: asked.promise };
 }
 
@@ -110,8 +111,23 @@ describe('bytes that are no HTTP request', () => {
     expect(answer.match(/HTTP\/1\.1/g)).to.have.lengthOf(1);
   });
 
-  it('are not answered into the midst of another response', async () => {
-    const { listener, asked } = await startSlow();
+  it('are answered after what was asked for before them', async () => {
+    const held: ServerResponse[] = [];
+    const { listener } = await serve((_request, response) => held.push(response));
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    raw.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\ngarbage\r\n\r\n');
+    await until(() => held.length === 2);
+    raw.socket.write('more of it\r\n\r\n');
+    held[1]?.end('second');
+    held[0]?.write('fi');
+    await raw.until(/fi\r\n$/);
+    held[0]?.end('rst');
+    const bodies = parseResponses(await raw.ended).responses.map(({ body }) => body);
+    expect(bodies).to.deep.equal(['first', 'second', '{"error":"bad request"}']);
+  });
+
+  it('are not answered into the midst of another response, nor wait for it for ever', async () => {
+    const { listener, asked } = await startSlow({ timeouts: { closing: 50 } });
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     const response = await asked;
     response.writeHead(200, { 'Content-Length': 10 });
