@@ -18,7 +18,14 @@ export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
   return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
 }
 
-const CLIENT_GONE = new Set(['ECONNRESET', 'EPIPE', 'ERR_STREAM_PREMATURE_CLOSE', 'ERR_STREAM_DESTROYED']);
+const CLIENT_GONE = new Set([
+  'ECONNRESET',
+  'EPIPE',
+  'ERR_STREAM_PREMATURE_CLOSE',
+  'ERR_STREAM_DESTROYED',
+  // Gone before the response began.
+  'ERR_STREAM_UNABLE_TO_PIPE',
+]);
 
 /** Middleware for the end of an app: whatever got past the routers is not found. */
 export const notFound: Middleware = () => {

@@ -121,10 +121,10 @@ describe('an error while a response is sent', () => {
   it('is logged, quietly when the client is gone', () => {
     const { log, lines } = captureLog();
     const late = logLateError(log);
-    late(Object.assign(new Error('x'), { code: 'EPIPE' }));
-    late(Object.assign(new Error('x'), { code: 'ECONNRESET' }));
+    for (const code of ['EPIPE', 'ECONNRESET', 'ERR_STREAM_UNABLE_TO_PIPE'])
+      late(Object.assign(new Error('x'), { code }));
     late(Object.assign(new Error('x'), { code: 'EIO' }));
     late(new Error('x'));
-    expect(lines.map(({ level }) => level)).to.deep.equal([DEBUG, DEBUG, ERROR, ERROR]);
+    expect(lines.map(({ level }) => level)).to.deep.equal([DEBUG, DEBUG, DEBUG, ERROR, ERROR]);
   });
 });
