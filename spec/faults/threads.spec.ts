@@ -150,8 +150,8 @@ describe('the sudden death', () => {
       expect(crashes.length).to.be.at.most(killed);
       const failures = services.lines.filter(({ failure }) => failure === 'transient');
       expect(failures).to.deep.equal([]);
-      const before = (await tick(client)).timestamp;
-      expect((await tick(client)).timestamp - before).to.be.within(0, 1);
+      const now = Date.now() / 1000;
+      while ((await tick(client)).timestamp < now);
     }).timeout(40_000);
   }
 
