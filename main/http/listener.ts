@@ -97,6 +97,11 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (request.headers.host === undefined && request.httpVersion === '1.1') end(response, 'badRequest');
     else handle(request, response);
   });
+  server.on('checkContinue', (request, response) => {
+    // Node would put it behind the headers of a response that has to wait for an earlier one.
+    if (response.socket !== null) response.writeContinue();
+    server.emit('request', request, response);
+  });
   server.on('checkExpectation', (_request, response) => end(response, 'expectationFailed'));
   /** Connections that nothing more is read from. */
   const broken = new WeakSet<Duplex>();
@@ -110,7 +115,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
       else refuse(error, socket, times.closing);
     };
     // Whole requests are answered first, or this answer would be taken for theirs.
-    const last = awaited.findLast(({ req }) => req.complete);
+    const last = awaited.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), times.closing).unref();
     last.once('close', () => {

@@ -138,6 +138,32 @@ describe('bytes that are no HTTP request', () => {
   });
 });
 
+describe('a request that waits for leave to send its body', () => {
+  const expecting = ['POST / HTTP/1.1', 'Host: x', 'Content-Length: 1', 'Expect: 100-continue'];
+
+  it('gets it', async () => {
+    const { listener } = await serve((request, response) => request.resume().once('end', () => response.end('fine')));
+    const raw = await connectRaw(listener.port, ...expecting);
+    await raw.until(/^HTTP\/1\.1 100 Continue\r\n\r\n$/);
+    raw.socket.write('x');
+    expect(parseResponses(await raw.until(/fine/)).responses.map(({ status }) => status)).to.deep.equal([100, 200]);
+  });
+
+  it('does not get it in the midst of the answers to several requests', async () => {
+    const held: ServerResponse[] = [];
+    const { listener } = await serve((request, response) => {
+      request.resume();
+      held.push(response);
+    });
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    raw.socket.write(`${expecting.join('\r\n')}\r\n\r\nx`);
+    await until(() => held.length === 2);
+    for (const response of held.reverse()) response.end('fine');
+    const { responses } = parseResponses(await raw.until(/fine.*fine/s));
+    expect(responses.map(({ body }) => body)).to.deep.equal(['fine', 'fine']);
+  });
+});
+
 describe('a request that no app gets to see', () => {
   for (const [what, line, status, error] of [
     ['without a host', 'Accept: */*', 400, 'bad request'],
