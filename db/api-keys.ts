@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
+import type { StatementSync } from 'node:sqlite';
 import type { Database } from './database.ts';
 
 /** Whom an API key belongs to. */
@@ -7,9 +8,26 @@ export interface ApiKeyOwner {
   role: string;
 }
 
-/** The stored API keys: table `api_keys` of the specification. */
+/** What was read of the table, and how to tell that it still holds. */
+interface Snapshot {
+  /** A connection's own: another one means another connection, maybe of another file. */
+  statement: StatementSync;
+  version: number;
+  /** By the digest of each key. */
+  owners: Map<string, ApiKeyOwner>;
+}
+
+/**
+ * The stored API keys: table `api_keys` of the specification.
+ *
+ * A key is looked up by a digest with a secret of this process, in memory: how long that takes depends on the digest, which
+ * nobody outside can compute, and tells nothing about the keys, as a comparison of the keys themselves would, in an
+ * index of the table or elsewhere. What is in memory is read again when anybody has written to the file.
+ */
 export class ApiKeys {
   readonly #database: Database;
+  readonly #secret = randomBytes(32).toString('hex');
+  #snapshot: Snapshot | undefined;
 
   constructor(database: Database) {
     this.#database = database;
@@ -21,8 +39,7 @@ export class ApiKeys {
    * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when the query fails
    */
   findOwner(apiKey: string): ApiKeyOwner | undefined {
-    const row = this.#database.statement('SELECT user_id, role FROM api_keys WHERE api_key = ?').get(apiKey);
-    return row as ApiKeyOwner | undefined;
+    return this.#owners().get(this.#digest(apiKey));
   }
 
   /**
@@ -37,7 +54,29 @@ export class ApiKeys {
        SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`,
     );
     const { changes } = insert.run(randomBytes(16).toString('hex'), now);
+    // The file's version does not tell a connection of what it wrote itself.
+    this.#snapshot = undefined;
     const oldest = this.#database.statement("SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1");
     return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
+  }
+
+  #owners(): Map<string, ApiKeyOwner> {
+    const statement = this.#database.statement('PRAGMA data_version');
+    // Before the rows: what is written in between is found out the next time.
+    const { data_version: version } = statement.get() as { data_version: number };
+    if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
+      this.#snapshot = undefined;
+      const rows = this.#database.statement('SELECT api_key, user_id, role FROM api_keys').iterate();
+      const owners = new Map<string, ApiKeyOwner>();
+      for (const { api_key, user_id, role } of rows as Iterable<ApiKeyOwner & { api_key: string }>) {
+        owners.set(this.#digest(api_key), { user_id, role });
+      }
+      this.#snapshot = { statement, version, owners };
+    }
+    return this.#snapshot.owners;
+  }
+
+  #digest(apiKey: string): string {
+    return hash('sha256', this.#secret + apiKey, 'base64');
   }
 }

@@ -9,6 +9,12 @@ export interface Config {
   /** Secret the token key is derived from; undefined means a random one at each start. */
   tokenKey: string | undefined;
   tokenLifetimeSeconds: number;
+  /** Whether the connections that were opened with a token are closed when it expires. */
+  tokenExpiryCloses: boolean;
+  /** How often one address may exchange an API key. */
+  tokenRequestsPerMinute: number;
+  /** Proxies in front whose word about a client's address is taken. */
+  trustProxy: number;
   tickIntervalMs: number;
   maxConnections: number;
   maxConnectionsPerAddress: number;
@@ -47,6 +53,10 @@ export const defaults: Readonly<Config> = {
   dataDir: 'data',
   tokenKey: undefined,
   tokenLifetimeSeconds: 3600,
+  tokenExpiryCloses: false,
+  // In an hour, fewer than the token store holds: no single address can fill it.
+  tokenRequestsPerMinute: 1200,
+  trustProxy: 0,
   tickIntervalMs: 1000,
   maxConnections: 50_000,
   // A proxy, or a load test, is one address: half of all.
@@ -115,6 +125,9 @@ export function loadConfig(env: Environment, terminal = false): Config {
     dataDir: text('DATA_DIR') ?? defaults.dataDir,
     tokenKey: secret('TOKEN_KEY', 32),
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
+    tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', `${defaults.tokenExpiryCloses}`, ['true', 'false']) === 'true',
+    tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
+    trustProxy: integer('TRUST_PROXY', defaults.trustProxy, 0, 16),
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
     maxConnections: integer('MAX_CONNECTIONS', defaults.maxConnections, 1, 1_000_000),
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', defaults.maxConnectionsPerAddress, 1, 1_000_000),

@@ -9,6 +9,12 @@ const FLUSH_TIMEOUT_MS = 1000;
 /** Past this many bytes that standard output will not take, log lines are dropped. */
 const MAX_UNWRITTEN = 8 * 1024 * 1024;
 
+/** A bearer token, wherever it got into a line from: an address, a header, the message of an error. */
+const TOKEN = /v3\.local\.[\w-]+/g;
+
+/** The last thing that happens to a line: no token is ever written. */
+const hooks = { streamWrite: (line: string) => line.replace(TOKEN, 'v3.local.[redacted]') };
+
 export interface LogOutput {
   log: Log;
   /** Writes out what is buffered, for a second at most, and takes no more: for the end of the process. */
@@ -22,13 +28,13 @@ export interface LogOutput {
 export function createLog({ level, format }: { level: LogLevel; format: LogFormat }): LogOutput {
   if (format === 'pretty') {
     return {
-      log: pino({ level, base: null }, pretty({ sync: true, translateTime: 'SYS:HH:MM:ss.l' })),
+      log: pino({ level, base: null, hooks }, pretty({ sync: true, translateTime: 'SYS:HH:MM:ss.l' })),
       end: async () => {},
     };
   }
   const output = destination({ sync: false, maxLength: MAX_UNWRITTEN });
   return {
-    log: pino({ level, base: null, timestamp: pino.stdTimeFunctions.isoTime }, output),
+    log: pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, output),
     async end() {
       const closed = Promise.withResolvers<void>();
       output.once('close', closed.resolve);

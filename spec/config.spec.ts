@@ -34,6 +34,21 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '1': 1, '3600': 3600 },
     bad: { '0': 'a whole number from 1 to 3600', '3601': 'a whole number from 1 to 3600' },
   },
+  TOKEN_EXPIRY_CLOSES: {
+    key: 'tokenExpiryCloses',
+    good: { true: true, false: false },
+    bad: { yes: 'one of true, false', '1': 'one of true, false' },
+  },
+  TOKEN_REQUESTS_PER_MINUTE: {
+    key: 'tokenRequestsPerMinute',
+    good: { '1': 1, '60000000': 60_000_000 },
+    bad: { '0': 'a whole number from 1 to 60000000' },
+  },
+  TRUST_PROXY: {
+    key: 'trustProxy',
+    good: { '0': 0, '16': 16 },
+    bad: { '17': 'a whole number from 0 to 16', true: 'a whole number from 0 to 16' },
+  },
   TICK_INTERVAL_MS: {
     key: 'tickIntervalMs',
     good: { '10': 10, '60000': 60_000 },

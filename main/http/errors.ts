@@ -32,6 +32,7 @@ const catalogue = {
   expectationFailed: [417, 'expectation failed'],
   idempotencyKeyReused: [422, 'this Idempotency-Key belongs to another submission'],
   upgradeRequired: [426, 'upgrade required'],
+  tooManyRequests: [429, 'too many requests'],
   tooManyConnectionsFromAddress: [429, 'too many connections from this address'],
   headersTooLarge: [431, 'request headers too large'],
   internalError: [500, 'internal error'],

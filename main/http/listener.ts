@@ -2,6 +2,7 @@ import { createServer, type RequestListener, type Server, type ServerResponse, S
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
+import { dataHeaders } from './security-headers.ts';
 
 export interface ListenOptions {
   /** Undefined means every interface. */
@@ -170,7 +171,11 @@ function refuse(error: NodeJS.ErrnoException, socket: Duplex, closingMs: number)
 /** Answers a request that no app gets to see. */
 function end(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
-  response.writeHead(status, { 'Content-Type': 'application/json; charset=utf-8', Connection: 'close' });
+  response.writeHead(status, {
+    ...dataHeaders,
+    'Content-Type': 'application/json; charset=utf-8',
+    Connection: 'close',
+  });
   response.end(JSON.stringify({ error: message }));
 }
 
@@ -178,6 +183,7 @@ function end(response: ServerResponse, error: ErrorName): void {
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = JSON.stringify(body);
   const all = {
+    ...dataHeaders,
     'Content-Type': 'application/json; charset=utf-8',
     'Content-Length': Buffer.byteLength(text),
     Connection: 'close',

@@ -1,6 +1,7 @@
 import Koa from 'koa';
 import type { Tasks } from '../../db/tasks.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
+import { securityHeaders } from '../http/security-headers.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
 import type { QueueDriver } from './queue/driver.ts';
@@ -18,6 +19,7 @@ export interface TasksAppOptions {
 export function createTasksApp(options: TasksAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
+  app.use(securityHeaders);
   app.use(jsonErrors(options.log));
   app.use(tasksRouter(options).routes());
   app.use(queueRouter(options).routes());

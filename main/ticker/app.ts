@@ -1,23 +1,31 @@
 import Koa from 'koa';
 import type { Pid } from '../../workers/messages.ts';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
+import { securityHeaders } from '../http/security-headers.ts';
 import { staticClient } from '../http/static-client.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
 import type { Relay } from './relay.ts';
+import type { TokenHolders } from './token-holders.ts';
 import type { Tokens } from './tokens.ts';
 import { wsRouter } from './ws-router.ts';
 
 export interface TickerAppOptions extends AuthRouterOptions {
-  tokens: Pick<Tokens, 'issue' | 'verify' | 'lifetimeSeconds'>;
+  tokens: Pick<Tokens, 'issue' | 'verify' | 'isLive' | 'revoke' | 'lifetimeSeconds'>;
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'takePlace'>;
   createHandler: (actorId: string) => Pid;
+  holders: Pick<TokenHolders, 'add'>;
+  /** Proxies in front whose word about the client's address is taken. */
+  trustProxy: number;
 }
 
 /** Service A's HTTP side. Does not listen. */
 export function createTickerApp(options: TickerAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
+  app.proxy = options.trustProxy > 0;
+  app.maxIpsCount = options.trustProxy;
   app.use(options.relay.completeHandshake);
+  app.use(securityHeaders);
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());
   app.use(wsRouter(options).routes());

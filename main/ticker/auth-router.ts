@@ -2,38 +2,60 @@ import cors from '@koa/cors';
 import Router from '@koa/router';
 import type { ApiKeyOwner, ApiKeys } from '../../db/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/database.ts';
+import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
+import type { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
 import { loadPolicy, type Scope } from './policy.ts';
+import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Tokens } from './tokens.ts';
 
 export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeys, 'findOwner'>;
-  tokens: Pick<Tokens, 'issue' | 'lifetimeSeconds'>;
+  tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
+  /** How often an address may ask for a token. */
+  rateLimit: Pick<RateLimit, 'take'>;
   /** File of the policy that every token's scope holds. */
   userPolicy: URL;
   bodyLimit: number;
   log: Log;
 }
 
-/** The public router: `POST /auth/token` exchanges an API key for a bearer token. */
-export function authRouter({ apiKeys, tokens, userPolicy, bodyLimit, log }: AuthRouterOptions): Router {
-  const router = new Router({ prefix: '/auth' });
+/**
+ * The public router: `POST /auth/token` exchanges an API key for a bearer token, `DELETE /auth/token` revokes the one that
+ * it bears.
+ */
+export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
+  const { apiKeys, tokens, userPolicy, bodyLimit, rateLimit, log } = options;
+  const router = new Router<SecurityContext>({ prefix: '/auth' });
 
   router.all('/token', cors({ origin: '*' }));
 
   router.post('/token', async (ctx) => {
+    limitRate(ctx.ip);
     const apiKey = parseApiKey(await readJsonObject(ctx.req, bodyLimit));
     const owner = findOwner(apiKey);
-    const token = await issue(owner, await loadScope(), ctx.req.socket.remoteAddress ?? '');
-    ctx.set('Cache-Control', 'no-store');
+    const token = await issue(owner, await loadScope(), ctx.ip);
     ctx.body = { token, user_id: owner.user_id, role: owner.role, expires_in: tokens.lifetimeSeconds };
   });
 
-  router.all('/token', refuseOtherMethods('POST'));
+  router.delete('/token', tokenAuth(tokens), (ctx) => {
+    const { identity } = ctx.state;
+    if (identity === undefined) throw authenticationRequired();
+    tokens.revoke(identity);
+    ctx.status = 204;
+  });
+
+  router.all('/token', refuseOtherMethods('POST', 'DELETE'));
+
+  function limitRate(ip: string): void {
+    const waitMs = rateLimit.take(clientAddress(ip));
+    if (waitMs === 0) return;
+    throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
+  }
 
   function findOwner(apiKey: string): ApiKeyOwner {
     let owner: ApiKeyOwner | undefined;

@@ -16,6 +16,9 @@ export const closeCodes = {
   tooManyFragments: { code: 1008, reason: '', reconnect: false },
   /** Sent by the WebSocket library: a message over the size limit. */
   messageTooBig: { code: 1009, reason: '', reconnect: false },
+  tokenRevoked: { code: 4001, reason: 'token revoked', reconnect: false },
+  /** Only where `TOKEN_EXPIRY_CLOSES` asks for it. */
+  tokenExpired: { code: 4003, reason: 'token expired', reconnect: false },
   handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
   /** One that goes on would only be closed again. */
   tooManyMessages: { code: 4029, reason: 'too many messages', reconnect: false },

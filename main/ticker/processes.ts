@@ -5,8 +5,8 @@ export interface Process {
   receive(message: LifecycleMessage): void;
 }
 
-/** Why a process ended; an error where it did not mean to. */
-export type ExitReason = 'normal' | Error;
+/** Why a process ended: by itself, with the token that it was started with, or by an error that it did not mean. */
+export type ExitReason = 'normal' | 'token revoked' | 'token expired' | Error;
 
 interface Entry {
   process: Process;

@@ -5,11 +5,11 @@ import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/listener.ts';
-import { closeCodes } from './close-codes.ts';
+import { type CloseCode, closeCodes } from './close-codes.ts';
 import { Connection, type Patience, patience } from './connection.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connection-places.ts';
 import { textFrame } from './frame.ts';
-import type { Processes } from './processes.ts';
+import type { ExitReason, Processes } from './processes.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
 /** The header by which the endpoint tells the relay which handler receives a connection's messages. */
@@ -194,7 +194,7 @@ export class Relay {
       processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
     });
 
-    processes.monitor(handler, () => connection.close(closeCodes.handlerFailed));
+    processes.monitor(handler, (reason) => connection.close(closeCodeOf(reason)));
     processes.send(handler, { topic: 'ws.join', client_pid: client });
   }
 
@@ -207,6 +207,13 @@ export class Relay {
     clearTimeout(this.#unjoined.get(socket));
     this.#unjoined.delete(socket);
   }
+}
+
+/** How a client is told that its handler has ended. */
+function closeCodeOf(reason: ExitReason): CloseCode {
+  if (reason === 'token revoked') return closeCodes.tokenRevoked;
+  if (reason === 'token expired') return closeCodes.tokenExpired;
+  return closeCodes.handlerFailed;
 }
 
 function destroy(this: Duplex): void {

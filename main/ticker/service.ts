@@ -4,6 +4,7 @@ import { Database } from '../../db/database.ts';
 import type { Config } from '../config.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
+import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
 import { createTickerApp } from './app.ts';
 import { createHandler, TICKER } from './handler.ts';
@@ -11,6 +12,7 @@ import { userPolicyFile } from './policy.ts';
 import { Processes } from './processes.ts';
 import { Relay, SOCKET_BUFFER } from './relay.ts';
 import { TickerThread } from './ticker-thread.ts';
+import { TokenHolders } from './token-holders.ts';
 import { Tokens } from './tokens.ts';
 
 /** Waiting for a lock holds up every client, so it is short. */
@@ -29,8 +31,15 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
   const { apiKey, created } = apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
-  const tokens = await Tokens.create({ key: config.tokenKey, lifetimeSeconds: config.tokenLifetimeSeconds });
   const processes = new Processes();
+  const holders = new TokenHolders(processes);
+  const tokens = await Tokens.create({
+    key: config.tokenKey,
+    lifetimeSeconds: config.tokenLifetimeSeconds,
+    onEnd(id, end) {
+      if (end === 'token revoked' || config.tokenExpiryCloses) holders.end(id, end);
+    },
+  });
   const openFiles = openFilesLimit();
   const shares = shareDescriptors(openFiles);
   const maxConnections = Math.min(config.maxConnections, shares.webSockets);
@@ -50,6 +59,9 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
     apiKeys,
     tokens,
     userPolicy: userPolicyFile,
+    rateLimit: new RateLimit({ perMinute: config.tokenRequestsPerMinute }),
+    trustProxy: config.trustProxy,
+    holders,
     bodyLimit: config.bodyLimit,
     log,
     relay,

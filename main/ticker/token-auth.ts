@@ -13,6 +13,11 @@ export interface SecurityContext {
   identity?: Identity;
 }
 
+/** What a request without a good token is answered where it needs one. */
+export function authenticationRequired(): HttpError {
+  return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
+}
+
 /**
  * Restores actor and policies from the request's bearer token. A request without a good one goes on without
  * an actor: the endpoint decides what that means.

@@ -16,6 +16,15 @@ export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
 
+/** How a token leaves the store before that is closed. */
+export type TokenEnd = 'token revoked' | 'token expired';
+
+export interface TokenStoreOptions {
+  maxTokens: number;
+  /** Told of every token that leaves. */
+  onRemove: (id: string, end: TokenEnd) => void;
+}
+
 /** Longest wait of a Node timer; a later expiry is looked at again when this is over. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
@@ -27,16 +36,12 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  */
 export class TokenStore {
   readonly #maxTokens: number;
-  readonly #onRemove: (id: string) => void;
+  readonly #onRemove: TokenStoreOptions['onRemove'];
   readonly #records = new Map<string, TokenRecord>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** @param onRemove told of every token that leaves the store before it is closed */
-  constructor({
-    maxTokens = 100_000,
-    onRemove = () => {},
-  }: { maxTokens?: number; onRemove?: (id: string) => void } = {}) {
+  constructor({ maxTokens = 100_000, onRemove = () => {} }: Partial<TokenStoreOptions> = {}) {
     this.#maxTokens = maxTokens;
     this.#onRemove = onRemove;
   }
@@ -65,6 +70,12 @@ export class TokenStore {
     return record !== undefined && record.expiresAt > Date.now();
   }
 
+  /** Lets go of a token before its time. @throws {TokenStoreUnavailable} */
+  revoke(id: string): void {
+    this.#check();
+    if (this.#records.delete(id)) this.#onRemove(id, 'token revoked');
+  }
+
   /** Makes the store unavailable and lets go of every token. */
   close(): void {
     this.#closed = true;
@@ -90,7 +101,7 @@ export class TokenStore {
         return;
       }
       this.#records.delete(id);
-      this.#onRemove(id);
+      this.#onRemove(id, 'token expired');
     }
   }
 }

@@ -2,12 +2,14 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import { type Claims, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { isScope, type Scope } from './policy.ts';
-import { TokenStore } from './token-store.ts';
+import { TokenStore, type TokenStoreOptions } from './token-store.ts';
 
 /** Who acts, and what they may do: what a token says, restored in each request that bears it. */
 export interface Identity {
   actor: { id: string; metadata: { role: string; user_id: string } };
   scope: Scope;
+  /** The `jti` of the token. */
+  tokenId: string;
 }
 
 export interface TokensOptions {
@@ -15,6 +17,8 @@ export interface TokensOptions {
   key: string | undefined;
   lifetimeSeconds: number;
   maxTokens?: number;
+  /** Told of every token that ends before the store does. */
+  onEnd?: TokenStoreOptions['onRemove'];
 }
 
 /** The specification's token length setting. */
@@ -39,10 +43,16 @@ export class Tokens {
   readonly #verified = new Map<string, { id: string; identity: Identity }>();
   readonly #textOf = new Map<string, string>();
 
-  private constructor(key: LocalKey, { lifetimeSeconds, maxTokens }: TokensOptions) {
+  private constructor(key: LocalKey, { lifetimeSeconds, maxTokens, onEnd }: TokensOptions) {
     this.#key = key;
     this.lifetimeSeconds = lifetimeSeconds;
-    this.store = new TokenStore({ ...(maxTokens !== undefined && { maxTokens }), onRemove: (id) => this.#forget(id) });
+    this.store = new TokenStore({
+      ...(maxTokens !== undefined && { maxTokens }),
+      onRemove: (id, end) => {
+        this.#forget(id);
+        onEnd?.(id, end);
+      },
+    });
   }
 
   static async create(options: TokensOptions): Promise<Tokens> {
@@ -88,6 +98,16 @@ export class Tokens {
     return verified !== undefined && this.store.has(verified.id) ? verified.identity : undefined;
   }
 
+  /** Whether the token of an identity is still good. @throws {TokenStoreUnavailable} */
+  isLive({ tokenId }: Identity): boolean {
+    return this.store.has(tokenId);
+  }
+
+  /** Ends the token of an identity at once. @throws {TokenStoreUnavailable} */
+  revoke({ tokenId }: Identity): void {
+    this.store.revoke(tokenId);
+  }
+
   /** Ends the store; no token is good after this. */
   close(): void {
     this.store.close();
@@ -107,7 +127,7 @@ export class Tokens {
     if (jti === undefined || sub === undefined || typeof role !== 'string' || typeof user_id !== 'string')
       return undefined;
     if (!isScope(scope)) return undefined;
-    const verified = { id: jti, identity: { actor: { id: sub, metadata: { role, user_id } }, scope } };
+    const verified = { id: jti, identity: { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: jti } };
     if (this.store.has(jti)) {
       this.#verified.set(token, verified);
       this.#textOf.set(jti, token);

@@ -5,25 +5,29 @@ import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
 import { allows } from './policy.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
-import { type SecurityContext, tokenAuth } from './token-auth.ts';
+import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
+import type { TokenHolders } from './token-holders.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
 export interface WsRouterOptions {
-  tokens: Pick<Tokens, 'verify'>;
+  tokens: Pick<Tokens, 'verify' | 'isLive'>;
   relay: Pick<Relay, 'isHandshake' | 'takePlace'>;
   /** Starts a connection's handler for an actor; see `handler`. */
   createHandler: (actorId: string) => Pid;
+  /** Handlers end with the tokens that they were started with. */
+  holders: Pick<TokenHolders, 'add'>;
 }
 
 /** The WebSocket router: `GET /ws/ticker` of the specification. */
-export function wsRouter({ tokens, relay, createHandler }: WsRouterOptions): Router<SecurityContext> {
+export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOptions): Router<SecurityContext> {
   const router = new Router<SecurityContext>({ prefix: '/ws' });
 
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    if (identity === undefined) {
-      throw new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
+    // It was good a moment ago; from here on nothing comes between this look and the handler that ends with the token.
+    if (identity === undefined || !tokens.isLive(identity)) {
+      throw authenticationRequired();
     }
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
@@ -36,10 +40,12 @@ export function wsRouter({ tokens, relay, createHandler }: WsRouterOptions): Rou
     ctx.set(RELAY_HEADER, asciiJson(target));
   });
 
-  function startHandler({ actor, scope }: Identity): Pid {
+  function startHandler({ actor, scope, tokenId }: Identity): Pid {
     try {
       if (!allows(scope, 'create', 'handler')) throw new Error(`${actor.id} is not allowed to create a handler`);
-      return createHandler(actor.id);
+      const handler = createHandler(actor.id);
+      holders.add(tokenId, handler);
+      return handler;
     } catch (cause) {
       throw new HttpError('failedToCreateHandler', { cause });
     }

@@ -3,12 +3,14 @@ import { ApiKeys } from '../../db/api-keys.ts';
 import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { defaults } from '../../main/config.ts';
+import { RateLimit } from '../../main/http/rate-limit.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
 import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { Processes } from '../../main/ticker/processes.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { TickerThread } from '../../main/ticker/ticker-thread.ts';
+import { TokenHolders } from '../../main/ticker/token-holders.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { type CapturedLog, captureLog } from './log.ts';
@@ -20,6 +22,10 @@ export interface TickerBundleOptions {
   maxTokens?: number;
   userPolicy?: URL;
   bodyLimit?: number;
+  /** Exchanges of API keys by address. */
+  perMinute?: number;
+  trustProxy?: number;
+  expiryCloses?: boolean;
   /** Limits of the relay in place of the real ones. */
   limits?: Partial<RelayLimits>;
   /** With it the ticker is real, too, and ticks that often. */
@@ -39,6 +45,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
   database: Database;
   tokens: Tokens;
   processes: Processes;
+  holders: TokenHolders;
   relay: Relay;
   ticker: Recorder;
   /** A fresh token of the demo user, or of another one, with the user policy. */
@@ -47,20 +54,25 @@ export interface TickerBundle extends TestServer, CapturedLog {
 
 export async function startTickerBundle(options: TickerBundleOptions = {}): Promise<TickerBundle> {
   const { lifetimeSeconds = 3600, maxTokens, userPolicy = userPolicyFile, bodyLimit = 1024, limits } = options;
+  const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true } = options;
   const dataDir = await temporaryFolder();
   migrate(dataDir);
   const database = new Database(join(dataDir, 'auth.db'), { busyTimeoutMs: 50 });
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);
   const { apiKey } = apiKeys.ensureDemoUser(0);
+  const processes = new Processes();
+  const holders = new TokenHolders(processes);
   const tokens = await Tokens.create({
     key: undefined,
     lifetimeSeconds,
+    onEnd(id, end) {
+      if (end === 'token revoked' || expiryCloses) holders.end(id, end);
+    },
     ...(maxTokens !== undefined && { maxTokens }),
   });
   afterTest(() => tokens.close());
 
-  const processes = new Processes();
   const captured = captureLog();
   const ticker = new Recorder();
   const relay = new Relay(processes, { ...defaults, ...limits });
@@ -85,6 +97,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     tokens,
     userPolicy,
     bodyLimit,
+    rateLimit: new RateLimit({ perMinute }),
+    trustProxy,
+    holders,
     log: captured.log,
     relay,
     createHandler: (actorId) => createHandler(processes, actorId),
@@ -102,6 +117,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     database,
     tokens,
     processes,
+    holders,
     relay,
     ticker,
     async token(userId = 'demo') {

@@ -33,7 +33,7 @@ describe('POST /auth/token', () => {
     expect(headers.get('content-type')).to.match(/^application\/json/);
     expect(headers.get('access-control-allow-origin')).to.equal('*');
     expect(headers.get('cache-control')).to.equal('no-store');
-    expect(await bundle.tokens.verify(body.token)).to.deep.equal({
+    expect(await bundle.tokens.verify(body.token)).to.deep.include({
       actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } },
       scope: [{ name: 'user', group: 'user', actions: '*', resources: '*', effect: 'allow' }],
     });
@@ -115,11 +115,11 @@ describe('POST /auth/token', () => {
 
   it('refuses other methods', async () => {
     const { url } = await startTickerBundle();
-    for (const method of ['GET', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+    for (const method of ['GET', 'PUT', 'PATCH', 'OPTIONS']) {
       const answer = await request(`${url}/auth/token`, { method });
       expect(answer.status, method).to.equal(405);
       expect(answer.body, method).to.deep.equal({ error: 'method not allowed' });
-      expect(answer.headers.get('allow'), method).to.equal('POST');
+      expect(answer.headers.get('allow'), method).to.equal('POST, DELETE');
     }
     const { status, body } = await request(`${url}/auth/token`, { method: 'HEAD' });
     expect({ status, body }).to.deep.equal({ status: 405, body: '' });

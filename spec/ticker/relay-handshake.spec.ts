@@ -16,6 +16,8 @@ async function startGated() {
       tokens: {
         lifetimeSeconds: tokens.lifetimeSeconds,
         issue: tokens.issue.bind(tokens),
+        isLive: tokens.isLive.bind(tokens),
+        revoke: tokens.revoke.bind(tokens),
         async verify(token) {
           reached.resolve();
           await gate.promise;

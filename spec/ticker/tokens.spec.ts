@@ -55,7 +55,7 @@ describe('tokens', () => {
   it('restore actor and policies, each time they are verified', async () => {
     const tokens = await create();
     const token = await tokens.issue(user, scope, '');
-    for (let use = 0; use < 3; use++) expect(await tokens.verify(token)).to.deep.equal(identity);
+    for (let use = 0; use < 3; use++) expect(await tokens.verify(token)).to.deep.include(identity);
   });
 
   it('restore whatever user, role and address they were issued for', async () => {
@@ -64,7 +64,7 @@ describe('tokens', () => {
     await fc.assert(
       fc.asyncProperty(text, text, text, async (user_id, role, address) => {
         const verified = await tokens.verify(await tokens.issue({ user_id, role }, scope, address));
-        expect(verified).to.deep.equal({ actor: { id: `user:${user_id}`, metadata: { role, user_id } }, scope });
+        expect(verified).to.deep.include({ actor: { id: `user:${user_id}`, metadata: { role, user_id } }, scope });
       }),
       { numRuns: 50 },
     );
@@ -82,11 +82,11 @@ describe('tokens', () => {
   it('are good only where they were issued, even under the same key', async () => {
     const [first, second] = [await create(), await create()];
     const token = await first.issue(user, scope, '');
-    expect(await first.verify(token)).to.deep.equal(identity);
+    expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
     second.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
-    expect(await second.verify(token)).to.deep.equal(identity);
+    expect(await second.verify(token)).to.deep.include(identity);
   });
 
   it('have a random key where none is given', async () => {
@@ -94,7 +94,7 @@ describe('tokens', () => {
     const token = await first.issue(user, scope, '');
     const id = 'x'.repeat(32);
     for (const tokens of [first, second]) tokens.store.put({ id, expiresAt: Date.now() + 60_000 });
-    expect(await first.verify(token)).to.deep.equal(identity);
+    expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const read = await protocol.Decrypt(await tokenKey(''), token).catch((error: unknown) => error);
     expect(read).to.be.instanceOf(Error);
@@ -106,7 +106,7 @@ describe('tokens', () => {
     const good = { jti: 'x', sub: 'user:demo', role: 'user', user_id: 'demo', scope: [] };
     tokens.store.put({ id: 'x', expiresAt: Date.now() + 60_000 });
     const forge = async (claims: object) => tokens.verify(await protocol.Encrypt(key, claims as typeof good));
-    expect(await forge(good)).to.deep.equal({ ...identity, scope: [] });
+    expect(await forge(good)).to.deep.equal({ ...identity, scope: [], tokenId: 'x' });
     for (const name of Object.keys(good)) expect(await forge({ ...good, [name]: undefined }), name).to.equal(undefined);
     for (const wrong of [{ role: 1 }, { user_id: null }, { scope: '*' }, { scope: [{ effect: 'allow' }] }])
       expect(await forge({ ...good, ...wrong }), JSON.stringify(wrong)).to.equal(undefined);
@@ -147,9 +147,9 @@ describe('tokens', () => {
     mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
     const tokens = await create({ lifetimeSeconds: 60 });
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
-    expect(await tokens.verify(used)).to.deep.equal(identity);
+    expect(await tokens.verify(used)).to.deep.include(identity);
     mock.timers.tick(59_999);
-    expect(await tokens.verify(used)).to.deep.equal(identity);
+    expect(await tokens.verify(used)).to.deep.include(identity);
     mock.timers.tick(1);
     expect(await tokens.verify(used)).to.equal(undefined);
     expect(await tokens.verify(unused)).to.equal(undefined);
@@ -184,9 +184,9 @@ describe('tokens', () => {
     const first = await tokens.issue(user, scope, '');
     await tokens.issue(user, scope, '');
     expect(await tokens.issue(user, scope, '').catch((error: unknown) => error)).to.be.instanceOf(TokenStoreFull);
-    expect(await tokens.verify(first)).to.deep.equal(identity);
+    expect(await tokens.verify(first)).to.deep.include(identity);
     mock.timers.tick(60_000);
-    expect(await tokens.verify(await tokens.issue(user, scope, ''))).to.deep.equal(identity);
+    expect(await tokens.verify(await tokens.issue(user, scope, ''))).to.deep.include(identity);
   });
 
   it('are neither issued nor good once the store is closed', async () => {

@@ -88,7 +88,7 @@ announce.addEventListener('change', () => {
   announcer.on = announce.checked;
 });
 
-signOut.addEventListener('click', () => stream.stop());
+signOut.addEventListener('click', () => stream.signOut());
 retry.addEventListener('click', () => stream.wake());
 addEventListener('online', () => stream.wake());
 document.addEventListener('visibilitychange', () => {

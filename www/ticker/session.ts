@@ -30,6 +30,12 @@ export async function signIn(apiKey: string): Promise<Session> {
   return { token: body.token, userId: body.user_id, expiresAt: Date.now() + body.expires_in * 1000 };
 }
 
+/** Has the service forget a token; one that it cannot be told of expires by itself. */
+export function revoke(token: string): void {
+  const headers = { Authorization: `Bearer ${token}` };
+  void fetch('/auth/token', { method: 'DELETE', headers, keepalive: true }).catch(() => {});
+}
+
 /**
  * What the service thinks of a token. A browser does not say why a WebSocket handshake failed, so the same endpoint is
  * asked without one: a good token is answered with 426 there, a bad one with 401.

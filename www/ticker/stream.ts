@@ -1,5 +1,5 @@
 import { backoff } from '../shared/backoff.ts';
-import { checkToken, type Session } from './session.ts';
+import { checkToken, revoke, type Session } from './session.ts';
 
 /** One entry of a price update; `timestamp` in Unix seconds. */
 export interface Price {
@@ -33,8 +33,10 @@ const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** A connection that held so long counts as a success: the next loss starts the backoff anew. */
 const STABLE_AFTER_MS = 10_000;
+/** Codes that say that the token is revoked or has expired. */
+const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
 /** Codes of a closed connection after which the same client would only be closed again. */
-export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4029]);
+export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
 /** The price stream: one WebSocket at a time, opened again whenever it is lost, until the session ends. */
 export class Stream {
@@ -63,6 +65,12 @@ export class Stream {
     this.#session = undefined;
     this.#drop();
     this.#enter({ kind: 'signed-out', reason });
+  }
+
+  /** Closes the connection at the user's wish, and has the service forget the token. */
+  signOut(): void {
+    if (this.#session !== undefined) revoke(this.#session.token);
+    this.stop();
   }
 
   /** To be called when the chances have risen: a waiting try is made now, a doubtful connection is tested. */
@@ -132,7 +140,7 @@ export class Stream {
   async #lost(session: Session, openedAt: number | undefined, code: number): Promise<void> {
     this.#drop();
     if (FINAL_CODES.has(code)) {
-      this.stop(`The service ended the connection with code ${code}.`);
+      this.stop(SESSION_CODES.has(code) ? SESSION_ENDED : `The service ended the connection with code ${code}.`);
       return;
     }
     if (openedAt !== undefined && Date.now() - openedAt >= STABLE_AFTER_MS) this.#failures = 0;

@@ -1,0 +1,34 @@
+import type { Pid } from '../../workers/messages.ts';
+import type { ExitReason, Processes } from './processes.ts';
+
+/**
+ * The handlers that were started with each token, so that they can be ended together with it. A handler leaves when it
+ * ends by any cause: there are never more entries than connections.
+ */
+export class TokenHolders {
+  readonly #processes: Processes;
+  readonly #handlers = new Map<string, Set<Pid>>();
+
+  constructor(processes: Processes) {
+    this.#processes = processes;
+  }
+
+  /** Tokens that some handler was started with. */
+  get size(): number {
+    return this.#handlers.size;
+  }
+
+  add(tokenId: string, handler: Pid): void {
+    const handlers = this.#handlers.get(tokenId) ?? new Set();
+    this.#handlers.set(tokenId, handlers.add(handler));
+    this.#processes.monitor(handler, () => {
+      handlers.delete(handler);
+      if (handlers.size === 0 && this.#handlers.get(tokenId) === handlers) this.#handlers.delete(tokenId);
+    });
+  }
+
+  /** Ends every handler that was started with the token. */
+  end(tokenId: string, reason: ExitReason): void {
+    for (const handler of [...(this.#handlers.get(tokenId) ?? [])]) this.#processes.exit(handler, reason);
+  }
+}

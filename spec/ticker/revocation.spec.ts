@@ -1,0 +1,101 @@
+import { expect } from 'chai';
+import { request } from '../support/program.ts';
+import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect, Refused } from '../support/websocket.ts';
+
+function revoke({ url }: Pick<TickerBundle, 'url'>, token?: string) {
+  const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+  return request(`${url}/auth/token`, { method: 'DELETE', headers });
+}
+
+describe('DELETE /auth/token', () => {
+  it('revokes the token that it bears, and no other', async () => {
+    const bundle = await startTickerBundle();
+    const [revoked, other] = [await bundle.token(), await bundle.token()];
+    const { status, body } = await revoke(bundle, revoked);
+    expect([status, body]).to.deep.equal([204, '']);
+    expect(await bundle.tokens.verify(revoked)).to.equal(undefined);
+    expect(await bundle.tokens.verify(other)).to.not.equal(undefined);
+    expect(bundle.tokens.store.size).to.equal(1);
+    const refusal = await connect(bundle.stream, { token: revoked }).catch((error) => error);
+    expect(refusal).to.be.instanceOf(Refused);
+    expect(refusal).to.include({ status: 401 });
+  });
+
+  it('refuses a missing, broken or revoked token', async () => {
+    const bundle = await startTickerBundle();
+    const token = await bundle.token();
+    await revoke(bundle, token);
+    for (const bad of [undefined, 'nonsense', `${token}x`, token]) {
+      const { status, body, headers } = await revoke(bundle, bad);
+      expect([status, body]).to.deep.equal([401, { error: 'authentication required' }]);
+      expect(headers.get('www-authenticate')).to.equal('Bearer');
+      expect(headers.get('access-control-allow-origin') ?? '*').to.equal('*');
+    }
+  });
+
+  it('closes the sockets of that token with a code of its own, and no other one', async () => {
+    const bundle = await startTickerBundle({ intervalMs: 20 });
+    const token = await bundle.token();
+    const mine = [await connect(bundle.stream, { token }), await connect(bundle.stream, { token })];
+    const other = await connect(bundle.stream, { token: await bundle.token() });
+    expect(bundle.holders.size).to.equal(2);
+    await revoke(bundle, token);
+    for (const client of mine) {
+      const { code, reason } = await client.closed;
+      expect([code, reason]).to.deep.equal([4001, 'token revoked']);
+    }
+    for (let i = 0; i < 3; i++) await other.nextOf('ticker');
+    await until(() => bundle.relay.size === 1);
+    expect(bundle.holders.size).to.equal(1);
+  });
+
+  it('may be asked for by pages of any origin', async () => {
+    const { url } = await startTickerBundle();
+    const headers = { Origin: 'https://a.example', 'Access-Control-Request-Method': 'DELETE' };
+    const preflight = await request(`${url}/auth/token`, {
+      method: 'OPTIONS',
+      headers: { ...headers, 'Access-Control-Request-Headers': 'authorization' },
+    });
+    expect(preflight.status).to.equal(204);
+    expect(preflight.headers.get('access-control-allow-origin')).to.equal('*');
+    expect(preflight.headers.get('access-control-allow-methods')).to.include('DELETE');
+    expect(preflight.headers.get('access-control-allow-headers')).to.equal('authorization');
+  });
+
+  it('leaves no socket open whose handshake is under way', async () => {
+    const bundle = await startTickerBundle();
+    for (let round = 0; round < 30; round++) {
+      const token = await bundle.token();
+      const clients = Array.from({ length: 4 }, () => connect(bundle.stream, { token }).catch((error) => error));
+      const revoked = revoke(bundle, token);
+      for (const client of await Promise.all(clients)) {
+        if (client instanceof Refused) expect(client.status).to.equal(401);
+        else expect((await client.closed).code).to.be.oneOf([4001, 1011]);
+      }
+      expect((await revoked).status).to.equal(204);
+    }
+    await until(() => bundle.relay.size === 0);
+    expect(bundle.holders.size).to.equal(0);
+  });
+});
+
+describe('a token that expires', () => {
+  it('closes its sockets with a code of its own where that is asked for', async () => {
+    const bundle = await startTickerBundle({ lifetimeSeconds: 0.3 });
+    const client = await connect(bundle.stream, { token: await bundle.token() });
+    const { code, reason } = await client.closed;
+    expect([code, reason]).to.deep.equal([4003, 'token expired']);
+    await until(() => bundle.holders.size === 0);
+  });
+
+  it('leaves them open otherwise', async () => {
+    const bundle = await startTickerBundle({ lifetimeSeconds: 0.2, expiryCloses: false, intervalMs: 20 });
+    const token = await bundle.token();
+    const client = await connect(bundle.stream, { token });
+    await until(() => bundle.tokens.store.size === 0);
+    for (let i = 0; i < 3; i++) await client.nextOf('ticker');
+    expect((await connect(bundle.stream, { token }).catch((error) => error)).status).to.equal(401);
+  });
+});
