@@ -87,6 +87,11 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   const open = new Map<Duplex, Set<ServerResponse>>();
   server.on('request', (request, response) => {
     const { socket } = request;
+    if (socket.writableEnded) {
+      // It was refused, and goes on.
+      socket.destroy();
+      return;
+    }
     const awaited = open.get(socket) ?? new Set();
     open.set(socket, awaited.add(response));
     response.once('close', () => {

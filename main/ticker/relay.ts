@@ -119,7 +119,8 @@ export class Relay {
   upgradeListener(handle: RequestListener): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
     return (request, socket, head) => {
       socket.on('error', destroy);
-      if (this.#closing !== undefined) {
+      // The second: refused as too late, it comes after all.
+      if (this.#closing !== undefined || socket.writableEnded) {
         socket.destroy();
         return;
       }

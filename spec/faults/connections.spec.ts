@@ -3,6 +3,10 @@ import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
+import { handshake, head } from '../support/raw-connection.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect as connectStream } from '../support/websocket.ts';
 
 /** A real process that may have 512 descriptors. */
 function startPoor(): Promise<RunningServices> {
@@ -48,5 +52,31 @@ describe('more connections than there are descriptors', () => {
     expect(services.errors()).to.equal('');
     const bounded = services.lines.find(({ openFiles }) => openFiles !== undefined);
     expect(bounded).to.include({ openFiles: 512, maxConnections: 336 });
+  });
+});
+
+describe('a thousand half-open handshakes', () => {
+  const SHORT = { headers: 1000, request: 1500, check: 50, closing: 200 };
+
+  it('hold no handler, no place, and after their time no socket, while others join', async () => {
+    const bundle = await startTickerBundle({ timeouts: SHORT, limits: { handshakeMs: 1000 } });
+    const good = head(...handshake('/ws/ticker', await bundle.token()));
+    const sockets: Socket[] = [];
+    // Fewer at a time than wait to be accepted.
+    while (sockets.length < 1000) sockets.push(...(await crowd(bundle.url, 250)));
+    for (const [index, socket] of sockets.entries()) {
+      socket.allowHalfOpen = true;
+      socket.resume();
+      // A part of the handshake, the whole of it and a reset, one without a token whose answer is never followed by an end.
+      if (index % 3 === 0) socket.write(good.slice(0, index % good.length));
+      else if (index % 3 === 1) socket.write(good, () => socket.resetAndDestroy());
+      else socket.write(head(...handshake()));
+    }
+    const client = await connectStream(bundle.stream, { token: await bundle.token() });
+    expect((await client.next()).type).to.equal('welcome');
+    await until(() => bundle.sockets.size === 1);
+    const { relay, processes } = bundle;
+    expect([relay.size, relay.places, processes.size]).to.deep.equal([1, 1, 3]);
+    expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 });

@@ -67,6 +67,21 @@ describe('the listener, with a client that dawdles', () => {
     });
   }
 
+  for (const [what, rest] of [
+    ['a request', 'Host: x\r\n\r\n'],
+    ['a handshake', `${handshake('/').slice(1).join('\r\n')}\r\n\r\n`],
+  ] as const) {
+    it(`does not answer twice when ${what} is complete after it was refused as too late`, async () => {
+      const server = await serve(() => expect.fail('handled'), { timeouts: { ...SHORT, closing: 3_600_000 } });
+      const { socket, received } = await stubborn(server);
+      socket.write('GET / HTTP/1.1\r\n');
+      await until(() => received().includes('request timeout'));
+      socket.write(rest);
+      await until(() => server.sockets.size === 0);
+      expect(received().match(/HTTP/g)).to.have.lengthOf(1);
+    });
+  }
+
   it('holds nothing of one that never reads its answer', async () => {
     const server = await serve((_request, response) => response.end(Buffer.alloc(64 * 1024 * 1024)), {
       timeouts: { ...SHORT, stalled: 400 },

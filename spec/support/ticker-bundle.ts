@@ -3,6 +3,7 @@ import { ApiKeys } from '../../db/api-keys.ts';
 import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { defaults } from '../../main/config.ts';
+import type { Timeouts } from '../../main/http/listener.ts';
 import { RateLimit } from '../../main/http/rate-limit.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
@@ -28,6 +29,8 @@ export interface TickerBundleOptions {
   expiryCloses?: boolean;
   /** Limits of the relay in place of the real ones. */
   limits?: Partial<RelayLimits>;
+  /** Times of the HTTP server in place of the real ones. */
+  timeouts?: Partial<Timeouts>;
   /** With it the ticker is real, too, and ticks that often. */
   intervalMs?: number;
   /** Parts of the app in place of the real ones. */
@@ -105,7 +108,8 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     createHandler: (actorId) => createHandler(processes, actorId),
   };
   const handle = createTickerApp({ ...real, ...options.replace?.(real) }).callback();
-  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER });
+  const { timeouts = {} } = options;
+  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts });
   server.listener.server.on('upgrade', relay.upgradeListener(handle));
 
   return {

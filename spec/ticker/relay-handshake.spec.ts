@@ -130,6 +130,22 @@ describe('a handshake', () => {
     expect(bundle.processes.size).to.equal(1);
   });
 
+  it('that is complete after it was refused as too late is not answered again', async () => {
+    const timeouts = { headers: 100, request: 200, check: 20, closing: 3_600_000 };
+    const bundle = await startTickerBundle({ timeouts });
+    const [first = '', ...rest] = handshake();
+    const socket = connectSocket({ port: bundle.listener.port, host: '127.0.0.1', allowHalfOpen: true });
+    afterTest(() => socket.destroy());
+    const ended = once(socket, 'end');
+    socket.on('error', () => {}).resume();
+    socket.write(`${first}\r\n`);
+    await ended;
+    socket.write(head(...rest));
+    await until(() => bundle.sockets.size === 0);
+    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.lines).to.deep.equal([]);
+  });
+
   it('is refused once the relay is closed', async () => {
     const bundle = await startTickerBundle();
     await bundle.relay.close(Promise.resolve());
