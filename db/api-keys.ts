@@ -66,9 +66,9 @@ export class ApiKeys {
     const { data_version: version } = statement.get() as { data_version: number };
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
-      const rows = this.#database.statement('SELECT api_key, user_id, role FROM api_keys').iterate();
+      const rows = this.#database.statement('SELECT api_key, user_id, role FROM api_keys').all();
       const owners = new Map<string, ApiKeyOwner>();
-      for (const { api_key, user_id, role } of rows as Iterable<ApiKeyOwner & { api_key: string }>) {
+      for (const { api_key, user_id, role } of rows as unknown as (ApiKeyOwner & { api_key: string })[]) {
         owners.set(this.#digest(api_key), { user_id, role });
       }
       this.#snapshot = { statement, version, owners };

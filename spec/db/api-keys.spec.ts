@@ -1,16 +1,21 @@
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { ApiKeys } from '../../db/api-keys.ts';
 import { Database, DatabaseUnavailable } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 
-async function fresh(): Promise<{ keys: ApiKeys; database: Database }> {
+async function fresh(): Promise<{ keys: ApiKeys; database: Database; beside: DatabaseSync; file: string }> {
   const folder = await temporaryFolder();
   migrate(folder);
-  const database = new Database(join(folder, 'auth.db'), { busyTimeoutMs: 50 });
+  const file = join(folder, 'auth.db');
+  const database = new Database(file, { busyTimeoutMs: 50 });
   afterTest(() => database.close());
-  return { keys: new ApiKeys(database), database };
+  const beside = new DatabaseSync(file);
+  afterTest(() => beside.close());
+  return { keys: new ApiKeys(database), database, beside, file };
 }
 
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
@@ -79,5 +84,48 @@ describe('ApiKeys', () => {
       .that.is.not.instanceOf(DatabaseUnavailable);
     database.close();
     expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
+  });
+
+  it('heeds at once what another process does to the keys', async () => {
+    const { keys, beside } = await fresh();
+    const row = beside.prepare(insert);
+    expect(keys.findOwner('k')).to.equal(undefined);
+    row.run('k', 'alice', 'user', 1);
+    expect(keys.findOwner('k')).to.deep.equal({ user_id: 'alice', role: 'user' });
+    beside.exec("UPDATE api_keys SET role = 'admin' WHERE api_key = 'k'");
+    expect(keys.findOwner('k')).to.deep.equal({ user_id: 'alice', role: 'admin' });
+    beside.exec("UPDATE api_keys SET api_key = 'k2'");
+    expect(keys.findOwner('k')).to.equal(undefined);
+    expect(keys.findOwner('k2')).to.not.equal(undefined);
+    beside.exec('DELETE FROM api_keys');
+    expect(keys.findOwner('k2')).to.equal(undefined);
+  });
+
+  it('heeds what it did itself', async () => {
+    const { keys } = await fresh();
+    expect(keys.findOwner('k')).to.equal(undefined);
+    const { apiKey } = keys.ensureDemoUser(1);
+    expect(keys.findOwner(apiKey)).to.deep.equal({ user_id: 'demo', role: 'user' });
+  });
+
+  it('remembers no key of a table that was dropped, or of a file that was exchanged', async () => {
+    const { keys, beside, file } = await fresh();
+    beside.prepare(insert).run('k', 'alice', 'user', 1);
+    expect(keys.findOwner('k')).to.not.equal(undefined);
+    beside.exec('ALTER TABLE api_keys RENAME TO away');
+    expect(() => keys.findOwner('k')).to.throw('no such table');
+    beside.exec('ALTER TABLE away RENAME TO api_keys');
+    expect(keys.findOwner('k')).to.not.equal(undefined);
+
+    const other = await fresh();
+    other.beside.prepare(insert).run('other', 'bob', 'user', 1);
+    other.beside.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    renameSync(file, `${file}.away`);
+    expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
+    // Another database in its place, whose version may be the same by chance.
+    for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+    copyFileSync(other.file, file);
+    expect(keys.findOwner('k')).to.equal(undefined);
+    expect(keys.findOwner('other')).to.deep.equal({ user_id: 'bob', role: 'user' });
   });
 });
