@@ -30,7 +30,7 @@ for (const name of names) {
   console.log(`\n${figure.name}`);
   const measured = await measure(figure, Number(values.runs));
   const rows = figure.readings.map((reading) => evaluate(reading, measured));
-  console.table(Object.fromEntries(rows.map(({ name: label, ...row }) => [label, row])));
+  console.table(Object.fromEntries(rows.map(({ reading, ...row }) => [reading, row])));
   report.push({ figure: figure.name, contenders: Object.fromEntries(measured), readings: rows });
 }
 const machine = { cpu: cpus()[0]?.model, cores: cpus().length, memory: totalmem(), node: process.version };
@@ -55,17 +55,22 @@ function evaluate(reading: Reading, measured: ReadonlyMap<string, Record<string,
   const read = (contender: string): Sample =>
     sample((measured.get(contender) ?? []).map((each) => each[key] ?? Number.NaN));
   const own = read(of);
-  const other = beside === undefined ? undefined : read(beside);
-  const ratio = other && own.median / other.median;
+  const others = beside === undefined ? [] : [...measured.keys()].filter((peer) => isPeer(peer));
+  const ratio = beside === undefined ? undefined : own.median / read(beside).median;
   const met = meets(ratio ?? own.median, target);
   return {
-    name: unit === '' ? name : `${name}, ${unit}`,
-    [of]: round(own.median),
+    reading: unit === '' ? name : `${name}, ${unit}`,
+    product: round(own.median),
     spread: `${Math.round(own.spread * 100)} %`,
-    ...(beside !== undefined &&
-      other && { beside: `${beside}: ${round(other.median)}`, ratio: round(ratio as number) }),
+    ...Object.fromEntries(others.map((peer) => [peer, round(read(peer).median)])),
+    ...(ratio !== undefined && { [`ratio to ${beside}`]: round(ratio) }),
     ...(target && { target: describe(target), met }),
   };
+}
+
+/** Some settings of the product are contenders, too: they are read by name only. */
+function isPeer(name: string): boolean {
+  return !['product', 'prefetch 50', 'a token each'].includes(name);
 }
 
 function describe(target: NonNullable<Reading['target']>): string {

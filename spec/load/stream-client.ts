@@ -21,6 +21,8 @@ export interface StreamEvents {
   onEnd(reason: string): void;
 }
 
+/** For one that the server's backlog had no room for. */
+const HANDSHAKE_TIMEOUT_MS = 20_000;
 const TEXT = 1;
 const CLOSE = 8;
 const PING = 9;
@@ -58,6 +60,7 @@ export class StreamClient {
     });
     this.#socket.on('error', ({ code, message }: NodeJS.ErrnoException) => this.#end(code ?? message));
     this.#socket.on('close', () => this.#end('cut off'));
+    this.#socket.setTimeout(HANDSHAKE_TIMEOUT_MS, () => this.#end('no answer'));
     const authorization = token === undefined ? '' : `Authorization: Bearer ${token}\r\n`;
     this.#socket.write(
       `GET ${path} HTTP/1.1\r\nHost: ${host}:${port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
@@ -91,6 +94,7 @@ export class StreamClient {
         return;
       }
       this.#open = true;
+      this.#socket.setTimeout(0);
       this.#events.onOpen();
       left = left.subarray(end + 4);
     }

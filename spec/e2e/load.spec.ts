@@ -1,0 +1,68 @@
+import { execFile } from 'node:child_process';
+import { dirname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { projectFolder, startServices } from '../support/program.ts';
+
+interface Run {
+  code: number;
+  stdout: string;
+  stderr: string;
+}
+
+/** Runs the load tool as `npm run load` does. */
+async function load(args: string[], env: Record<string, string> = {}): Promise<Run> {
+  const file = join(projectFolder, 'spec/load/load.ts');
+  const options = { cwd: dirname(file), env: { ...process.env, ...env }, timeout: 15_000 };
+  return promisify(execFile)(process.execPath, [file, ...args], options).then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+  );
+}
+
+describe('the load tool', () => {
+  it('opens clients, counts their ticks, and ends with 0 when no limit is broken', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { ticker } = await startServices({ env: { DATA_DIR, TICK_INTERVAL_MS: '100' } });
+    const { code, stdout, stderr } = await load(['--connections', '50', '--duration', '1', '--url', ticker], {
+      DATA_DIR,
+    });
+    expect(stderr).to.equal('');
+    expect(code).to.equal(0);
+    expect(stdout).to.include('50 of 50');
+    const [, ticks, received] = /^ticks +(\d+), received (\d+) times$/m.exec(stdout) ?? [];
+    expect(Number(ticks)).to.be.within(5, 12);
+    expect(Number(received)).to.be.within(Number(ticks) * 50 - 100, Number(ticks) * 50);
+    expect(stdout).to.match(/^missed +0$/m);
+    for (const figure of ['skew', 'lateness']) {
+      expect(stdout).to.match(new RegExp(`^${figure} +p50 [\\d.]+ ms +p99 [\\d.]+ ms +max [\\d.]+ ms$`, 'm'));
+    }
+  });
+
+  it('ends with 1 and says which limit was broken', async () => {
+    const { ticker, apiKey } = await startServices({ env: { MAX_CONNECTIONS: '5', TICK_INTERVAL_MS: '100' } });
+    const args = ['--connections', '8', '--duration', '1', '--url', ticker, '--key', apiKey, '--max-lateness', '0'];
+    const { code, stdout, stderr } = await load(args);
+    expect(code).to.equal(1);
+    expect(stdout).to.match(/^lost +3: HTTP 503$/m);
+    expect(stderr).to.match(/^limit broken: lost 3\.0 is over 0\nlimit broken: lateness [\d.]+ is over 0\n$/);
+  });
+
+  it('says in one line what is wrong', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { ticker } = await startServices();
+    for (const [args, message] of [
+      [['--connections', '0'], '--connections must be a whole number of at least 1, got "0"'],
+      [['--max-skew', 'x'], '--max-skew must be a number of at least 0, got "x"'],
+      [['--url', 'ftp://x'], '--url must be like http://127.0.0.1:8081, got "ftp://x"'],
+      [[], `there is no key of the demo user in ${DATA_DIR}/auth.db: give one with --key, or set DATA_DIR`],
+      [['--url', ticker, '--key', 'wrong'], `${ticker}/auth/token answers 401: invalid API key`],
+    ] as const) {
+      const { code, stderr } = await load([...args], { DATA_DIR });
+      expect([code, stderr]).to.deep.equal([1, `${message}\n`]);
+    }
+    expect((await load(['--nonsense'])).stderr).to.match(/^Unknown option '--nonsense'/);
+    expect((await load(['--help'])).stdout).to.match(/^npm run load -- \[options\]/);
+  });
+});
