@@ -151,10 +151,13 @@ export class Relay {
     headers.push(`${RELAY_HEADER}: ${relay}`);
     for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
     let joined = false;
+    // The answer and the first frame go out together.
+    socket.cork();
     this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
       joined = true;
       this.#join(ws, socket, handler);
     });
+    socket.uncork();
     // A client that is gone by now, or whose handshake is malformed, never joins.
     if (!joined) this.#processes.exit(handler, 'normal');
   };

@@ -21,6 +21,11 @@ export interface TokensOptions {
   onEnd?: TokenStoreOptions['onRemove'];
 }
 
+interface Verified {
+  id: string;
+  identity: Identity;
+}
+
 /** The specification's token length setting. */
 const TOKEN_LENGTH = 32;
 /** Longer than any token that is issued here; a longer text is not worth the decryption. */
@@ -40,8 +45,10 @@ export class Tokens {
    * Tokens that were decrypted once, by their text, so that only the first use of each costs a decryption.
    * A token leaves with its record in the store, whose bound is therefore this map's too.
    */
-  readonly #verified = new Map<string, { id: string; identity: Identity }>();
+  readonly #verified = new Map<string, Verified>();
   readonly #textOf = new Map<string, string>();
+  /** Decryptions under way, so that a thousand clients that come at once with one token wait for one. */
+  readonly #decrypting = new Map<string, Promise<Verified | undefined>>();
 
   private constructor(key: LocalKey, { lifetimeSeconds, maxTokens, onEnd }: TokensOptions) {
     this.#key = key;
@@ -94,7 +101,7 @@ export class Tokens {
    * @throws {TokenStoreUnavailable}
    */
   async verify(token: string): Promise<Identity | undefined> {
-    const verified = this.#verified.get(token) ?? (await this.#decrypt(token));
+    const verified = this.#verified.get(token) ?? (await this.#decryptOnce(token));
     return verified !== undefined && this.store.has(verified.id) ? verified.identity : undefined;
   }
 
@@ -115,8 +122,18 @@ export class Tokens {
     this.#textOf.clear();
   }
 
-  async #decrypt(token: string): Promise<{ id: string; identity: Identity } | undefined> {
+  async #decryptOnce(token: string): Promise<Verified | undefined> {
     if (token.length > MAX_TOKEN_CHARACTERS) return undefined;
+    const decrypting = this.#decrypting.get(token) ?? this.#decrypt(token);
+    this.#decrypting.set(token, decrypting);
+    try {
+      return await decrypting;
+    } finally {
+      this.#decrypting.delete(token);
+    }
+  }
+
+  async #decrypt(token: string): Promise<Verified | undefined> {
     let claims: Claims;
     try {
       ({ claims } = await protocol.Decrypt(this.#key, token));
