@@ -51,6 +51,9 @@ export interface Listener {
   close(deadline: Promise<void>): Promise<void>;
 }
 
+/** Requests that a connection may have sent without waiting for the answers; one that sends more is cut off. */
+const MAX_AWAITED = 100;
+
 /**
  * Starts an HTTP server.
  *
@@ -83,32 +86,45 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   // Their size (16 KiB) bounds the headers; by a count Node would leave out the rest without a word.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
-  /** The responses that each connection is waiting for, in the order of their requests. */
-  const open = new Map<Duplex, Set<ServerResponse>>();
-  server.on('request', (request, response) => {
-    const { socket } = request;
+  /** What each connection has asked for and not got, in order. Only the first is worked on: see {@link ask}. */
+  const open = new Map<Duplex, ServerResponse[]>();
+  /**
+   * Has `answer` called when it is the turn of `response`. Node would have all requests of a connection handled at once,
+   * and not tell those that wait for their turn when the connection is gone: what they hold would be held for ever.
+   */
+  const ask = (socket: Duplex, response: ServerResponse, answer: () => void) => {
     if (socket.writableEnded) {
       // It was refused, and goes on.
       socket.destroy();
       return;
     }
-    const awaited = open.get(socket) ?? new Set();
-    open.set(socket, awaited.add(response));
+    const awaited = open.get(socket) ?? [];
+    open.set(socket, awaited);
+    if (awaited.push(response) > MAX_AWAITED) socket.destroy();
+    else if (awaited.length === 1) answer();
+    else awaited.at(-2)?.once('close', () => socket.destroyed || answer());
     response.once('close', () => {
-      awaited.delete(response);
-      if (awaited.size === 0) open.delete(socket);
+      awaited.shift();
+      if (awaited.length === 0 || socket.destroyed) open.delete(socket);
       if (closing) server.closeIdleConnections();
     });
+  };
+  const begin: RequestListener = (request, response) => {
     if (closing) response.setHeader('Connection', 'close');
     if (request.headers.host === undefined && request.httpVersion === '1.1') end(response, 'badRequest');
     else handle(request, response);
-  });
+  };
+  server.on('request', (request, response) => ask(request.socket, response, () => begin(request, response)));
   server.on('checkContinue', (request, response) => {
-    // Node would put it behind the headers of a response that has to wait for an earlier one.
-    if (response.socket !== null) response.writeContinue();
-    server.emit('request', request, response);
+    ask(request.socket, response, () => {
+      // Not before its turn: Node would put it behind the headers of a response that waits for another.
+      response.writeContinue();
+      begin(request, response);
+    });
   });
-  server.on('checkExpectation', (_request, response) => end(response, 'expectationFailed'));
+  server.on('checkExpectation', (request, response) => {
+    ask(request.socket, response, () => end(response, 'expectationFailed'));
+  });
   /** Connections that nothing more is read from. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
@@ -145,7 +161,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));
       for (const awaited of open.values()) {
-        for (const response of awaited) if (!response.headersSent) response.setHeader('Connection', 'close');
+        const last = awaited.at(-1);
+        if (last?.headersSent === false) last.setHeader('Connection', 'close');
       }
       server.closeIdleConnections();
       await Promise.race([closed, deadline]);

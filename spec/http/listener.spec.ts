@@ -117,12 +117,13 @@ describe('bytes that are no HTTP request', () => {
     const { listener } = await serve((_request, response) => held.push(response));
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     raw.socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\ngarbage\r\n\r\n');
-    await until(() => held.length === 2);
+    await until(() => held.length === 1);
     raw.socket.write('more of it\r\n\r\n');
-    held[1]?.end('second');
     held[0]?.write('fi');
     await raw.until(/fi\r\n$/);
     held[0]?.end('rst');
+    await until(() => held.length === 2);
+    held[1]?.end('second');
     const bodies = parseResponses(await raw.ended).responses.map(({ body }) => body);
     expect(bodies).to.deep.equal(['first', 'second', '{"error":"bad request"}']);
   });
@@ -158,10 +159,40 @@ describe('a request that waits for leave to send its body', () => {
     });
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     raw.socket.write(`${expecting.join('\r\n')}\r\n\r\nx`);
+    await until(() => held.length === 1);
+    held[0]?.end('first');
     await until(() => held.length === 2);
-    for (const response of held.reverse()) response.end('fine');
-    const { responses } = parseResponses(await raw.until(/fine.*fine/s));
-    expect(responses.map(({ body }) => body)).to.deep.equal(['fine', 'fine']);
+    held[1]?.end('second');
+    const { responses } = parseResponses(await raw.until(/second/));
+    expect(responses.map(({ status, body }) => body || status)).to.deep.equal(['first', 100, 'second']);
+  });
+});
+
+describe('requests that are sent without waiting for the answers', () => {
+  const three = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3);
+
+  it('are worked on one after the other, and not at all when nobody is there for the answers', async () => {
+    const held: ServerResponse[] = [];
+    const { listener, url, sockets } = await serve((_request, response) => held.push(response));
+    const raw = await connectRaw(listener.port);
+    raw.socket.write(three);
+    await until(() => held.length === 1);
+    held[0]?.end('1');
+    await until(() => held.length === 2);
+    raw.socket.resetAndDestroy();
+    await until(() => sockets.size === 0);
+    const other = request(url);
+    await until(() => held.length === 3);
+    held[2]?.end('other');
+    expect((await other).body).to.equal('other');
+    expect(held).to.have.lengthOf(3);
+  });
+
+  it('cut their connection off when there are too many of them', async () => {
+    const { listener } = await startSlow();
+    const raw = await connectRaw(listener.port);
+    raw.socket.write(three.repeat(40));
+    expect(await raw.ended).to.equal('');
   });
 });
 
