@@ -102,10 +102,15 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     open.set(socket, awaited);
     if (awaited.push(response) > MAX_AWAITED) socket.destroy();
     else if (awaited.length === 1) answer();
-    else awaited.at(-2)?.once('close', () => socket.destroyed || answer());
+    else {
+      awaited.at(-2)?.once('close', () => {
+        // None where the answer before it was the connection's last.
+        if (response.socket !== null) answer();
+      });
+    }
     response.once('close', () => {
       awaited.shift();
-      if (awaited.length === 0 || socket.destroyed) open.delete(socket);
+      if (!awaited[0]?.socket) open.delete(socket);
       if (closing) server.closeIdleConnections();
     });
   };

@@ -188,6 +188,19 @@ describe('requests that are sent without waiting for the answers', () => {
     expect(held).to.have.lengthOf(3);
   });
 
+  it('are not worked on behind one whose answer ends the connection', async () => {
+    let asked = 0;
+    const { listener, sockets } = await serve((_request, response) => {
+      asked += 1;
+      response.setHeader('Connection', 'close').end('last');
+    });
+    const raw = await connectRaw(listener.port);
+    raw.socket.write(three);
+    expect(await raw.ended).to.match(/last$/);
+    await until(() => sockets.size === 0);
+    expect(asked).to.equal(1);
+  });
+
   it('cut their connection off when there are too many of them', async () => {
     const { listener } = await startSlow();
     const raw = await connectRaw(listener.port);
