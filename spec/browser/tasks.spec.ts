@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
 
@@ -91,16 +92,35 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('says so when a task leaves no row', async () => {
+  it('says why a task failed, and tries it again on wish', async () => {
     const { tasks } = await startServices();
-    await visit(tasks, { prepare: (page) => page.clock.install() }, async (page) => {
+    await visit(tasks, {}, async (page) => {
       await page.getByLabel('sum').check();
       await page.getByLabel('Numbers').fill('1e308 1e308');
       await queueButton(page).click();
-      await ownTask(page, 'queued').waitFor();
-      await page.clock.fastForward(10_000);
-      await ownTask(page, 'overdue').waitFor();
-      expect(await ownTask(page, 'overdue').textContent()).to.include('a failed task leaves no row');
+      await ownTask(page, 'failed').waitFor();
+      expect(await ownTask(page, 'failed').textContent()).to.include('the sum of data.numbers is too large');
+      expect(await part(page, 'own-status').textContent()).to.match(/^Failed sum: the sum/);
+      const retried = page.waitForResponse((response) => response.url().endsWith('/retry'));
+      await page.getByRole('button', { name: 'Try again' }).click();
+      expect((await retried).status()).to.equal(202);
+      await ownTask(page, 'failed').waitFor();
+      expect(await ownTask(page, 'failed').count()).to.equal(1);
+    });
+  });
+
+  it('says when a task is tried again, and why', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { tasks } = await startServices({ env: { DATA_DIR } });
+    const rows = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => rows.close());
+    rows.exec(`CREATE TRIGGER t BEFORE INSERT ON tasks BEGIN SELECT RAISE(ABORT, 'not now'); END`);
+    await visit(tasks, {}, async (page) => {
+      await queueButton(page).click();
+      await ownTask(page, 'retrying').waitFor();
+      expect(await ownTask(page, 'retrying').textContent()).to.match(/not now.*again in \d+ s/s);
+      rows.exec('DROP TRIGGER t');
+      await ownTask(page, 'completed').waitFor();
     });
   });
 

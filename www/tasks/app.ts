@@ -12,7 +12,7 @@ const pauseButton = part(document, 'pause', HTMLButtonElement);
 const retry = part(document, 'retry', HTMLButtonElement);
 
 const pill = new ConnectionPill();
-const ownTasks = new OwnTasks();
+const ownTasks = new OwnTasks(() => poller.now());
 const taskList = new TaskList();
 let paused = false;
 /** Whether the user asked for what is listed next: that is shown even while updates are paused. */
@@ -26,15 +26,15 @@ const poller = new Poller({
       asked = false;
       taskList.show(rows, status);
     }
-    if (ownTasks.open) ownTasks.find(status === '' ? rows : await listTasks(''));
+    await ownTasks.refresh();
   },
-  expecting: () => ownTasks.expecting,
+  expecting: () => ownTasks.open,
   onState(state) {
     retry.hidden = state.kind === 'live';
     pill.show(connection(state));
     document.body.dataset.connection = state.kind;
     const unseen = document.visibilityState === 'hidden';
-    if (unseen && state.kind === 'live' && !ownTasks.expecting) poller.stop();
+    if (unseen && state.kind === 'live' && !ownTasks.open) poller.stop();
   },
 });
 

@@ -1,47 +1,45 @@
 import { part, stamp } from '../shared/parts.ts';
 import { formatMeasured } from './durations.ts';
 import { readOutput } from './json-text.ts';
-import type { Submission, TaskRow } from './tasks-api.ts';
+import { findTask, retryTask, type Submission, type TaskState } from './tasks-api.ts';
 
 /** How many stay in sight. */
 const LIMIT = 8;
-/** A task whose row has not appeared by then is no longer said to be on its way. */
-const OVERDUE_MS = 10_000;
 
 interface OwnTask {
   id: string;
+  action: string;
   queuedAt: number;
   element: HTMLElement;
-  state: 'queued' | 'overdue' | 'completed';
+  status: TaskState['status'] | 'gone';
 }
 
-/** The tasks that were queued from this page, from the answer to their completed row. */
+/** The tasks that were queued from this page, from the answer to their end. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
   readonly #status = part(this.#panel, 'own-status', HTMLElement);
+  readonly #onRetry: () => void;
   #tasks: OwnTask[] = [];
 
-  constructor() {
+  /** @param onRetry told when a task that had failed is queued again */
+  constructor(onRetry: () => void) {
+    this.#onRetry = onRetry;
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether a row is still to come. */
-  get expecting(): boolean {
-    return this.#tasks.some(({ state }) => state === 'queued');
-  }
-
-  /** Whether a row is to be looked for, be it overdue. */
+  /** Whether a task is still to come to its end. */
   get open(): boolean {
-    return this.#tasks.some(({ state }) => state !== 'completed');
+    return this.#tasks.some(isOpen);
   }
 
   add(id: string, { action }: Submission): void {
     const element = stamp('own-task');
     element.dataset.id = id;
     part(element, 'action', HTMLElement).textContent = action;
-    const task: OwnTask = { id, queuedAt: performance.now(), element, state: 'queued' };
-    this.#enter(task, 'queued', '');
+    const task: OwnTask = { id, action, queuedAt: performance.now(), element, status: 'queued' };
+    part(element, 'try-again', HTMLButtonElement).addEventListener('click', () => void this.#retry(task));
+    this.#show(task, { status: 'queued' });
     this.#tasks.unshift(task);
     this.#list.prepend(element);
     for (const { element: old } of this.#tasks.splice(LIMIT)) old.remove();
@@ -49,39 +47,70 @@ export class OwnTasks {
     this.#status.textContent = `Queued ${action}`;
   }
 
-  /** Looks for the rows of open tasks among those that the service lists. */
-  find(rows: TaskRow[]): void {
-    for (const task of this.#tasks) {
-      if (task.state === 'completed') continue;
-      const row = rows.find(({ id }) => id === task.id);
-      if (row === undefined) continue;
-      const took = formatMeasured(performance.now() - task.queuedAt);
-      this.#enter(task, 'completed', `after ${took}`);
-      part(task.element, 'output', HTMLElement).textContent = readOutput(row.result);
-      const { textContent: action } = part(task.element, 'action', HTMLElement);
-      this.#status.textContent = `Completed ${action}: ${readOutput(row.result)}`;
+  /** Asks the service how far the open tasks have come. @throws as `findTask` */
+  async refresh(): Promise<void> {
+    await Promise.all(
+      this.#tasks.filter(isOpen).map(async (task) => this.#show(task, (await findTask(task.id)) ?? { status: 'gone' })),
+    );
+  }
+
+  async #retry(task: OwnTask): Promise<void> {
+    const button = part(task.element, 'try-again', HTMLButtonElement);
+    button.disabled = true;
+    try {
+      await retryTask(task.id);
+      task.queuedAt = performance.now();
+      this.#show(task, { status: 'queued' });
+      this.#status.textContent = `Queued ${task.action} again`;
+      this.#onRetry();
+    } catch (error) {
+      part(task.element, 'output', HTMLElement).textContent = (error as Error).message;
+    } finally {
+      button.disabled = false;
     }
+  }
+
+  #show(task: OwnTask, state: TaskState | { status: 'gone' }): void {
+    const ends = isOpen(task) && !isOpen(state);
+    task.status = state.status;
+    task.element.dataset.state = state.status;
+    const { word, output, said } = describe(state);
+    part(task.element, 'state', HTMLElement).textContent = word;
+    part(task.element, 'output', HTMLElement).textContent = output;
+    part(task.element, 'try-again', HTMLElement).hidden = state.status !== 'failed';
+    const took = formatMeasured(performance.now() - task.queuedAt);
+    part(task.element, 'time', HTMLElement).textContent = state.status === 'completed' ? `after ${took}` : '';
+    if (ends) this.#status.textContent = `${said} ${task.action}: ${output}`;
   }
 
   #age(): void {
     for (const task of this.#tasks) {
-      if (task.state !== 'queued') continue;
-      const age = performance.now() - task.queuedAt;
-      if (age < OVERDUE_MS) {
-        part(task.element, 'time', HTMLElement).textContent = formatMeasured(age);
-      } else {
-        this.#enter(task, 'overdue', '');
-        part(task.element, 'output', HTMLElement).textContent =
-          'No row after 10 s. It may still wait, or have failed: a failed task leaves no row.';
-      }
+      if (!isOpen(task)) continue;
+      part(task.element, 'time', HTMLElement).textContent = formatMeasured(performance.now() - task.queuedAt);
     }
   }
+}
 
-  #enter(task: OwnTask, state: OwnTask['state'], time: string): void {
-    const words = { queued: 'queued', overdue: 'no result yet', completed: 'completed' };
-    task.state = state;
-    task.element.dataset.state = state;
-    part(task.element, 'state', HTMLElement).textContent = words[state];
-    part(task.element, 'time', HTMLElement).textContent = time;
+function isOpen({ status }: { status: OwnTask['status'] }): boolean {
+  return status === 'queued' || status === 'running' || status === 'retrying';
+}
+
+/** A state in words, and what to show and say of it. */
+function describe(state: TaskState | { status: 'gone' }): { word: string; output: string; said: string } {
+  switch (state.status) {
+    case 'queued':
+      return { word: 'queued', output: '', said: 'Queued' };
+    case 'running':
+      return { word: state.attempt > 1 ? `running, attempt ${state.attempt}` : 'running', output: '', said: 'Running' };
+    case 'retrying': {
+      const seconds = Math.max(1, Math.ceil(state.next_attempt_at - Date.now() / 1000));
+      return { word: `again in ${seconds} s`, output: state.reason, said: 'Retrying' };
+    }
+    case 'completed':
+      return { word: 'completed', output: readOutput(state.result), said: 'Completed' };
+    case 'failed':
+      return { word: 'failed', output: state.reason, said: 'Failed' };
+    case 'gone':
+      return { word: 'unknown', output: 'The service does not know this task any more.', said: 'Lost sight of' };
   }
 }

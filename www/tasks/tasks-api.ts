@@ -8,6 +8,14 @@ export interface TaskRow {
   processed_at: number | null;
 }
 
+/** How far a task has come, as the service tells of one; times are Unix seconds. */
+export type TaskState =
+  | { status: 'queued' }
+  | { status: 'running'; attempt: number }
+  | { status: 'retrying'; reason: string; next_attempt_at: number }
+  | { status: 'completed'; result: string | null }
+  | { status: 'failed'; reason: string };
+
 /** What is sent to queue a task. */
 export interface Submission {
   action: string;
@@ -17,6 +25,11 @@ export interface Submission {
 /** The service answered, with an error: `message` holds its own words. */
 export class Refused extends Error {
   override name = 'Refused';
+  readonly status: number;
+  constructor(message: string, status: number) {
+    super(message);
+    this.status = status;
+  }
 }
 
 /** The service did not answer. */
@@ -35,6 +48,27 @@ export async function submitTask(submission: Submission): Promise<string> {
 }
 
 /**
+ * How far a task has come; undefined for one that the service does not know.
+ *
+ * @throws {Refused | Unreachable}
+ */
+export async function findTask(id: string): Promise<TaskState | undefined> {
+  return call(`/tasks/${id}`, {}).catch((error) => {
+    if (error instanceof Refused && error.status === 404) return undefined;
+    throw error;
+  });
+}
+
+/**
+ * Queues a task again that was given up.
+ *
+ * @throws {Refused | Unreachable}
+ */
+export async function retryTask(id: string): Promise<void> {
+  await call(`/dead-letters/${id}/retry`, { method: 'POST' });
+}
+
+/**
  * The newest 100 tasks, only those of `status` unless it is empty.
  *
  * @throws {Refused | Unreachable}
@@ -49,6 +83,6 @@ async function call(path: string, options: RequestInit) {
     throw new Unreachable('The service cannot be reached.', { cause });
   });
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refused(body.error ?? `status ${response.status}`);
+  if (!response.ok) throw new Refused(body.error ?? `status ${response.status}`, response.status);
   return body;
 }
