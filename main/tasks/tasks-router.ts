@@ -48,10 +48,20 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     const { id = '' } = ctx.params;
     // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
     const progress = await queue.find(id);
-    const task = progress === undefined ? query(() => tasks.find(id)) : unfinishedTask(id, progress);
+    const task = progress === undefined ? query(() => tasks.find(id)) : (storedRow(id) ?? unfinishedTask(id, progress));
     if (task === undefined) throw new HttpError('taskNotFound');
     ctx.body = task;
   });
+
+  /** The row of a task that the queue was not told of yet, and that is listed already. */
+  function storedRow(id: string): TaskRecord | undefined {
+    try {
+      return tasks.find(id);
+    } catch {
+      // The queue knows as much as can be known.
+      return undefined;
+    }
+  }
 
   router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
   router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD'));

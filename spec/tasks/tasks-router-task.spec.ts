@@ -41,7 +41,10 @@ describe('GET /tasks/:id', () => {
     const { id, location, delivery } = await submitAndTake(server);
     const payload = delivery.message.body;
     const row = { id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 } as const;
+    await delivery.begin();
     server.tasks.store(row);
+    // From the moment on when it is listed, be the queue told or not.
+    expect((await request(server.url + location)).body).to.deep.equal(row);
     await delivery.ack();
     const { status, body } = await request(server.url + location);
     expect({ status, body }).to.deep.equal({ status: 200, body: row });
