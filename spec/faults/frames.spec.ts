@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type Crowd, gather } from '../support/crowd.ts';
-import { fuzz } from '../support/fuzz.ts';
 import { type Attack, attack, attacks } from '../support/hostile.ts';
 import { openSockets } from '../support/proc.ts';
 import { startServices } from '../support/program.ts';
+import { seed, seedNote } from '../support/seed.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 
@@ -16,7 +16,7 @@ function attackWith(token: string, port: number, numRuns: number): Promise<void>
   const all = (each: Attack[]) => Promise.all(each.map((one) => attack(port, token, one)));
   return fc.assert(
     fc.asyncProperty(several, async (each) => void (await all(each))),
-    fuzz(numRuns),
+    { seed, numRuns },
   );
 }
 
@@ -28,7 +28,7 @@ async function expectNothingSeen(crowd: Crowd): Promise<void> {
   expect(report.timestamps.length).to.be.greaterThan(0);
 }
 
-describe('clients that send broken frames, and are cut off anywhere', () => {
+describe(`clients that send broken frames, and are cut off anywhere ${seedNote}`, () => {
   it('are seen by no neighbour, and leave nothing behind in the relay', async () => {
     const bundle = await startTickerBundle({ intervalMs: 20 });
     const [token, { port }] = [await bundle.token(), bundle.listener];

@@ -18,6 +18,8 @@ export interface Inspector {
   evaluate(thread: RegExp, expression: string): void;
   /** Waits until as many threads that fit are alive. */
   alive(thread: RegExp, count: number): Promise<void>;
+  /** The value of an expression in the main thread, and in each of the others; one that sleeps tells when it wakes. */
+  values(expression: string): Promise<unknown[]>;
 }
 
 /** Attaches to a program that was started with {@link inspectable}. */
@@ -31,9 +33,13 @@ export async function inspect(program: Program): Promise<Inspector> {
   const threads = new Map<string, string>();
   let changed = Promise.withResolvers<void>();
   let id = 0;
+  const answers = new Map<number, (result: { result: { value: unknown } }) => void>();
   const send = (method: string, params: object) => socket.send(JSON.stringify({ id: ++id, method, params }));
   socket.on('message', (data) => {
-    const { method, params } = JSON.parse(data.toString());
+    const { method, params, ...answer } = JSON.parse(data.toString());
+    const toThread = method === 'NodeWorker.receivedMessageFromWorker' ? JSON.parse(params.message) : answer;
+    answers.get(toThread.id)?.(toThread.result);
+    answers.delete(toThread.id);
     if (method === 'NodeWorker.attachedToWorker') {
       threads.set(params.sessionId, `${params.workerInfo.title} ${params.workerInfo.url}`);
     } else if (method === 'NodeWorker.detachedFromWorker') {
@@ -47,12 +53,29 @@ export async function inspect(program: Program): Promise<Inspector> {
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
   const evaluate = (thread: RegExp, expression: string, most = Number.POSITIVE_INFINITY): string[] => {
     const sessions = fitting(thread).slice(0, most);
-    const message = JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression } });
+    const message = JSON.stringify({ id: 0, method: 'Runtime.evaluate', params: { expression } });
     for (const sessionId of sessions) send('NodeWorker.sendMessageToWorker', { sessionId, message });
     return sessions;
   };
+  /** Asks a thread, or the main one, and waits for its answer. */
+  const ask = (session: string | undefined, method: string, params: object) =>
+    new Promise<{ result: { value: unknown } }>((resolve) => {
+      const question = ++id;
+      answers.set(question, resolve);
+      const message = JSON.stringify({ id: question, method, params });
+      if (session === undefined) socket.send(message);
+      else send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
+    });
   return {
     evaluate,
+    values(expression) {
+      return Promise.all(
+        [undefined, ...threads.keys()].map(async (session) => {
+          const { result } = await ask(session, 'Runtime.evaluate', { expression, returnByValue: true });
+          return result.value;
+        }),
+      );
+    },
     kill(thread, most) {
       const sessions = evaluate(thread, 'process.exit(3)', most);
       const dead = (async () => {

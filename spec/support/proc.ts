@@ -6,6 +6,16 @@ export function residentBytes(pid: number): number {
   return Number(kib) * 1024;
 }
 
+/** Files, sockets and pipes that a process has open. */
+export function openDescriptors(pid: number): number {
+  return readdirSync(`/proc/${pid}/fd`).length;
+}
+
+/** Threads of a process, those of Node itself included. */
+export function threadCount(pid: number): number {
+  return readdirSync(`/proc/${pid}/task`).length;
+}
+
 /** Sockets that a process has open. */
 export function openSockets(pid: number): number {
   const folder = `/proc/${pid}/fd`;

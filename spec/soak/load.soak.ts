@@ -1,0 +1,200 @@
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { queueDrivers } from '../../main/config.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { gather } from '../support/crowd.ts';
+import { attack, attacks } from '../support/hostile.ts';
+import { sendings } from '../support/http-corpus.ts';
+import { checkAnswers, exchange } from '../support/http-exchange.ts';
+import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
+import { Ledger, queueCounts } from '../support/ledger.ts';
+import { openDescriptors, residentBytes, threadCount } from '../support/proc.ts';
+import { type RunningServices, request, startServices } from '../support/program.ts';
+import { type Random, randomFrom, seed, seedNote } from '../support/seed.ts';
+import { watchSteadily } from '../support/steady-client.ts';
+import { connect } from '../support/websocket.ts';
+
+/** How long each driver is under load. */
+const MINUTES = Number(process.env.SOAK_MINUTES ?? 10);
+/** After each of which everything comes to rest, and is measured. */
+const ROUNDS = 6;
+
+const MIB = 1024 * 1024;
+/** What a heap may grow by from the first round to the last: ten bytes a task show in ten minutes. */
+const HEAP_GROWTH = 6 * MIB;
+/** Beyond the heap, memory that was freed is not always given back. */
+const RESIDENT_GROWTH = 96 * MIB;
+
+/** Bounds that are reached, and lifetimes that end, within the first round. */
+const SETTINGS = { TOKEN_LIFETIME_SECONDS: '3', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' };
+
+interface Target {
+  services: RunningServices;
+  ledger: Ledger;
+  random: Random;
+}
+
+/** One kind of client: what it does over and over again. */
+type Client = (target: Target) => Promise<void>;
+
+/** Submits a task; one in a thousand is bound to fail. */
+const submits: Client = async ({ services, ledger, random }) => {
+  expect(await ledger.submit(services.tasks, random, random.below(1000) === 0 ? 3 : random.below(3))).to.equal(202);
+};
+
+/** Submits twice under one key. */
+const repeats: Client = async ({ services: { tasks }, random }) => {
+  const headers = { 'Idempotency-Key': `key-${random.below(2 ** 31)}` };
+  const once = () => request(`${tasks}/tasks`, { method: 'POST', body: '{"action":"sum"}', headers });
+  const first = await once();
+  expect(first.status).to.equal(202);
+  const second = await once();
+  expect([second.status, second.body.id]).to.deep.equal([202, first.body.id]);
+};
+
+/** Looks at everything there is to see of the queue. */
+const looks: Client = async ({ services: { tasks }, random }) => {
+  await queueCounts(tasks);
+  const { body } = await request(`${tasks}/tasks${random.pick(['', '?status=completed'])}`);
+  for (const { id } of body.tasks.slice(0, 3)) {
+    expect((await request(`${tasks}/tasks/${id}`)).body).to.include({ id, status: 'completed' });
+  }
+  expect((await request(`${tasks}/dead-letters`)).status).to.equal(200);
+  expect((await request(`${tasks}/tasks/none`)).status).to.equal(404);
+  await setTimeout(20);
+};
+
+/** Joins the stream, stays for a message or more, and leaves, politely or not. */
+const comesAndGoes: Client = async ({ services, random }) => {
+  const client = await connect(services.stream, { token: await services.token() });
+  for (let message = random.below(3); message >= 0; message--) await client.nextOf('ticker');
+  if (random.below(2) === 0) client.socket.close();
+  else client.socket.terminate();
+  await client.closed;
+  await setTimeout(200);
+};
+
+/** Revokes its token while it is connected. */
+const revokes: Client = async (target) => {
+  const token = await target.services.token();
+  const client = await connect(target.services.stream, { token });
+  const headers = { Authorization: `Bearer ${token}` };
+  expect((await request(`${target.services.ticker}/auth/token`, { method: 'DELETE', headers })).status).to.equal(204);
+  expect((await client.closed).code).to.equal(4001);
+  await setTimeout(200);
+};
+
+/** Sends broken frames, or broken HTTP to either service. */
+const attacksBoth: Client = async ({ services, random }) => {
+  const from = { seed: seed + random.below(2 ** 20), numRuns: 1 };
+  const token = await services.token();
+  const [frames] = fc.sample(attacks, from);
+  if (frames !== undefined) await attack(Number(new URL(services.ticker).port), token, frames);
+  const [pieces] = fc.sample(sendings, from);
+  const { port } = new URL(random.pick([services.ticker, services.tasks]));
+  if (pieces !== undefined) checkAnswers(await exchange(Number(port), pieces));
+  await setTimeout(100);
+};
+
+const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesAndGoes, revokes, attacksBoth];
+
+/** What a process holds when it is at rest. */
+interface Footprint {
+  /** Bytes in use on the heap of each thread, the main one first. */
+  heaps: number[];
+  /** Timers, sockets and other handles of all threads. */
+  handles: number;
+  descriptors: number;
+  threads: number;
+  resident: number;
+}
+
+async function measure({ services, ledger, random }: Target, inspector: Inspector): Promise<Footprint> {
+  const pid = services.child.pid as number;
+  let threads: [number, number][] | undefined;
+  const asked = inspector
+
+    .values('[gc(), process.memoryUsage().heapUsed, process.getActiveResourcesInfo().length].slice(1)')
+    .then((values) => {
+      threads = values as [number, number][];
+    });
+  // A thread of the pool sleeps until there is a task, and hears nothing.
+  while (threads === undefined) {
+    for (let task = 0; task < 4; task++) void (await ledger.submit(services.tasks, random, 0));
+    await Promise.race([asked, setTimeout(100)]);
+  }
+  return {
+    heaps: threads.map(([heap]) => heap),
+    handles: threads.reduce((sum, [, handles]) => sum + handles, 0),
+    descriptors: openDescriptors(pid),
+    threads: threadCount(pid),
+    resident: residentBytes(pid),
+  };
+}
+
+describe(`a load of everything, good and bad, for ${MINUTES} minutes ${seedNote}`, () => {
+  for (const QUEUE_DRIVER of queueDrivers) {
+    it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick`, async function () {
+      if (process.platform !== 'linux') this.skip();
+      const DATA_DIR = await temporaryFolder();
+      const env = { ...SETTINGS, DATA_DIR, QUEUE_DRIVER };
+      const services = await startServices({ env, nodeOptions: [...inspectable, '--expose-gc'] });
+      const inspector = await inspect(services);
+      const pid = services.child.pid as number;
+      const { port } = new URL(services.ticker);
+      const steady = await watchSteadily(services);
+      const crowd = await gather({
+        port: Number(port),
+        token: await services.token(),
+        readers: 200,
+        silent: 0,
+        chatty: 0,
+      });
+      const ledger = new Ledger();
+      const random = randomFrom(QUEUE_DRIVER.length);
+      const others = openDescriptors(pid);
+
+      const footprints: Footprint[] = [];
+      for (let round = 0; round < ROUNDS; round++) {
+        const end = performance.now() + (MINUTES * 60_000) / ROUNDS;
+        await Promise.all(
+          clients.map(async (client) => {
+            while (performance.now() < end) await client({ services, ledger, random });
+          }),
+        );
+        for (let busy = true; busy; ) {
+          await setTimeout(100);
+          const { waiting, delayed, in_flight } = await queueCounts(services.tasks);
+          busy = waiting + delayed + in_flight > 0 || openDescriptors(pid) > others + 5;
+        }
+        footprints.push(await measure({ services, ledger, random }, inspector));
+      }
+
+      for (const { heaps, handles, descriptors, threads, resident } of footprints) {
+        const mib = (bytes: number) => (bytes / MIB).toFixed(1);
+        console.log(
+          `    heaps ${heaps.map(mib).join(' ')} MiB, resident ${mib(resident)} MiB, ` +
+            `${handles} handles, ${descriptors} descriptors, ${threads} threads`,
+        );
+      }
+      const [first, last] = [footprints[0], footprints.at(-1)] as [Footprint, Footprint];
+      for (const [thread, heap] of last.heaps.entries()) {
+        expect(heap - (first.heaps[thread] ?? 0), `growth of heap ${thread}`).to.be.at.most(HEAP_GROWTH);
+      }
+      expect(last.resident - first.resident, 'growth of memory').to.be.at.most(RESIDENT_GROWTH);
+      expect(last.handles, 'handles').to.be.within(first.handles - 5, first.handles + 5);
+      expect(last.descriptors, 'descriptors').to.be.within(first.descriptors - 5, first.descriptors + 5);
+      expect(last.threads, 'threads').to.equal(first.threads);
+
+      steady.check();
+      expect(await crowd.report()).to.deep.include({ open: 200, behind: 0, gaps: 0, closed: {} });
+      console.log(`    ${ledger.size} tasks, ${steady.ticks()} ticks`);
+      await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
+      expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
+      services.child.kill('SIGTERM');
+      // The process itself waits for the inspector.
+      expect(await services.logged(({ msg }) => msg === 'stopped')).to.include({ unfinished: 0 });
+    }).timeout(120_000 + MINUTES * 120_000);
+  }
+});

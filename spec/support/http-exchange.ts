@@ -1,0 +1,41 @@
+import { connect } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
+import type { Sending } from './http-corpus.ts';
+import { parseResponses } from './http-responses.ts';
+
+/** Whoever has got no answer for so long says that nothing more will come. */
+const SILENCE_MS = 30;
+
+/** Sends bytes on a connection of their own, and reads until it is closed. @returns what came back */
+export async function exchange(port: number, pieces: Sending): Promise<string> {
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true });
+  const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
+  let wire = '';
+  socket.on('error', () => {});
+  socket.setEncoding('latin1').on('data', (text: string) => {
+    wire += text;
+  });
+  socket.setTimeout(SILENCE_MS, () => socket.end());
+  for (const piece of pieces) {
+    if (socket.destroyed) break;
+    socket.write(piece);
+    await setTimeout(0);
+  }
+  await closed;
+  return wire;
+}
+
+/** Asserts that all that came back is proper HTTP, and every error one of ours. */
+export function checkAnswers(wire: string): void {
+  const { responses, rest } = parseResponses(wire);
+  // Who ends the connection, or still sends when the server does, may lose the end of the last one.
+  expect(rest).to.match(/^$|^HTTP\/1\.1 /);
+  for (const { status, headers, body } of responses) {
+    if (status < 400) continue;
+    expect(status, body).to.be.below(500);
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+    const error: unknown = JSON.parse(body);
+    expect(error).to.have.all.keys('error').and.property('error').that.is.a('string').and.is.not.equal('');
+  }
+}
