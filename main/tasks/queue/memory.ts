@@ -42,8 +42,8 @@ export class MemoryQueue implements QueueDriver {
   #journal: Journal | undefined;
   /** The `seq` of messages that were being worked on when an earlier process died, until they are tried again. */
   readonly #cut = new Set<number>();
-  /** Dead letters that the journal is writing down as messages. */
-  #reviving = 0;
+  /** Ids of dead letters that the journal is writing down as messages. */
+  readonly #reviving = new Set<string>();
   /** Begins where no earlier process can have come to: microseconds since the epoch. */
   #seqs = Date.now() * 1000;
   #accepted = 0;
@@ -94,6 +94,7 @@ export class MemoryQueue implements QueueDriver {
   }
 
   async find(id: string): Promise<Progress | undefined> {
+    if (this.#reviving.has(id)) return { state: 'queued' };
     const letter = this.#deadLetters.get(id);
     return letter === undefined ? this.#backlog.find(id) : { state: 'failed', letter };
   }
@@ -103,7 +104,7 @@ export class MemoryQueue implements QueueDriver {
     return {
       accepted: this.#accepted,
       completed: this.#completed,
-      dead: this.#deadLetters.size + this.#reviving,
+      dead: this.#deadLetters.size + this.#reviving.size,
       dropped: this.#deadLetters.dropped,
       waiting,
       delayed,
@@ -122,14 +123,14 @@ export class MemoryQueue implements QueueDriver {
     const { seq, firstAt } = letter;
     const entry = this.#entry(letter, { seq, firstAt });
     this.#deadLetters.take(letter);
-    this.#reviving += 1;
+    this.#reviving.add(id);
     try {
       await this.#written(entry, this.#journal?.revive(entry));
     } catch (error) {
       this.#deadLetters.add(letter);
       throw error;
     } finally {
-      this.#reviving -= 1;
+      this.#reviving.delete(id);
     }
     this.#enqueue(entry);
     return true;
