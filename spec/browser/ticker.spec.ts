@@ -24,7 +24,7 @@ describeInBrowser('the ticker client', () => {
       await page.waitForFunction(() =>
         document.querySelector('[data-part=opening]:is([data-direction=up],[data-direction=down])'),
       );
-      expect(await opening.textContent()).to.match(/(up|down).*[+−]0\.\d\d%.*[+−]\d+\.\d\d/s);
+      expect(await opening.textContent()).to.match(/(up|down).*[+−]?0\.\d\d%.*[+−]\d+\.\d\d/s);
       expect(await opening.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
       await page.locator('[data-part="round-trip"]:not(:empty)').waitFor();
       expect(await part(page, 'round-trip').textContent()).to.match(/^[\d.]+ ms$/);
