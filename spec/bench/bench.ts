@@ -3,30 +3,57 @@ import { writeFile } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { type Figure, meets, type Reading } from './figure.ts';
-import { stream } from './figures/stream.ts';
-import { submissions } from './figures/submissions.ts';
+import { flood } from './figures/flood.ts';
+import { listing } from './figures/listing.ts';
+import { crowds, stream, streamLinearity } from './figures/stream.ts';
+import { submissionLinearity, submissions } from './figures/submissions.ts';
 import { durableTasks, tasks } from './figures/tasks.ts';
 import { upgrades } from './figures/upgrades.ts';
 import { type Sample, sample } from './statistics.ts';
 
-const figures: Readonly<Record<string, () => Figure>> = {
-  stream: () => stream(10_000, 20),
-  upgrades: () => upgrades(10_000),
-  submissions: () => submissions(32, 8),
-  tasks: () => tasks(50_000),
-  durable: () => durableTasks(20_000),
+/** A figure in full, and small: as a proof that it can be measured at all. */
+interface Sizes {
+  full(): Figure;
+  smoke(): Figure;
+}
+
+const figures: Readonly<Record<string, Sizes>> = {
+  stream: { full: () => stream(10_000, 20), smoke: () => stream(20, 2) },
+  crowds: { full: () => crowds([10_000, 18_000], 60), smoke: () => crowds([10, 20], 2) },
+  upgrades: { full: () => upgrades(10_000), smoke: () => upgrades(100) },
+  submissions: { full: () => submissions(32, 8), smoke: () => submissions(4, 1) },
+  tasks: { full: () => tasks(50_000), smoke: () => tasks(500) },
+  durable: { full: () => durableTasks(20_000), smoke: () => durableTasks(200) },
+  flood: { full: () => flood(1000, 20), smoke: () => flood(20, 4) },
+  listing: { full: () => listing(1000, 1_000_000, 2000), smoke: () => listing(100, 1000, 100) },
+  frames: {
+    full: () => streamLinearity([1000, 2000, 5000, 18_000, 10_000], 15),
+    smoke: () => streamLinearity([10, 20], 2),
+  },
+  connections: {
+    full: () => submissionLinearity([1, 4, 16, 64, 256, 32], 5),
+    smoke: () => submissionLinearity([1, 4], 1),
+  },
 };
 
 const { values, positionals } = parseArgs({
-  options: { runs: { type: 'string', default: '3' }, json: { type: 'string', default: 'bench.json' } },
+  options: {
+    runs: { type: 'string', default: '3' },
+    json: { type: 'string', default: 'bench.json' },
+    smoke: { type: 'boolean', default: false },
+  },
   allowPositionals: true,
 });
 const names = positionals.length > 0 ? positionals : Object.keys(figures);
+const unknown = names.find((name) => figures[name] === undefined);
+if (unknown !== undefined) {
+  console.error(`there is no figure ${unknown}, only ${Object.keys(figures).join(', ')}`);
+  process.exit(1);
+}
 const report: object[] = [];
 for (const name of names) {
-  const make = figures[name];
-  if (make === undefined) throw new Error(`there is no figure ${name}, only ${Object.keys(figures).join(', ')}`);
-  const figure = make();
+  const sizes = figures[name] as Sizes;
+  const figure = values.smoke ? sizes.smoke() : sizes.full();
   console.log(`\n${figure.name}`);
   const measured = await measure(figure, Number(values.runs));
   const rows = figure.readings.map((reading) => evaluate(reading, measured));
@@ -68,12 +95,13 @@ function evaluate(reading: Reading, measured: ReadonlyMap<string, Record<string,
   };
 }
 
-/** Some settings of the product are contenders, too: they are read by name only. */
+/** The product with other settings is a contender, too: it is read by name only. */
 function isPeer(name: string): boolean {
-  return !['product', 'prefetch 50', 'a token each'].includes(name);
+  return !name.startsWith('product');
 }
 
 function describe(target: NonNullable<Reading['target']>): string {
+  if ('within' in target) return `1 ± ${target.within}`;
   return 'atMost' in target ? `<= ${target.atMost}` : `>= ${target.atLeast}`;
 }
 

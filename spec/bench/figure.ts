@@ -1,7 +1,7 @@
 /** Something that is measured, of the product and of those beside it, in turn. */
 export interface Figure {
   name: string;
-  /** Measures each contender once; the product is called `product`. */
+  /** Measures each contender once; the product is called `product`, with other settings or sizes `product, …`. */
   contenders: Readonly<Record<string, () => Promise<Record<string, number>>>>;
   /** What is read off a measurement, each with what is asked of it. */
   readings: readonly Reading[];
@@ -18,10 +18,14 @@ export interface Reading {
   /** The contender that it is compared with; none where the number speaks for itself. */
   beside?: string;
   /** Bound of the ratio to that contender, or of the number itself. */
-  target?: { atMost: number } | { atLeast: number };
+  target?: Target;
 }
+
+/** `within` bounds how far a ratio is from 1, in either direction. */
+export type Target = { atMost: number } | { atLeast: number } | { within: number };
 
 export function meets(value: number, target: Reading['target']): boolean | undefined {
   if (target === undefined) return undefined;
+  if ('within' in target) return Math.abs(value - 1) <= target.within;
   return 'atMost' in target ? value <= target.atMost : value >= target.atLeast;
 }

@@ -7,7 +7,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 
-const project = fileURLToPath(new URL('../..', import.meta.url));
+/** The project's folder. */
+export const project = fileURLToPath(new URL('../..', import.meta.url));
 /** The clock of `/proc/<pid>/stat`, which is the same on every Linux that runs Node. */
 const TICKS_PER_SECOND = 100;
 

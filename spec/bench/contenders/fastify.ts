@@ -2,13 +2,16 @@
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
+import { dataHeaders } from '../../../main/http/security-headers.ts';
 
 const app = fastify();
 app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, JSON.parse(body as string)));
 app.post('/tasks', async (request, reply) => {
   const { action } = request.body as { action?: unknown };
+  reply.headers(dataHeaders);
   if (typeof action !== 'string') return reply.code(400).send({ error: 'action required' });
-  return reply.code(202).send({ id: randomUUID(), status: 'queued' });
+  const id = randomUUID();
+  return reply.code(202).header('Location', `/tasks/${id}`).send({ id, status: 'queued' });
 });
 await app.listen({ port: 0, host: '127.0.0.1' });
 console.log(JSON.stringify({ port: (app.server.address() as AddressInfo).port }));

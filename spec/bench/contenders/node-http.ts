@@ -2,16 +2,19 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { dataHeaders } from '../../../main/http/security-headers.ts';
 
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];
   request.on('data', (chunk) => chunks.push(chunk));
   request.on('end', () => {
     const { action } = JSON.parse(Buffer.concat(chunks).toString());
-    const text = JSON.stringify(
-      typeof action === 'string' ? { id: randomUUID(), status: 'queued' } : { error: 'action required' },
-    );
-    response.writeHead(typeof action === 'string' ? 202 : 400, {
+    const id = randomUUID();
+    const accepted = typeof action === 'string';
+    const text = JSON.stringify(accepted ? { id, status: 'queued' } : { error: 'action required' });
+    response.writeHead(accepted ? 202 : 400, {
+      ...dataHeaders,
+      ...(accepted && { Location: `/tasks/${id}` }),
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': Buffer.byteLength(text),
     });

@@ -42,6 +42,39 @@ export function stream(clients: number, seconds: number): Figure {
   };
 }
 
+/** Whether as many clients as one process may have sockets open get every tick, for a minute. */
+export function crowds(sizes: readonly number[], seconds: number): Figure {
+  const contenders = sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)] as const);
+  return {
+    name: `stream to ${sizes.join(' and ')} clients, ${seconds} s`,
+    contenders: Object.fromEntries(contenders),
+    readings: sizes.flatMap((size) => [
+      { key: 'missed', name: `frames missed, ${size} clients`, unit: '', of: nameOf(size), target: { atMost: 0 } },
+      { key: 'failed', name: `connections failed, ${size} clients`, unit: '', of: nameOf(size), target: { atMost: 0 } },
+      { key: 'spread', name: `from first to last of ${size} clients, median`, unit: 'ms', of: nameOf(size) },
+    ]),
+  };
+}
+
+/** Whether a frame costs the same however many clients there are; the last size is what the others are compared with. */
+export function streamLinearity(sizes: readonly number[], seconds: number): Figure {
+  const contenders = sizes.map((size) => [nameOf(size), () => measure(startProductTarget, size, seconds)] as const);
+  const largest = sizes.at(-1) as number;
+  return {
+    name: `a frame's cost by the number of clients, ${seconds} s each`,
+    contenders: Object.fromEntries(contenders),
+    readings: sizes.map((size) => ({
+      key: 'cpu',
+      name: `server CPU a delivered frame, ${size} clients`,
+      unit: 'µs',
+      of: nameOf(size),
+      ...(size !== largest && { beside: nameOf(largest), target: { within: 0.15 } }),
+    })),
+  };
+}
+
+const nameOf = (clients: number) => `product, ${clients} clients`;
+
 async function startProductTarget(): Promise<Target> {
   const { server, ticker, token } = await startProduct();
   return { server, address: ticker, path: '/ws/ticker', token: await token() };

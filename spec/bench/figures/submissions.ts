@@ -27,6 +27,23 @@ export function submissions(connections: number, seconds: number): Figure {
   };
 }
 
+/** Whether a submission costs the same however many connections there are; the last count is compared with. */
+export function submissionLinearity(counts: readonly number[], seconds: number): Figure {
+  const nameOf = (connections: number) => `product, ${connections} connections`;
+  const last = counts.at(-1) as number;
+  return {
+    name: `a submission's cost by the number of connections, ${seconds} s each`,
+    contenders: Object.fromEntries(counts.map((count) => [nameOf(count), () => measureProduct(count, seconds)])),
+    readings: counts.map((count) => ({
+      key: 'cpu',
+      name: `server CPU a request, ${count} connections`,
+      unit: 'µs',
+      of: nameOf(count),
+      ...(count !== last && { beside: nameOf(last), target: { within: 0.15 } }),
+    })),
+  };
+}
+
 async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
   const { server, tasks } = await startProduct({ QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '4000000000' });
   return measure(server, tasks, connections, seconds);

@@ -1,0 +1,103 @@
+import { setTimeout } from 'node:timers/promises';
+import { Crowd } from '../../load/crowd.ts';
+import type { Figure } from '../figure.ts';
+import { type Product, startProduct } from '../server.ts';
+import { flood as submit } from './submissions.ts';
+
+const CONNECTIONS = 32;
+const SAMPLE_MS = 500;
+const QUEUE_MAX_LENGTH = 100_000;
+
+/** What becomes of the stream, and of the work, while submissions come as fast as they can. */
+export function flood(clients: number, seconds: number): Figure {
+  return {
+    name: `POST /tasks flooded over ${CONNECTIONS} connections, ${seconds} s, with ${clients} clients of the stream`,
+    contenders: { product: () => measure(clients, seconds) },
+    readings: [
+      { key: 'lateness', name: 'from tick to client, p99', unit: 'ms', target: { atMost: 50 } },
+      { key: 'missed', name: 'frames missed', unit: '', target: { atMost: 0 } },
+      { key: 'accepted', name: 'accepted', unit: '/s' },
+      { key: 'flooded', name: 'worked off during the flood', unit: '/s' },
+      { key: 'unflooded', name: 'worked off after it, from the backlog', unit: '/s' },
+      { key: 'share', name: 'the one by the other', unit: '', target: { atLeast: 0.5 } },
+      { key: 'longest', name: 'longest queue by its bound', unit: '', target: { atMost: 1 } },
+      { key: 'growth', name: 'memory at the end by that after a third', unit: '', target: { atMost: 1.1 } },
+    ],
+  };
+}
+
+interface QueueSample {
+  at: number;
+  accepted: number;
+  completed: number;
+  /** Waiting, delayed and in flight. */
+  held: number;
+  memory: number;
+}
+
+async function measure(clients: number, seconds: number): Promise<Record<string, number>> {
+  const product = await startProduct({ QUEUE_MAX_LENGTH: String(QUEUE_MAX_LENGTH) });
+  const target = { ...product.ticker, path: '/ws/ticker', token: await product.token() };
+  const crowd = new Crowd({ target, connections: clients, concurrency: 100 });
+  try {
+    await crowd.gather();
+    let over = false;
+    const submitting = submit(`http://127.0.0.1:${product.tasks.port}/tasks`, CONNECTIONS, seconds).finally(() => {
+      over = true;
+    });
+    // Into the flood.
+    await setTimeout(1000);
+    crowd.startOver();
+    const samples: QueueSample[] = [];
+    while (!over) {
+      samples.push(await look(product));
+      await setTimeout(SAMPLE_MS);
+    }
+    await submitting;
+    const { missed, lateness } = crowd.record.report();
+    const from = await look(product);
+    let to = from;
+    // The end of the backlog may come before the next look.
+    while (to === from || (to.held > from.held / 2 && to.at - from.at < 3000)) {
+      await setTimeout(50);
+      to = await look(product);
+    }
+    // The last ones may have been taken when the flood was over.
+    const during = samples.slice(0, -1);
+    const [first, last] = [during[0] ?? from, during.at(-1) ?? from];
+    const flooded = rate(first, last, 'completed');
+    const unflooded = rate(from, to, 'completed');
+    const third = during[Math.floor(during.length / 3)] ?? first;
+    return {
+      lateness: lateness.p99,
+      missed: missed + crowd.lost,
+      accepted: rate(first, last, 'accepted'),
+      flooded,
+      unflooded,
+      share: flooded / unflooded,
+      longest: Math.max(...during.map(({ held }) => held)) / QUEUE_MAX_LENGTH,
+      growth: last.memory / third.memory,
+    };
+  } finally {
+    crowd.disperse();
+    await product.server.stop();
+  }
+}
+
+async function look({ server, tasks }: Product): Promise<QueueSample> {
+  const response = await fetch(`http://${tasks.host}:${tasks.port}/queue`);
+  const { accepted, completed, waiting, delayed, in_flight } = (await response.json()) as Record<string, number>;
+  const held = Number(waiting) + Number(delayed) + Number(in_flight);
+  return {
+    at: performance.now(),
+    accepted: Number(accepted),
+    completed: Number(completed),
+    held,
+    memory: server.memory(),
+  };
+}
+
+/** How fast a count rises, a second. */
+function rate(from: QueueSample, to: QueueSample, count: 'accepted' | 'completed'): number {
+  return ((to[count] - from[count]) / (to.at - from.at)) * 1000;
+}
