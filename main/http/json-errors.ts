@@ -1,6 +1,7 @@
 import type { Context, Middleware } from 'koa';
 import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
+import { replyJson } from './json-reply.ts';
 
 /** The one place that turns what was thrown into an answer: `{error: <string>}` with its status. */
 export function jsonErrors(log: Log): Middleware {
@@ -37,9 +38,7 @@ function answer(ctx: Context, thrown: unknown, log: Log): void {
   if (error.status >= 500) {
     log[error.overload ? 'debug' : 'error']({ err: thrown, method: ctx.method, path: ctx.path }, error.message);
   }
-  ctx.set(error.headers);
-  ctx.status = error.status;
-  ctx.body = { error: error.message };
+  replyJson(ctx, error.status, { error: error.message }, error.headers);
 }
 
 /** What the libraries below throw carries a status, and says with `expose` whether its text is for clients. */

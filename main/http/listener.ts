@@ -1,4 +1,11 @@
-import { createServer, type RequestListener, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
@@ -86,49 +93,55 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   // Their size (16 KiB) bounds the headers; by a count Node would leave out the rest without a word.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
-  /** What each connection has asked for and not got, in order. Only the first is worked on: see {@link ask}. */
+  /** What each connection that ever asked has not got, in order. Only the first is worked on: see {@link ask}. */
   const open = new Map<Duplex, ServerResponse[]>();
+  const enlist = (socket: Duplex) => {
+    const awaited: ServerResponse[] = [];
+    open.set(socket, awaited);
+    socket.once('close', () => open.delete(socket));
+    return awaited;
+  };
   /**
    * Has `answer` called when it is the turn of `response`. Node would have all requests of a connection handled at once,
    * and not tell those that wait for their turn when the connection is gone: what they hold would be held for ever.
    */
-  const ask = (socket: Duplex, response: ServerResponse, answer: () => void) => {
+  const ask = (request: IncomingMessage, response: ServerResponse, answer: RequestListener) => {
+    const { socket } = request;
     if (socket.writableEnded) {
       // It was refused, and goes on.
       socket.destroy();
       return;
     }
-    const awaited = open.get(socket) ?? [];
-    open.set(socket, awaited);
+    const awaited = open.get(socket) ?? enlist(socket);
+    const before = awaited.at(-1);
     if (awaited.push(response) > MAX_AWAITED) socket.destroy();
-    else if (awaited.length === 1) answer();
+    else if (before === undefined) answer(request, response);
     else {
-      awaited.at(-2)?.once('close', () => {
+      before.once('close', () => {
         // None where the answer before it was the connection's last.
-        if (response.socket !== null) answer();
+        if (response.socket !== null) answer(request, response);
       });
     }
-    response.once('close', () => {
-      awaited.shift();
-      if (!awaited[0]?.socket) open.delete(socket);
-      if (closing) server.closeIdleConnections();
-    });
+    response.on('close', onAnswered);
+  };
+  const onAnswered = function (this: ServerResponse) {
+    open.get(this.req.socket)?.shift();
+    if (closing) server.closeIdleConnections();
   };
   const begin: RequestListener = (request, response) => {
     if (closing) response.setHeader('Connection', 'close');
     if (request.headers.host === undefined && request.httpVersion === '1.1') end(response, 'badRequest');
     else handle(request, response);
   };
-  server.on('request', (request, response) => ask(request.socket, response, () => begin(request, response)));
-  server.on('checkContinue', (request, response) => {
-    ask(request.socket, response, () => {
-      // Not before its turn: Node would put it behind the headers of a response that waits for another.
-      response.writeContinue();
-      begin(request, response);
-    });
-  });
+  // Not before its turn: Node would put it behind the headers of a response that waits for another.
+  const beginContinued: RequestListener = (request, response) => {
+    response.writeContinue();
+    begin(request, response);
+  };
+  server.on('request', (request, response) => ask(request, response, begin));
+  server.on('checkContinue', (request, response) => ask(request, response, beginContinued));
   server.on('checkExpectation', (request, response) => {
-    ask(request.socket, response, () => end(response, 'expectationFailed'));
+    ask(request, response, () => end(response, 'expectationFailed'));
   });
   /** Connections that nothing more is read from. */
   const broken = new WeakSet<Duplex>();

@@ -1,7 +1,6 @@
 import Koa from 'koa';
 import type { Tasks } from '../../db/tasks.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
-import { securityHeaders } from '../http/security-headers.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
 import type { QueueDriver } from './queue/driver.ts';
@@ -9,7 +8,10 @@ import { queueRouter } from './queue-router.ts';
 import { tasksRouter } from './tasks-router.ts';
 
 export interface TasksAppOptions {
-  queue: Pick<QueueDriver, 'publish' | 'find' | 'counts' | 'deadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'>;
+  queue: Pick<
+    QueueDriver,
+    'durable' | 'publish' | 'find' | 'counts' | 'deadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'
+  >;
   tasks: Pick<Tasks, 'list' | 'locate' | 'read' | 'find'>;
   bodyLimit: number;
   log: Log;
@@ -19,7 +21,6 @@ export interface TasksAppOptions {
 export function createTasksApp(options: TasksAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
-  app.use(securityHeaders);
   app.use(jsonErrors(options.log));
   app.use(tasksRouter(options).routes());
   app.use(queueRouter(options).routes());

@@ -1,6 +1,7 @@
 import Router from '@koa/router';
+import type { ParameterizedContext } from 'koa';
 import { HttpError } from '../http/errors.ts';
-import { streamListing } from '../http/json-listing.ts';
+import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { TasksAppOptions } from './app.ts';
 import type { DeadLetter } from './queue/driver.ts';
@@ -15,13 +16,12 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
 
   router.get('/queue', (ctx) => {
     const { inFlight: in_flight, ...counts } = queue.counts();
-    ctx.body = { ...counts, in_flight };
+    replyJson(ctx, 200, { ...counts, in_flight });
   });
 
   router.get('/dead-letters', async (ctx) => {
     const letters = await queue.deadLetters();
-    ctx.type = 'json';
-    ctx.body = streamListing('dead_letters', letters.slice(-LISTING_SIZE).reverse(), failedTask);
+    replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), failedTask);
   });
 
   router.post('/dead-letters/:id/retry', async (ctx) => {
@@ -30,9 +30,7 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
       throw queueError(cause);
     });
     if (!found) throw new HttpError('deadLetterNotFound');
-    ctx.status = 202;
-    ctx.set('Location', `/tasks/${id}`);
-    ctx.body = { id, status: 'queued' };
+    replyQueued(ctx, id);
   });
 
   router.delete('/dead-letters/:id', async (ctx) => {
@@ -46,6 +44,11 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
   router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));
 
   return router;
+}
+
+/** The answer to whoever had a task queued: its id, and where to look for it. */
+export function replyQueued(ctx: ParameterizedContext, id: string): void {
+  replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
 }
 
 /** A task that was given up, as a client sees it: accepted at `first_at`, given up at `last_at`, in Unix seconds. */

@@ -4,12 +4,13 @@ import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
-import { streamListing } from '../http/json-listing.ts';
+import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
+import { Admission, LISTING } from './admission.ts';
 import type { TasksAppOptions } from './app.ts';
 import type { Progress } from './queue/driver.ts';
 import { queueError } from './queue-errors.ts';
-import { failedTask } from './queue-router.ts';
+import { failedTask, replyQueued } from './queue-router.ts';
 import { idempotencyKey, messageText, parseSubmission } from './submission.ts';
 
 /** A listing over this size is not put together in memory. */
@@ -18,29 +19,30 @@ const STREAM_FROM_BYTES = 1024 * 1024;
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
 export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Router {
   const router = new Router();
+  const admission = new Admission();
 
   router.post('/tasks', async (ctx) => {
     const submission = parseSubmission(await readJsonObject(ctx.req, bodyLimit));
     const key = idempotencyKey(ctx.req.headers, submission);
+    // A durable queue writes all of a turn down at once, which lets the others have theirs.
+    if (!queue.durable) await admission.enter();
     const newId = randomUUID();
     const body = messageText(newId, submission, Math.floor(Date.now() / 1000));
     const id = await queue.publish({ id: newId, body }, key).catch((cause) => {
       throw queueError(cause);
     });
-    ctx.status = 202;
-    ctx.set('Location', `/tasks/${id}`);
-    ctx.body = { id, status: 'queued' };
+    replyQueued(ctx, id);
   });
 
-  router.get('/tasks', (ctx) => {
+  router.get('/tasks', async (ctx) => {
     const status = parseStatus(ctx.query.status);
+    await admission.enter(LISTING);
     const located = query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
-      ctx.type = 'json';
-      ctx.body = streamListing('tasks', located, ({ rowid }) => tasks.read(rowid));
+      replyListing(ctx, 'tasks', located, ({ rowid }) => tasks.read(rowid));
     } else {
       const rows = query(() => tasks.list(status));
-      ctx.body = { tasks: rows, count: rows.length };
+      replyJson(ctx, 200, { tasks: rows, count: rows.length });
     }
   });
 
@@ -50,7 +52,7 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     const progress = await queue.find(id);
     const task = progress === undefined ? query(() => tasks.find(id)) : (storedRow(id) ?? unfinishedTask(id, progress));
     if (task === undefined) throw new HttpError('taskNotFound');
-    ctx.body = task;
+    replyJson(ctx, 200, task);
   });
 
   /** The row of a task that the queue was not told of yet, and that is listed already. */

@@ -1,7 +1,6 @@
 import Koa from 'koa';
 import type { Pid } from '../../workers/messages.ts';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
-import { securityHeaders } from '../http/security-headers.ts';
 import { staticClient } from '../http/static-client.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
 import type { Relay } from './relay.ts';
@@ -25,7 +24,6 @@ export function createTickerApp(options: TickerAppOptions): Koa {
   app.proxy = options.trustProxy > 0;
   app.maxIpsCount = options.trustProxy;
   app.use(options.relay.completeHandshake);
-  app.use(securityHeaders);
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());
   app.use(wsRouter(options).routes());

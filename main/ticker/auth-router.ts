@@ -5,6 +5,7 @@ import { DatabaseUnavailable } from '../../db/database.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
+import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
@@ -39,7 +40,8 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     const apiKey = parseApiKey(await readJsonObject(ctx.req, bodyLimit));
     const owner = findOwner(apiKey);
     const token = await issue(owner, await loadScope(), ctx.ip);
-    ctx.body = { token, user_id: owner.user_id, role: owner.role, expires_in: tokens.lifetimeSeconds };
+    const { user_id, role } = owner;
+    replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
   });
 
   router.delete('/token', tokenAuth(tokens), (ctx) => {

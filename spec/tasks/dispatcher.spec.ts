@@ -259,6 +259,7 @@ describe('Dispatcher', () => {
       const { pool, publish, reach } = startBatching();
       await publish('a');
       (await pool.started(1)).end(crashed);
+      await reach(({ delayed }) => delayed === 1);
       await publish(...'bc');
       await reach(({ delayed }) => delayed === 0);
       await publish(...'de');
@@ -277,6 +278,7 @@ describe('Dispatcher', () => {
       const { pool, publish, reach } = startBatching();
       await publish('a');
       (await pool.started(1)).end(crashed);
+      await reach(({ delayed }) => delayed === 1);
       await publish(...'bcd');
       await reach(({ delayed, inFlight }) => delayed === 0 && inFlight === 4);
       pool.runs[1]?.end(returned);

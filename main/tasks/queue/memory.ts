@@ -70,7 +70,8 @@ export class MemoryQueue implements QueueDriver {
     const forgotten = record && this.#keys.begin(record);
     let accepted = false;
     try {
-      await this.#written(entry, this.#journal?.accept(entry, record, forgotten));
+      const written = this.#journal?.accept(entry, record, forgotten);
+      if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
       accepted = true;
     } finally {
       if (record !== undefined) this.#keys.end(record.key, accepted);
@@ -125,7 +126,8 @@ export class MemoryQueue implements QueueDriver {
     this.#deadLetters.take(letter);
     this.#reviving.add(id);
     try {
-      await this.#written(entry, this.#journal?.revive(entry));
+      const written = this.#journal?.revive(entry);
+      if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
     } catch (error) {
       this.#deadLetters.add(letter);
       throw error;
@@ -167,10 +169,6 @@ export class MemoryQueue implements QueueDriver {
     this.#backlog.checkRoom(bytes);
     const order = { seq: seq ?? ++this.#seqs, turn: this.#backlog.nextTurn() };
     return { id, body, ...order, bytes, attempts: 0, crashes: 0, reason: null, dueAt: 0, firstAt };
-  }
-
-  async #written({ bytes }: Entry, written: Promise<void> | undefined): Promise<void> {
-    if (written !== undefined) await this.#backlog.reserve(bytes, written);
   }
 
   #takeUp({ messages, deadLetters, keys, cut }: Holdings): void {

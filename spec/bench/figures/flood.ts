@@ -6,7 +6,8 @@ import { flood as submit } from './submissions.ts';
 
 const CONNECTIONS = 32;
 const SAMPLE_MS = 500;
-const QUEUE_MAX_LENGTH = 100_000;
+/** It is full before a third of the flood is over. */
+const QUEUE_MAX_LENGTH = 30_000;
 
 /** What becomes of the stream, and of the work, while submissions come as fast as they can. */
 export function flood(clients: number, seconds: number): Figure {

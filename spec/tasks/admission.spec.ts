@@ -1,0 +1,52 @@
+import { setImmediate } from 'node:timers/promises';
+import { expect } from 'chai';
+import { Admission, LISTING } from '../../main/tasks/admission.ts';
+
+/** Has requests ask to be let in, each with its cost, and notes in which turn of the event loop each is. */
+async function turnsOf(costs: readonly number[]): Promise<number[]> {
+  const admission = new Admission();
+  let turn = 0;
+  const turns: number[] = [];
+  const one = async (cost: number, index: number) => {
+    await admission.enter(cost);
+    turns[index] = turn;
+  };
+  const all = Promise.all(costs.map(one));
+  for (let done = false; !done; ) {
+    done = await Promise.race([all.then(() => true), setImmediate(false)]);
+    turn += 1;
+  }
+  return turns;
+}
+
+describe('the admission of requests', () => {
+  it('lets a few in each turn, in their order', async () => {
+    const turns = await turnsOf(Array(20).fill(1));
+    expect(turns).to.deep.equal(turns.toSorted((one, other) => one - other));
+    const [first = 0] = turns;
+    expect(turns.map((turn) => turn - first)).to.deep.equal([
+      ...Array(8).fill(0),
+      ...Array(8).fill(1),
+      ...Array(4).fill(2),
+    ]);
+  });
+
+  it('gives a listing a turn of its own', async () => {
+    const turns = await turnsOf([LISTING, LISTING, 1, 1]);
+    const [first = 0] = turns;
+    expect(turns.map((turn) => turn - first)).to.deep.equal([0, 1, 2, 2]);
+  });
+
+  it('lets one in that costs more than what is left, and those behind it a turn later', async () => {
+    const turns = await turnsOf([1, LISTING, 1]);
+    const [first = 0] = turns;
+    expect(turns.map((turn) => turn - first)).to.deep.equal([0, 0, 1]);
+  });
+
+  it('begins anew when all were in', async () => {
+    const admission = new Admission();
+    await admission.enter();
+    await Promise.all([admission.enter(), admission.enter(LISTING)]);
+    await admission.enter();
+  });
+});
