@@ -37,7 +37,11 @@ export class Server {
       this.#wake.resolve();
       this.#wake = Promise.withResolvers();
     });
+    // Whatever becomes of the benchmark, nothing is left running.
+    const kill = () => child.kill('SIGKILL');
+    process.once('exit', kill);
     child.once('exit', () => {
+      process.off('exit', kill);
       this.#ended = true;
       this.#wake.resolve();
     });

@@ -61,7 +61,7 @@ export class TickRecord {
 
   /** @param now milliseconds since the epoch, with fractions */
   note(follower: Follower, payload: Buffer, now: number): void {
-    if (payload.compare(TICKER, 0, TICKER.length, 0, TICKER.length) !== 0) return;
+    if (payload.length < TICKER.length || payload.compare(TICKER, 0, TICKER.length, 0, TICKER.length) !== 0) return;
     if (follower.last === 'awaits snapshot') {
       // It repeats the latest tick, with a time of its own.
       follower.last = 'awaits tick';
