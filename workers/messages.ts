@@ -57,10 +57,13 @@ export interface TickerStart {
   subscriptions: ReadonlyArray<readonly [handler: Pid, client: Pid]>;
 }
 
-/** Ticker's thread to main thread: a frame for one client, or the same one for all subscribers. */
-export type TickerToMain = { topic: 'ready' } | { to: Pid | typeof SUBSCRIBERS; message: WsSend };
+/** Main thread to ticker's thread: what handlers said in one turn of the event loop, in their order. */
+export type MainToTicker = readonly HandlerToTicker[];
 
-/** Stands for every subscriber in {@link TickerToMain}; no pid contains an asterisk. */
+/** Ticker's thread to main thread: one frame for some clients, or for all subscribers. */
+export type TickerToMain = { topic: 'ready' } | { to: readonly Pid[] | typeof SUBSCRIBERS; message: WsSend };
+
+/** Stands for every subscriber in {@link TickerToMain}. */
 export const SUBSCRIBERS = '*';
 
 /** One delivery of a queued task to a pool thread. */

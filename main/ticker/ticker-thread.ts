@@ -2,6 +2,7 @@ import { Worker } from 'node:worker_threads';
 import {
   type HandlerToTicker,
   type LifecycleMessage,
+  type MainToTicker,
   type Pid,
   SUBSCRIBERS,
   type TickerStart,
@@ -50,6 +51,8 @@ export class TickerThread implements Process {
   /** Clients to which ticks go, kept apart so that a tick does not have to look for them. */
   readonly #live = new Set<Pid>();
   readonly #handlerOf = new Map<Pid, Pid>();
+  /** What the thread is told at the end of this turn of the event loop: a crowd that comes at once is one message. */
+  #outbox: HandlerToTicker[] = [];
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
   #deaths = 0;
@@ -98,7 +101,11 @@ export class TickerThread implements Process {
   }
 
   #post(message: HandlerToTicker): void {
-    this.#worker?.postMessage(message);
+    if (this.#outbox.push(message) > 1) return;
+    setImmediate(() => {
+      this.#worker?.postMessage(this.#outbox satisfies MainToTicker);
+      this.#outbox = [];
+    });
   }
 
   #onMessage(message: TickerToMain): void {
@@ -107,11 +114,13 @@ export class TickerThread implements Process {
       this.#options.broadcast(this.#live, message.message);
       return;
     }
-    const subscription = this.#subscriptions.get(this.#handlerOf.get(message.to) ?? '');
-    if (subscription === undefined) return;
-    subscription.live = true;
-    this.#live.add(message.to);
-    this.#options.processes.send(message.to, message.message);
+    for (const client of message.to) {
+      const subscription = this.#subscriptions.get(this.#handlerOf.get(client) ?? '');
+      if (subscription === undefined) continue;
+      subscription.live = true;
+      this.#live.add(client);
+      this.#options.processes.send(client, message.message);
+    }
   }
 
   #spawn(): Worker {
@@ -126,7 +135,8 @@ export class TickerThread implements Process {
     worker.once('exit', (code) => this.#onExit(code, Date.now() - startedAt));
     this.#worker = worker;
     this.#watch(worker);
-    // These still wait for their snapshot.
+    // What was meant for the earlier thread is in `subscriptions`, or among these, which still wait for their snapshot.
+    this.#outbox.length = 0;
     for (const [handler, { client, live }] of all) {
       if (!live) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
     }

@@ -1,7 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { workerFile } from '../../main/worker-file.ts';
-import { type HandlerToTicker, SUBSCRIBERS, type TickerStart, type TickerToMain } from '../../workers/messages.ts';
+import {
+  type HandlerToTicker,
+  type MainToTicker,
+  SUBSCRIBERS,
+  type TickerStart,
+  type TickerToMain,
+} from '../../workers/messages.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 
@@ -25,7 +31,7 @@ function start(options: Partial<TickerStart> = {}) {
   return {
     received,
     values,
-    tell: (message: HandlerToTicker) => worker.postMessage(message),
+    tell: (...messages: HandlerToTicker[]) => worker.postMessage(messages satisfies MainToTicker),
     async next() {
       while (asked >= received.length) await arrived.promise;
       return received[asked++] as TickerToMain;
@@ -65,7 +71,7 @@ describe('the thread of the ticker', () => {
     await next();
     tell(subscribe(1));
     const message = await next();
-    expect(message).to.deep.include({ to: 'client:1' });
+    expect(message).to.deep.include({ to: ['client:1'] });
     expect(message).to.have.nested.property('message.topic', 'ws.send');
     expect(message).to.have.nested.property('message.type', 'text');
     const { type, data } = sendOf(message);
@@ -77,16 +83,27 @@ describe('the thread of the ticker', () => {
     const { next, tell } = start({ intervalMs: 50 });
     await next();
     for (let n = 0; n < 100; n++) tell(subscribe(n));
-    const addressed: string[] = [];
-    for (let snapshots = 0; snapshots < 100; ) {
+    const addressed = new Set<string>();
+    while (addressed.size < 100) {
       const { to } = sendOf(await next());
-      if (to !== SUBSCRIBERS) snapshots++;
-      addressed.push(to);
+      if (to !== SUBSCRIBERS) for (const client of to) addressed.add(client);
     }
-    expect(new Set(addressed.filter((to) => to !== SUBSCRIBERS)).size).to.equal(100);
     const later = [sendOf(await next()), sendOf(await next()), sendOf(await next())];
     expect(later.map(({ to }) => to)).to.deep.equal([SUBSCRIBERS, SUBSCRIBERS, SUBSCRIBERS]);
     expect(new Set(later.map(({ data }) => JSON.stringify(data))).size).to.equal(3);
+  });
+
+  it('answers those who come together with one snapshot for all', async () => {
+    const { next, tell, received } = start({ intervalMs: NEVER });
+    await next();
+    tell(subscribe(1), unsubscribe(1), subscribe(2), subscribe(3));
+    tell(subscribe(4));
+    expect(sendOf(await next()).to).to.deep.equal(['client:1', 'client:2', 'client:3']);
+    expect(sendOf(await next()).to).to.deep.equal(['client:4']);
+    tell(unsubscribe(4));
+    tell(subscribe(5));
+    expect(sendOf(await next()).to).to.deep.equal(['client:5']);
+    expect(received).to.have.lengthOf(4);
   });
 
   it('falls silent with the last subscription', async () => {
@@ -106,7 +123,7 @@ describe('the thread of the ticker', () => {
     expect(received).to.have.lengthOf(count);
     tell(subscribe(4));
     await until(() => received.length > count);
-    expect(sendOf(received[count] as TickerToMain).to).to.equal('client:4');
+    expect(sendOf(received[count] as TickerToMain).to).to.deep.equal(['client:4']);
   });
 
   it('goes on from prices and subscriptions that it is started with', async () => {

@@ -1,10 +1,10 @@
 /** The real ticker, which moves the first price to 50,000 and dies when it is told that `poison` unsubscribes. */
 import { parentPort, workerData } from 'node:worker_threads';
 import '../../../workers/ticker.ts';
-import type { HandlerToTicker, TickerStart } from '../../../workers/messages.ts';
+import type { MainToTicker, TickerStart } from '../../../workers/messages.ts';
 
-parentPort?.on('message', (message: HandlerToTicker) => {
-  if (message.handler_pid !== 'poison' || message.topic !== 'unsubscribe') return;
+parentPort?.on('message', (messages: MainToTicker) => {
+  if (!messages.some(({ topic, handler_pid }) => topic === 'unsubscribe' && handler_pid === 'poison')) return;
   new Float64Array((workerData as TickerStart).prices)[0] = 50_000;
   process.exit(7);
 });
