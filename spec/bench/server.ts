@@ -1,16 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { readFileSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { readdirSync, readFileSync } from 'node:fs';
+import { mkdtemp } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
+import { tie } from './child.ts';
 
 /** The project's folder. */
 export const project = fileURLToPath(new URL('../..', import.meta.url));
-/** The clock of `/proc/<pid>/stat`, which is the same on every Linux that runs Node. */
-const TICKS_PER_SECOND = 100;
 
 export interface ServerOptions {
   /** A file of `contenders/`, or `dist/main`. */
@@ -24,24 +22,21 @@ export class Server {
   /** What it wrote, a JSON value a line. */
   readonly #lines: Record<string, unknown>[] = [];
   readonly #child: ChildProcess;
-  readonly #folder: string;
+  /** Ends it. */
+  readonly stop: () => Promise<void>;
   #wake = Promise.withResolvers<void>();
   #ended = false;
 
   private constructor(child: ChildProcess, folder: string) {
     this.#child = child;
-    this.#folder = folder;
+    this.stop = tie(child, folder);
     if (child.stdout === null) throw new Error('the contender has no output');
     createInterface(child.stdout).on('line', (line) => {
       this.#lines.push(JSON.parse(line));
       this.#wake.resolve();
       this.#wake = Promise.withResolvers();
     });
-    // Whatever becomes of the benchmark, nothing is left running.
-    const kill = () => child.kill('SIGKILL');
-    process.once('exit', kill);
     child.once('exit', () => {
-      process.off('exit', kill);
       this.#ended = true;
       this.#wake.resolve();
     });
@@ -69,25 +64,17 @@ export class Server {
     }
   }
 
-  /** Seconds of CPU that all its threads have used. */
+  /** Seconds of CPU that all its threads have used; to the nanosecond, where `stat` counts hundredths. */
   cpu(): number {
-    const fields = readFileSync(`/proc/${this.#child.pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? [];
-    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+    const threads = `/proc/${this.#child.pid}/task`;
+    const used = (thread: string) => Number(readFileSync(`${threads}/${thread}/schedstat`, 'utf8').split(' ')[0]);
+    return readdirSync(threads).reduce((sum, thread) => sum + used(thread), 0) / 1e9;
   }
 
   /** Bytes of memory that are resident. */
   memory(): number {
     const status = readFileSync(`/proc/${this.#child.pid}/status`, 'utf8');
     return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) * 1024;
-  }
-
-  async stop(): Promise<void> {
-    if (!this.#ended) {
-      const exited = once(this.#child, 'exit');
-      this.#child.kill('SIGKILL');
-      await exited;
-    }
-    await rm(this.#folder, { recursive: true, force: true });
   }
 }
 

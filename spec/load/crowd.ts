@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises';
 import { StreamClient, type StreamTarget } from './stream-client.ts';
 import { type Follower, TickRecord } from './tick-record.ts';
 
@@ -49,6 +50,21 @@ export class Crowd {
   async gather(): Promise<void> {
     this.#connectMore();
     await this.#gathered.promise;
+  }
+
+  /**
+   * Waits until each open client has the newest tick that one of them has now, `patience` milliseconds at most.
+   *
+   * @returns the ticks that they still lack, in all
+   */
+  async catchUp(patience: number): Promise<number> {
+    const until = performance.now() + patience;
+    for (;;) {
+      let lacking = 0;
+      for (const follower of this.#clients.values()) lacking += this.record.behind(follower);
+      if (lacking === 0 || performance.now() > until) return lacking;
+      await setTimeout(5);
+    }
   }
 
   /** Forgets what was received so far. */

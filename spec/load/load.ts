@@ -79,7 +79,9 @@ async function main(): Promise<void> {
     const share = Math.min(1, elapsed() / duration);
     return `${bar(share)} ${elapsed().toFixed(0)} s  ${crowd.size} open  ${received} ticks  ${missed} missed  ${crowd.lost} lost`;
   });
+  const lacking = await crowd.catchUp(1000);
   const report = crowd.record.report();
+  report.missed += lacking;
   const open = crowd.size;
   const { lost, losses } = crowd;
   crowd.disperse();

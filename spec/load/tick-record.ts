@@ -4,7 +4,7 @@ import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 export interface TickReport {
   /** Frames with prices, the snapshot at the beginning not counted. */
   received: number;
-  /** Ticks that some client got and another one, which was there before and after, did not. */
+  /** Ticks that some client got and another one, which was there before and after, did not; the newest not counted. */
   missed: number;
   /** Ticks that were sent to all. */
   ticks: number;
@@ -61,6 +61,7 @@ export class TickRecord {
 
   /** @param now milliseconds since the epoch, with fractions */
   note(follower: Follower, payload: Buffer, now: number): void {
+    // `compare` does not take a range that is not there.
     if (payload.length < TICKER.length || payload.compare(TICKER, 0, TICKER.length, 0, TICKER.length) !== 0) return;
     if (follower.last === 'awaits snapshot') {
       // It repeats the latest tick, with a time of its own.
@@ -76,6 +77,11 @@ export class TickRecord {
     this.#lateness.record(Math.max(1, Math.round(lateness * 1000)));
     const bucket = BUCKETS_MS.findIndex((atMost) => lateness <= atMost);
     this.#frames[bucket] = (this.#frames[bucket] ?? 0) + 1;
+  }
+
+  /** How many of the newest ticks `follower` has not got, or not yet: they are no part of the report's `missed`. */
+  behind({ last }: Follower): number {
+    return typeof last === 'number' ? this.#number - last : this.#number;
   }
 
   report(): TickReport {
