@@ -9,6 +9,8 @@ export interface StreamTarget {
   token?: string;
   /** Address to connect from, for more clients than one address has ports. */
   localAddress?: string;
+  /** Reads nothing but the answer to its handshake, until `read` is called. */
+  silent?: boolean;
 }
 
 /** What a client tells of itself. */
@@ -17,6 +19,8 @@ export interface StreamEvents {
   onOpen(): void;
   /** A text frame came in; `payload` is valid during the call only. */
   onText(payload: Buffer): void;
+  /** A frame of another kind came in, which is no ping and no close. */
+  onOther?(opcode: number): void;
   /** It is over: by a close code, by a refusal (`HTTP 401`), or by an error of the system (`ECONNRESET`). */
   onEnd(reason: string): void;
 }
@@ -34,18 +38,20 @@ const inbox = Buffer.alloc(MAX_FRAME);
 
 /**
  * A WebSocket client that costs as little as possible, so that thousands of them in one process do not hide what the
- * server costs: it reads whole text frames, answers pings, and sends nothing else.
+ * server costs: it reads whole text frames, answers pings, and sends what it is told.
  */
 export class StreamClient {
   readonly #socket: Socket;
   readonly #events: StreamEvents;
   #open = false;
   #ended = false;
+  #reads: boolean;
   /** What is left of an incomplete handshake or frame. */
   #rest: Buffer | undefined;
 
-  constructor({ host, port, path, token, localAddress }: StreamTarget, events: StreamEvents) {
+  constructor({ host, port, path, token, localAddress, silent = false }: StreamTarget, events: StreamEvents) {
     this.#events = events;
+    this.#reads = !silent;
     this.#socket = connect({
       host,
       port,
@@ -54,7 +60,7 @@ export class StreamClient {
         buffer: inbox,
         callback: (length, buffer) => {
           this.#onData((buffer as Buffer).subarray(0, length));
-          return true;
+          return this.#reads || !this.#open;
         },
       },
     });
@@ -71,6 +77,17 @@ export class StreamClient {
   /** Sends a text frame. */
   send(text: string): void {
     this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
+  }
+
+  /** Sends a ping of at most 125 bytes, unless one before it waits yet. */
+  ping(payload: Buffer): void {
+    if (this.#open && !this.#ended && this.#socket.writableLength === 0) this.#socket.write(clientFrame(PING, payload));
+  }
+
+  /** Reads from now on, if it did not. */
+  read(): void {
+    this.#reads = true;
+    this.#socket.resume();
   }
 
   /** Cuts the connection off, without a word. */
@@ -118,6 +135,7 @@ export class StreamClient {
     if (opcode === TEXT) this.#events.onText(payload);
     else if (opcode === PING) this.#socket.write(clientFrame(PING + 1, payload));
     else if (opcode === CLOSE) this.#end(`close code ${payload.length >= 2 ? payload.readUInt16BE(0) : 1005}`);
+    else this.#events.onOther?.(opcode);
   }
 
   #end(reason: string): void {
