@@ -3,6 +3,9 @@ import { threadId } from 'node:worker_threads';
 /** How long a thread waits for another's turn to end; the one that has it may be dead. */
 const PATIENCE_MS = 200;
 
+/** Looks that a thread takes before it sleeps: they last about as long as another's turn, sleeping and waking longer. */
+const SPINS = 20_000;
+
 /**
  * Lets the threads that write to one database take turns. SQLite has a lock of its own, but a thread that finds it taken
  * sleeps for a millisecond and more, many times as long as a turn takes. The lock is a courtesy: a thread that
@@ -28,6 +31,7 @@ export class WriteLock {
   }
 
   #take(): void {
+    for (let turn = 0; turn < SPINS && Atomics.load(this.#holder, 0) !== 0; turn++);
     for (;;) {
       const holder = Atomics.compareExchange(this.#holder, 0, 0, threadId);
       if (holder === 0 || Atomics.wait(this.#holder, 0, holder, PATIENCE_MS) === 'timed-out') return;

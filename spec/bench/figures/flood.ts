@@ -55,6 +55,7 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
       await setTimeout(SAMPLE_MS);
     }
     await submitting;
+    const lacking = await crowd.catchUp(2000);
     const { missed, lateness } = crowd.record.report();
     const from = await look(product);
     let to = from;
@@ -71,7 +72,7 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
     const third = during[Math.floor(during.length / 3)] ?? first;
     return {
       lateness: lateness.p99,
-      missed: missed + crowd.lost,
+      missed: missed + lacking + crowd.lost,
       accepted: rate(first, last, 'accepted'),
       flooded,
       unflooded,

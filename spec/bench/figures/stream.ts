@@ -108,9 +108,16 @@ async function measure(
     const cpu = server.cpu();
     await setTimeout(seconds * 1000);
     const used = server.cpu() - cpu;
+    const lacking = await crowd.catchUp(2000);
     const { received, missed, skew, lateness } = crowd.record.report();
-    const failed = clients - crowd.size;
-    return { cpu: (used / received) * 1e6, memory, spread: skew.p50, lateness: lateness.p99, missed, failed };
+    return {
+      cpu: (used / received) * 1e6,
+      memory,
+      spread: skew.p50,
+      lateness: lateness.p99,
+      missed: missed + lacking,
+      failed: clients - crowd.size,
+    };
   } finally {
     crowd.disperse();
     await server.stop();

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
+import { tie } from '../child.ts';
 import type { Figure } from '../figure.ts';
 import { Server } from '../server.ts';
 
@@ -81,6 +82,7 @@ async function withRedis<T>(settings: string[], work: (port: number) => Promise<
       stdio: 'ignore',
     },
   );
+  const stop = tie(redis, folder);
   const failed = once(redis, 'error').then(([error]) => {
     throw new Error(`redis-server does not start: ${error.message}`);
   });
@@ -88,8 +90,7 @@ async function withRedis<T>(settings: string[], work: (port: number) => Promise<
     await Promise.race([answers(port), failed]);
     return await work(port);
   } finally {
-    redis.kill('SIGKILL');
-    await rm(folder, { recursive: true, force: true });
+    await stop();
   }
 }
 
