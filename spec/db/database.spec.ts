@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
@@ -169,6 +169,19 @@ describe('Database', () => {
     database.close();
     database.close();
     expect(() => read(database)).to.throw(DatabaseUnavailable, 'is closed');
+  });
+
+  it('lets its log grow as far as it was told to', async () => {
+    const { path } = await fresh();
+    const logOf = (checkpointPages: number) => {
+      const database = new Database(path, { busyTimeoutMs: 50, checkpointPages });
+      afterTest(() => database.close());
+      for (let page = 0; page < 200; page++) database.statement('INSERT INTO words VALUES (?)').run('x'.repeat(4000));
+      return statSync(`${path}-wal`).size;
+    };
+    const small = logOf(10);
+    expect(small).to.be.below(200 * 4096);
+    expect(logOf(1000)).to.be.above(200 * 4096);
   });
 
   it('leaves nothing beside the file once the last connection is closed', async () => {
