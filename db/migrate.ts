@@ -42,6 +42,10 @@ export function migrate(dataDir: string): void {
   }
 }
 
+/** How long another process may hold a file's lock. */
+const BUSY_TIMEOUT_MS = 5000;
+const SQLITE_BUSY = 5;
+
 function migrateFile(path: string, { tables, migrations }: Schema): void {
   const steps = readdirSync(migrations)
     .filter((name) => name.endsWith('.sql'))
@@ -51,9 +55,9 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
 
   // The keys in there are nobody else's business, whoever made the folder. SQLite's other files follow suit.
   closeSync(openSync(path, 'a', 0o600));
-  const database = new DatabaseSync(path, { timeout: 5000 });
+  const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   try {
-    database.exec('PRAGMA journal_mode = WAL');
+    enterWalMode(database);
     database.exec('BEGIN IMMEDIATE');
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
     if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);
@@ -65,6 +69,19 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
   } finally {
     // Closing takes back a transaction that did not get to its end.
     database.close();
+  }
+}
+
+/** Where two connections want it at the same time, SQLite tells one of them that the file is locked, without waiting. */
+function enterWalMode(database: DatabaseSync): void {
+  const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+  for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {
+    try {
+      database.exec('PRAGMA journal_mode = WAL');
+      return;
+    } catch (error) {
+      if ((error as { errcode?: number }).errcode !== SQLITE_BUSY || performance.now() > deadline) throw error;
+    }
   }
 }
 

@@ -14,7 +14,7 @@ const LARGE = 2;
 describe('a full disk', () => {
   let disk: SmallDisk;
   beforeEach(async function () {
-    const mounted = await mountSmallDisk(16);
+    const mounted = await mountSmallDisk(64);
     if (mounted === undefined) this.skip();
     disk = mounted;
   });
