@@ -76,7 +76,10 @@ export interface TaskDelivery {
   arrival: number | null;
 }
 
-/** Main thread to a pool thread: deliveries to work off one after the other. Answered with their outcomes. */
+/**
+ * Main thread to a pool thread: deliveries to work off one after the other. Answered with the outcomes of those that were
+ * not taken back meanwhile.
+ */
 export interface TaskBatch {
   tasks: readonly TaskDelivery[];
   /** Where the thread notes what it is at; see {@link PoolThreadData}. */
@@ -87,6 +90,11 @@ export interface TaskBatch {
 export interface PoolThreadData {
   /** A Float64Array, {@link AttemptField} a slot. */
   attempts: SharedArrayBuffer;
+  /**
+   * An Int32Array, a cell a slot: how many tasks of the batch the thread has begun. It counts up by one before each; a batch
+   * is over when that gives no task any more, because it had them all or because the main thread has set it far ahead.
+   */
+  begun: SharedArrayBuffer;
   /** An Int32Array of one cell: the id of the thread whose turn it is to write, or 0. */
   writeLock: SharedArrayBuffer;
 }

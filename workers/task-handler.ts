@@ -48,13 +48,16 @@ export function poolFunction<Row>(
     const { tasks, slot } = message;
     const outcomes: TaskOutcome[] = [];
     const returned: { outcome: Extract<TaskOutcome, { ended: 'returned' }>; index: number; row: Row }[] = [];
-    for (const [index, task] of tasks.entries()) {
-      noteBeginning(slot, index);
+    for (;;) {
+      const index = begin(slot, outcomes.length);
+      const task = tasks[index];
+      if (task === undefined) break;
+      noteAttempt(slot, index);
       const { outcome, row } = await attempt(task, handler);
       outcomes.push(outcome);
       if (outcome.ended === 'returned') returned.push({ outcome, index, row: row as Row });
     }
-    noteBeginning(slot, tasks.length);
+    noteAttempt(slot, tasks.length);
     const failures = store(returned.map(({ row }) => row));
     for (const [place, { outcome, index }] of returned.entries()) {
       const failure = failures[place];
@@ -88,11 +91,17 @@ function raised(error: unknown) {
   return { ended: 'raised', reason: describe(error), permanent: error instanceof PermanentError } as const;
 }
 
-const shared = (workerData as Partial<PoolThreadData> | null)?.attempts;
-const attempts = shared && new Float64Array(shared);
+const shared = workerData as Partial<PoolThreadData> | null;
+const attempts = shared?.attempts && new Float64Array(shared.attempts);
+const begun = shared?.begun && new Int32Array(shared.begun);
+
+/** The place of the next task to begin; none is there when the main thread has taken back what was left. */
+function begin(slot: TaskBatch['slot'], next: number): number {
+  return begun === undefined ? next : Atomics.add(begun, slot, 1);
+}
 
 /** Before anything can hang: who finds the time of the beginning finds the rest, too. */
-function noteBeginning(slot: TaskBatch['slot'], index: number): void {
+function noteAttempt(slot: TaskBatch['slot'], index: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
   attempts[first + AttemptField.threadId] = threadId;

@@ -1,7 +1,7 @@
 import { Fifo } from './queue/fifo.ts';
 
-/** Submissions that one turn of the event loop has room for. */
-const ROOM = 8;
+/** Submissions that one turn of the event loop has room for: no more than tasks leave the queue in one, or it grows. */
+const ROOM = 5;
 /** What a listing costs, in submissions. */
 export const LISTING = ROOM;
 

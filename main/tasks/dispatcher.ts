@@ -1,8 +1,9 @@
 import type { Settlement } from '../../workers/messages.ts';
 import type { Log } from '../log.ts';
+import { BusyPoll } from './busy-poll.ts';
 import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
 import { type Failure, judge, retryPolicy } from './retry-policy.ts';
-import type { PoolOutcome, WorkerPool } from './worker-pool.ts';
+import type { PoolOutcome, PoolRun, WorkerPool } from './worker-pool.ts';
 
 export interface DispatcherOptions {
   queue: QueueDriver;
@@ -33,11 +34,14 @@ export class Dispatcher {
   #running = 0;
   /** Whether one of them is not to have company. */
   #isolating = false;
+  /** While a batch is settled, and more comes from the queue for each of it, that is gathered. */
+  #settling = false;
   /** While it runs nothing is begun, because what is done could not be written down. */
   #pause: NodeJS.Timeout | undefined;
   #pauses = 0;
   /** Ids of tasks that may have killed a thread, with others: each has a batch of its own next time. */
   readonly #suspects = new Set<string>();
+  readonly #poll = new BusyPoll();
   #consumer: Consumer | undefined;
   #progress = Promise.withResolvers<void>();
 
@@ -86,6 +90,7 @@ export class Dispatcher {
 
   /** Gives the pool as many batches as it has threads. */
   #fill(): void {
+    if (this.#settling) return;
     while (this.#running < this.#pool.threads && !this.#isolating && this.#pause === undefined) {
       const [next] = this.#pending;
       if (next === undefined) return;
@@ -99,12 +104,10 @@ export class Dispatcher {
     }
   }
 
-  /** How many of the pending deliveries a free thread gets: as many as every other one, or one that is to be alone. */
+  /** How many of the pending deliveries a free thread gets: all that it takes, or one that is to be alone. */
   #share(): number {
-    const free = this.#pool.threads - this.#running;
-    const even = Math.min(this.#pool.maxBatch, Math.ceil(this.#pending.length / free));
     const alone = this.#pending.findIndex((delivery) => this.#isAlone(delivery));
-    return alone < 0 ? even : Math.min(even, Math.max(alone, 1));
+    return Math.min(this.#pool.maxBatch, alone < 0 ? this.#pending.length : Math.max(alone, 1));
   }
 
   /**
@@ -115,7 +118,7 @@ export class Dispatcher {
     return delivery.crashes > 0 || isPoisonous(delivery) || this.#suspects.has(delivery.message.id);
   }
 
-  async #work(batch: readonly Delivery[]): Promise<void> {
+  async #work(batch: Delivery[]): Promise<void> {
     const [first] = batch;
     if (first !== undefined && isPoisonous(first)) this.#written(first, this.#nack(first, poisonous));
     else await this.#attempt(batch);
@@ -125,7 +128,7 @@ export class Dispatcher {
     this.#advance();
   }
 
-  async #attempt(batch: readonly Delivery[]): Promise<void> {
+  async #attempt(batch: Delivery[]): Promise<void> {
     const begun = await Promise.allSettled(batch.map((delivery) => delivery.begin()));
     const failure = begun.find((result) => result.status === 'rejected');
     if (failure !== undefined) {
@@ -142,14 +145,30 @@ export class Dispatcher {
         this.#written(delivery, settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler));
       },
     }));
-    const outcomes = await this.#pool.run(tasks);
+    const run = this.#pool.run(tasks);
+    const sharing = this.#shareLater(batch, run);
+    if (this.#running === 1) this.#poll.begin();
+    const outcomes = await run.outcomes;
+    this.#poll.end();
+    clearInterval(sharing);
     const unstored = outcomes.find((outcome) => outcome.ended === 'unstored');
     if (unstored === undefined) this.#pauses = 0;
     else this.#rest(unstored.reason);
+    this.#settling = true;
     for (const [index, delivery] of batch.entries()) {
       this.#suspects.delete(delivery.message.id);
       if (!early.has(delivery)) this.#written(delivery, this.#settle(delivery, outcomes[index] as PoolOutcome));
     }
+    this.#settling = false;
+  }
+
+  /** What a long task of the batch holds up goes back to the queue, and from there to a thread that is free. */
+  #shareLater(batch: Delivery[], run: PoolRun): NodeJS.Timeout | undefined {
+    if (batch.length === 1) return undefined;
+    return setInterval(() => {
+      if (this.#running === this.#pool.threads || this.#isolating) return;
+      for (const delivery of batch.splice(run.recall())) this.#written(delivery, delivery.release());
+    }, SHARE_AFTER_MS);
   }
 
   /**
@@ -218,6 +237,9 @@ export class Dispatcher {
     }
   }
 }
+
+/** How long a thread may have several deliveries while another has none: far longer than a batch of short tasks takes. */
+const SHARE_AFTER_MS = 5;
 
 /** Waits while nothing can be written. */
 const SHORTEST_PAUSE_MS = 100;

@@ -14,7 +14,7 @@ import { WorkerPool } from './worker-pool.ts';
 /** Waiting for a lock holds up every client, so it is short. */
 const BUSY_TIMEOUT_MS = 50;
 
-/** Most deliveries that a thread is given at once: the first ends when the last does. */
+/** Most deliveries that a thread is given at once: their rows are stored together. */
 const MAX_BATCH = 32;
 
 /** What service B had accepted and not finished when it stopped. */
@@ -77,11 +77,11 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
 
 /** Starts the threads that work tasks off and store their rows. @throws {Error} when they do not start */
 export function startPool(config: Config, log: Log): Promise<WorkerPool> {
-  const { taskConcurrency: threads, taskPrefetch, taskTimeoutMs, taskMemoryMb, dataDir } = config;
+  const { taskConcurrency: threads, taskTimeoutMs, taskMemoryMb, dataDir } = config;
   return WorkerPool.start({
     file: workerFile('task'),
     threads,
-    maxBatch: Math.min(MAX_BATCH, Math.ceil(taskPrefetch / threads)),
+    maxBatch: MAX_BATCH,
     timeoutMs: taskTimeoutMs,
     memoryMb: taskMemoryMb,
     workerData: { dataDir },

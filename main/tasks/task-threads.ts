@@ -15,7 +15,7 @@ export interface TaskThreadsOptions {
   /** What the handler needs. */
   workerData: object;
   /** Where the threads note what they are at. */
-  attempts: PoolThreadData['attempts'];
+  notes: Pick<PoolThreadData, 'attempts' | 'begun'>;
   onSettled: (settlement: EarlySettlement) => void;
   log: Log;
 }
@@ -94,12 +94,12 @@ export class TaskThreads {
   }
 
   #create(): Pool {
-    const { file, threads, memoryMb, workerData, attempts, onSettled, log } = this.#options;
+    const { file, threads, memoryMb, workerData, notes, onSettled, log } = this.#options;
     const piscina: Pool = new Piscina({
       filename: fileURLToPath(file),
       minThreads: threads,
       maxThreads: threads,
-      workerData: { ...workerData, attempts, writeLock: this.#writeLock } satisfies PoolThreadData,
+      workerData: { ...workerData, ...notes, writeLock: this.#writeLock } satisfies PoolThreadData,
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
       recordTiming: false,
     });

@@ -16,7 +16,15 @@ export interface PoolTask extends Pick<TaskDelivery, 'body' | 'arrival'> {
   onSettled: (settlement: Settlement) => void;
 }
 
-export interface WorkerPoolOptions extends Omit<TaskThreadsOptions, 'attempts' | 'onSettled'> {
+/** Deliveries that were given to a thread. */
+export interface PoolRun {
+  /** Fulfilled when all have ended that were not taken back, with their outcomes in order. Never rejects. */
+  outcomes: Promise<PoolOutcome[]>;
+  /** Takes back those that the thread has not begun. @returns how many it keeps, the first ones */
+  recall(): number;
+}
+
+export interface WorkerPoolOptions extends Omit<TaskThreadsOptions, 'notes' | 'onSettled'> {
   /** Deliveries that a thread is given at once, at most. */
   maxBatch: number;
   /** How long a task may take until its thread is ended. */
@@ -32,6 +40,8 @@ export class WorkerPool {
   readonly maxBatch: number;
   readonly #timeoutMs: number;
   readonly #timeLimit: TimeLimit;
+  /** A cell a slot: how many tasks of its batch a thread has begun. */
+  readonly #begun: Int32Array;
   readonly #listeners: Map<number, PoolTask['onSettled']>;
   readonly #taskThreads: TaskThreads;
   readonly #freeSlots: number[];
@@ -40,12 +50,18 @@ export class WorkerPool {
 
   private constructor(
     { threads, maxBatch, timeoutMs }: WorkerPoolOptions,
-    parts: { timeLimit: TimeLimit; listeners: Map<number, PoolTask['onSettled']>; taskThreads: TaskThreads },
+    parts: {
+      timeLimit: TimeLimit;
+      begun: SharedArrayBuffer;
+      listeners: Map<number, PoolTask['onSettled']>;
+      taskThreads: TaskThreads;
+    },
   ) {
     this.threads = threads;
     this.maxBatch = maxBatch;
     this.#timeoutMs = timeoutMs;
     this.#timeLimit = parts.timeLimit;
+    this.#begun = new Int32Array(parts.begun);
     this.#listeners = parts.listeners;
     this.#taskThreads = parts.taskThreads;
     this.#freeSlots = Array.from({ length: threads }, (_, slot) => slot);
@@ -62,13 +78,41 @@ export class WorkerPool {
     let taskThreads: TaskThreads | undefined;
     const onTimeout = (threadId: number) => taskThreads?.terminate(threadId);
     const timeLimit = new TimeLimit({ slots: options.threads, timeoutMs: options.timeoutMs, onTimeout });
-    taskThreads = await TaskThreads.start({ ...options, attempts: timeLimit.attempts, onSettled });
-    return new WorkerPool(options, { timeLimit, listeners, taskThreads });
+    const begun = new SharedArrayBuffer(options.threads * Int32Array.BYTES_PER_ELEMENT);
+    taskThreads = await TaskThreads.start({ ...options, notes: { attempts: timeLimit.attempts, begun }, onSettled });
+    return new WorkerPool(options, { timeLimit, begun, listeners, taskThreads });
   }
 
-  /** Works deliveries off, one after the other, when a thread is free. Never rejects; the outcomes are in their order. */
-  async run(tasks: readonly PoolTask[]): Promise<PoolOutcome[]> {
-    const slot = this.#freeSlots.pop() ?? (await new Promise<number>((resolve) => this.#queue.push(resolve)));
+  /** Works deliveries off, one after the other, when a thread is free. */
+  run(tasks: readonly PoolTask[]): PoolRun {
+    let kept = tasks.length;
+    let slot: number | undefined;
+    const work = async () => {
+      slot = this.#freeSlots.pop() ?? (await new Promise<number>((resolve) => this.#queue.push(resolve)));
+      Atomics.store(this.#begun, slot, 0);
+      const outcomes = await this.#runIn(slot, tasks, () => kept);
+      const next = this.#queue.shift();
+      if (next === undefined) this.#freeSlots.push(slot);
+      else next(slot);
+      slot = undefined;
+      return outcomes;
+    };
+    return {
+      outcomes: work(),
+      recall: () => {
+        if (slot !== undefined) kept = Math.min(kept, Atomics.exchange(this.#begun, slot, FAR_AHEAD));
+        return kept;
+      },
+    };
+  }
+
+  /** Ends all threads at once; what they work on ends as `interrupted`. Calling it again does nothing. */
+  async destroy(): Promise<void> {
+    await this.#taskThreads.destroy();
+  }
+
+  /** @param kept how many of them were not taken back */
+  async #runIn(slot: number, tasks: readonly PoolTask[], kept: () => number): Promise<PoolOutcome[]> {
     const first = this.#deliveries + 1;
     const deliveries = tasks.map(({ body, arrival, onSettled }) => {
       this.#listeners.set(++this.#deliveries, onSettled);
@@ -78,29 +122,25 @@ export class WorkerPool {
     try {
       return await this.#taskThreads.run({ tasks: deliveries, slot });
     } catch (error) {
-      return this.#blame(tasks.length, error as Error, ended());
+      const { index, timedOut } = ended();
+      return this.#blame(kept(), error as Error, { index: index === tasks.length ? 'storing' : index, timedOut });
     } finally {
       ended();
       for (let delivery = first; delivery < first + tasks.length; delivery++) this.#listeners.delete(delivery);
-      const next = this.#queue.shift();
-      if (next === undefined) this.#freeSlots.push(slot);
-      else next(slot);
     }
   }
 
-  /** Ends all threads at once; what they work on ends as `interrupted`. Calling it again does nothing. */
-  async destroy(): Promise<void> {
-    await this.#taskThreads.destroy();
-  }
-
   /** Whose fault it was that a thread died: the task's that it was at. While it stored the rows it was at all of them. */
-  #blame(count: number, error: Error, { index, timedOut }: ReturnType<ReturnType<TimeLimit['watch']>>): PoolOutcome[] {
-    const guiltless = error instanceof Interrupted || index === undefined;
-    const reason = timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
-    const storing = index === count;
+  #blame(count: number, error: Error, at: { index: number | 'storing' | undefined; timedOut: boolean }): PoolOutcome[] {
+    const guiltless = error instanceof Interrupted || at.index === undefined;
+    const reason = at.timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
+    const storing = at.index === 'storing';
     return Array.from({ length: count }, (_, each) => {
-      if (!guiltless && (each === index || (storing && count === 1))) return { ended: 'crashed', reason };
+      if (!guiltless && (each === at.index || (storing && count === 1))) return { ended: 'crashed', reason };
       return { ended: 'interrupted', reason, suspect: !guiltless && storing };
     });
   }
 }
+
+/** Further than any batch is long, and further from where a cell overflows than any batch counts. */
+const FAR_AHEAD = 2 ** 30;

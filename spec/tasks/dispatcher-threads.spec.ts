@@ -1,4 +1,6 @@
+import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
+import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { WorkerPool } from '../../main/tasks/worker-pool.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -6,22 +8,23 @@ import { Gate } from '../support/task-threads/gate.ts';
 import { startDispatching } from './dispatching.ts';
 
 /** A dispatcher over two real threads that do what the action of a task says. */
-async function start() {
+async function start({ queued = [] }: { queued?: string[] } = {}) {
   const gate = new Gate();
+  const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 });
+  const submit = (...actions: string[]) =>
+    Promise.all(actions.map((action) => queue.publish({ id: randomUUID(), body: JSON.stringify({ action }) })));
+  await submit(...queued);
   const pool = await WorkerPool.start({
     file: new URL('../support/task-threads/behaviours.ts', import.meta.url),
     threads: 2,
-    maxBatch: 3,
+    maxBatch: 5,
     timeoutMs: 10_000,
     memoryMb: 64,
     workerData: { gate: gate.shared },
     log: captureLog().log,
   });
   afterTest(() => pool.destroy());
-  const { queue, ...rest } = startDispatching(pool);
-  const submit = (...actions: string[]) =>
-    Promise.all(actions.map((action) => queue.publish({ id: action, body: JSON.stringify({ action }) })));
-  return { gate, queue, submit, ...rest };
+  return { gate, submit, ...startDispatching(pool, { queue }) };
 }
 
 const never = new Promise<void>(() => {});
@@ -32,7 +35,7 @@ describe('Dispatcher, with real threads', () => {
     await submit('return', 'exit', 'raise for good', 'return later', 'raise null', 'ack, then raise');
     await dispatcher.drain(never);
     expect(queue.counts()).to.include({ accepted: 6, completed: 3, dead: 3 });
-    const letters = (await queue.deadLetters()).map(({ id, attempts }) => [id, attempts]);
+    const letters = (await queue.deadLetters()).map(({ body, attempts }) => [JSON.parse(body).action, attempts]);
     expect(letters).to.have.deep.members([
       ['raise for good', 1],
       ['exit', 2],
@@ -48,6 +51,18 @@ describe('Dispatcher, with real threads', () => {
     gate.open();
     await dispatcher.drain(never);
     expect(queue.counts()).to.include({ completed: 8, inFlight: 0 });
+  });
+
+  it('gives what a long task holds up to a thread that is free, without an attempt at it', async () => {
+    const { queue, gate, dispatcher, reach, lines } = await start({
+      queued: ['take 100 ms', 'take 100 ms', 'wait', 'return', 'exit'],
+    });
+    await gate.begun(1);
+    expect(await reach(({ completed, dead }) => completed === 3 && dead === 1)).to.include({ inFlight: 1 });
+    expect(lines.filter(({ failure }) => failure === 'crash').map(({ attempt }) => attempt)).to.deep.equal([1, 2]);
+    gate.open();
+    await dispatcher.drain(never);
+    expect(queue.counts()).to.include({ completed: 4, dead: 1 });
   });
 
   it('settles early, while the handler goes on', async () => {
@@ -76,7 +91,9 @@ describe('Dispatcher, with real threads', () => {
     gate.open();
     await dispatcher.drain(never);
     expect(queue.counts()).to.include({ completed: 1, dead: 1 });
-    expect(lines.map(({ task }) => task)).to.deep.equal(['exit', 'exit']);
+    const [letter] = await queue.deadLetters();
+    expect(lines.map(({ task }) => task)).to.deep.equal([letter?.id, letter?.id]);
+    expect(letter?.body).to.equal('{"action":"exit"}');
   });
 
   it('gives back what hangs at the deadline, and leaves no thread', async () => {

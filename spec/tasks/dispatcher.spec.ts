@@ -227,7 +227,7 @@ describe('Dispatcher', () => {
       for (const run of pool.runs.slice(-(pool.batches.at(-1) ?? 0))) run.end(outcome);
     };
 
-    it('give a free thread its share of what is pending, and no more than it takes', async () => {
+    it('give a free thread what is pending, and no more than it takes', async () => {
       const { pool, publish, reach } = startBatching();
       await publish(...'abcdefghij');
       expect(pool.batches).to.deep.equal([1, 1]);

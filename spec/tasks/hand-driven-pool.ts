@@ -1,4 +1,4 @@
-import type { PoolOutcome, PoolTask } from '../../main/tasks/worker-pool.ts';
+import type { PoolOutcome, PoolRun, PoolTask } from '../../main/tasks/worker-pool.ts';
 import type { Settlement } from '../../workers/messages.ts';
 
 /** A task that a {@link HandDrivenPool} was given. */
@@ -36,9 +36,10 @@ export class HandDrivenPool {
     return this.runs.map(({ body }) => body);
   }
 
-  async run(tasks: readonly PoolTask[]): Promise<PoolOutcome[]> {
+  /** Begins all of a batch at once, so that nothing is left to be taken back. */
+  run(tasks: readonly PoolTask[]): PoolRun {
     this.batches.push(tasks.length);
-    return Promise.all(tasks.map((task) => this.#runOne(task)));
+    return { outcomes: Promise.all(tasks.map((task) => this.#runOne(task))), recall: () => tasks.length };
   }
 
   /** The `count`th task it is given, from 1. */

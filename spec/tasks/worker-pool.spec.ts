@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type PoolOutcome, WorkerPool } from '../../main/tasks/worker-pool.ts';
+import { type PoolOutcome, type PoolRun, WorkerPool } from '../../main/tasks/worker-pool.ts';
 import type { Settlement } from '../../workers/messages.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -30,11 +30,12 @@ async function startPool({ file = 'behaviours', workerData = {}, ...options }: P
     log,
   });
   afterTest(() => pool.destroy());
-  const runAll = (actions: string[], onSettled: (settlement: Settlement) => void = () => {}): Promise<PoolOutcome[]> =>
+  const give = (actions: string[], onSettled: (settlement: Settlement) => void = () => {}): PoolRun =>
     pool.run(actions.map((action) => ({ body: JSON.stringify({ action }), arrival: null, onSettled })));
+  const runAll = (...given: Parameters<typeof give>): Promise<PoolOutcome[]> => give(...given).outcomes;
   const run = (action: string, onSettled: (settlement: Settlement) => void = () => {}): Promise<PoolOutcome> =>
     runAll([action], onSettled).then(([outcome]) => outcome as PoolOutcome);
-  return { pool, gate, run, runAll, lines };
+  return { pool, gate, run, runAll, give, lines };
 }
 
 async function startFailure(file: string, threads = 2): Promise<Error> {
@@ -300,6 +301,52 @@ describe('WorkerPool', () => {
       gate.open();
       expect(await innocent).to.deep.equal({ ended: 'returned' });
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
+    });
+  });
+
+  describe('asked for a batch again', () => {
+    it('gives back what its thread has not begun, and ends the rest', async () => {
+      const { give, gate, run } = await startPool();
+      const { outcomes, recall } = give(['return', 'wait', 'exit', 'exit']);
+      await gate.begun(1);
+      expect(recall()).to.equal(2);
+      expect(recall()).to.equal(2);
+      gate.open();
+      expect(await outcomes).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
+    });
+
+    it('gives nothing back of one that has ended, or that waits for a thread', async () => {
+      const { give, gate, runAll } = await startPool();
+      const ended = give(['return', 'return']);
+      await ended.outcomes;
+      const running = give(['wait', 'return']);
+      const waiting = give(['return', 'return']);
+      await gate.begun(1);
+      expect(ended.recall()).to.equal(2);
+      expect(waiting.recall()).to.equal(2);
+      gate.open();
+      expect(await running.outcomes).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+      expect(await waiting.outcomes).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+      expect(await runAll(['return', 'return'])).to.have.length(2);
+    });
+
+    it('blames the only one that it kept, where its thread dies', async () => {
+      const { give, gate } = await startPool();
+      const { outcomes, recall } = give(['ack, then exit', 'return', 'return']);
+      await gate.begun(1);
+      expect(recall()).to.equal(1);
+      gate.open();
+      expect((await outcomes).map(({ ended }) => ended)).to.deep.equal(['crashed']);
+    });
+
+    it('blames the only one that it kept, where its thread dies while the row is stored', async () => {
+      const { give, gate } = await startPool({ file: 'exits-on-store' });
+      const { outcomes, recall } = give(['wait', 'return', 'return']);
+      await gate.begun(1);
+      expect(recall()).to.equal(1);
+      gate.open();
+      expect((await outcomes).map(({ ended }) => ended)).to.deep.equal(['crashed']);
     });
   });
 

@@ -25,7 +25,8 @@ async function start() {
   afterTest(() => pool.destroy());
   const beside = new DatabaseSync(file);
   afterTest(() => beside.close());
-  const works = (...bodies: string[]) => pool.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} })));
+  const works = (...bodies: string[]) =>
+    pool.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} }))).outcomes;
   const work = async (body: string) => (await works(body))[0];
   const task = (id: string, action: string, data: object) => work(JSON.stringify({ id, action, data, created_at: 5 }));
   const rows = () => beside.prepare('SELECT * FROM tasks ORDER BY rowid').all();

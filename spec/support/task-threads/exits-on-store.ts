@@ -1,7 +1,13 @@
-/** A pool thread that ends while it stores the rows of its first batch. */
+/** A pool thread that ends while it stores the rows of its first batch; a task whose `action` is `wait` waits at the gate. */
+import { workerData } from 'node:worker_threads';
 import { poolFunction } from '../../../workers/task-handler.ts';
+import { Gate } from './gate.ts';
+
+const gate = new Gate((workerData as { gate: SharedArrayBuffer }).gate);
 
 export default poolFunction(
-  () => {},
+  (body) => {
+    if (JSON.parse(body).action === 'wait') gate.pass();
+  },
   () => process.exit(1),
 );
