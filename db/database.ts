@@ -92,6 +92,11 @@ export class Database {
     }
   }
 
+  /** Whether the database answers. @throws {Error} that says why it does not */
+  probe(): undefined {
+    this.statement('SELECT 1 FROM sqlite_schema LIMIT 1').get();
+  }
+
   /** Closes the connection for good; calling it again does nothing. */
   close(): void {
     this.#closed = true;

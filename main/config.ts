@@ -4,6 +4,10 @@ export interface Config {
   host: string | undefined;
   tickerPort: number;
   tasksPort: number;
+  /** Address of the admin listener, which is not for clients. */
+  adminHost: string;
+  /** Undefined means that there is none. */
+  adminPort: number | undefined;
   /** Folder that holds `auth.db` and `tasks.db`. */
   dataDir: string;
   /** Secret the token key is derived from; undefined means a random one at each start. */
@@ -16,6 +20,8 @@ export interface Config {
   /** Proxies in front whose word about a client's address is taken. */
   trustProxy: number;
   tickIntervalMs: number;
+  /** Makes the prices a function of it and of the time; undefined means random ones. */
+  tickerSeed: string | undefined;
   maxConnections: number;
   maxConnectionsPerAddress: number;
   maxMessagesPerSecond: number;
@@ -46,10 +52,12 @@ export const queueDrivers = ['memory', 'sqlite'] as const;
 const MIB = 1024 * 1024;
 
 /** What holds where the environment is silent; the values of the specification's table of limits. */
-export const defaults: Readonly<Config> = {
+export const defaults: Readonly<Config> & { adminPort: number } = {
   host: undefined,
   tickerPort: 8081,
   tasksPort: 8080,
+  adminHost: '127.0.0.1',
+  adminPort: 9464,
   dataDir: 'data',
   tokenKey: undefined,
   tokenLifetimeSeconds: 3600,
@@ -58,6 +66,7 @@ export const defaults: Readonly<Config> = {
   tokenRequestsPerMinute: 1200,
   trustProxy: 0,
   tickIntervalMs: 1000,
+  tickerSeed: undefined,
   maxConnections: 50_000,
   // A proxy, or a load test, is one address: half of all.
   maxConnectionsPerAddress: 25_000,
@@ -122,6 +131,8 @@ export function loadConfig(env: Environment, terminal = false): Config {
     host: text('HOST'),
     tickerPort: integer('TICKER_PORT', defaults.tickerPort, 0, 65_535),
     tasksPort: integer('TASKS_PORT', defaults.tasksPort, 0, 65_535),
+    adminHost: text('ADMIN_HOST') ?? defaults.adminHost,
+    adminPort: text('ADMIN_PORT') === 'off' ? undefined : integer('ADMIN_PORT', defaults.adminPort, 0, 65_535),
     dataDir: text('DATA_DIR') ?? defaults.dataDir,
     tokenKey: secret('TOKEN_KEY', 32),
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
@@ -129,6 +140,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
     trustProxy: integer('TRUST_PROXY', defaults.trustProxy, 0, 16),
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
+    tickerSeed: text('TICKER_SEED'),
     maxConnections: integer('MAX_CONNECTIONS', defaults.maxConnections, 1, 1_000_000),
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', defaults.maxConnectionsPerAddress, 1, 1_000_000),
     maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', defaults.maxMessagesPerSecond, 1, 1_000_000),

@@ -1,3 +1,4 @@
+import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
 import type { Log } from './log.ts';
 import { runMigration } from './migration.ts';
@@ -6,7 +7,7 @@ import { startTicker } from './ticker/service.ts';
 
 /** Both services, running. */
 export interface System {
-  ports: { ticker: number; tasks: number };
+  ports: { ticker: number; tasks: number; admin: number | undefined };
   /** Stops both within the configured time: no new connections, clients told, accepted tasks worked off or kept. */
   stop(): Promise<Unfinished>;
 }
@@ -14,19 +15,26 @@ export interface System {
 /** Migrates the databases, then starts both services. @throws {Error} whose message says what to mend. */
 export async function startSystem(config: Config, log: Log): Promise<System> {
   await runMigration(config.dataDir);
-  const ticker = await startTicker(config, log).catch(explain('TICKER_PORT', config.tickerPort));
+  const ticker = await startTicker(config, log).catch(explain('TICKER_PORT', 'HOST'));
   const tasks = await startTasks(config, log)
-    .catch(explain('TASKS_PORT', config.tasksPort))
+    .catch(explain('TASKS_PORT', 'HOST'))
     .catch(async (error) => {
       await ticker.stop(Promise.resolve());
       throw error;
     });
-  for (const [service, { host, port }] of Object.entries({ ticker: ticker.listener, tasks: tasks.listener })) {
-    log.info({ service, host, port }, 'listening');
-  }
+  const admin = await startAdmin(config, { ticker, tasks }, log)
+    .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
+    .catch(async (error) => {
+      const now = Promise.resolve();
+      await Promise.all([tasks.stop({ connections: now, all: now }), ticker.stop(now)]);
+      throw error;
+    });
+  const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
+  for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
   return {
-    ports: { ticker: ticker.listener.port, tasks: tasks.listener.port },
+    ports: { ticker: ticker.listener.port, tasks: tasks.listener.port, admin: admin?.listener.port },
     async stop() {
+      admin?.shuttingDown();
       const connections = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       const timers = [
@@ -39,6 +47,7 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
           tasks.stop({ connections: connections.promise, all: all.promise }),
           ticker.stop(connections.promise),
         ]);
+        await admin?.stop(all.promise);
         return left;
       } finally {
         for (const timer of timers) clearTimeout(timer);
@@ -47,17 +56,20 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
   };
 }
 
-/** Names the setting behind an address that cannot be listened on. */
-function explain(variable: string, port: number): (error: NodeJS.ErrnoException) => never {
-  const reasons: Record<string, string> = {
-    EADDRINUSE: `port ${port} is taken: stop what uses it, or set ${variable} to another one`,
-    EACCES: `port ${port} is not allowed to this user: set ${variable} to one above 1023`,
-    EADDRNOTAVAIL: 'this machine does not have the address: set HOST to one that it has',
-    ENOTFOUND: 'the host name is not known: set HOST to an address of this machine',
-  };
+/** Names the settings behind an address that cannot be listened on. */
+function explain(
+  portVariable: string,
+  hostVariable: string,
+): (error: NodeJS.ErrnoException & { port?: number }) => never {
+  const reasons = ({ port }: { port?: number }): Record<string, string> => ({
+    EADDRINUSE: `port ${port} is taken: stop what uses it, or set ${portVariable} to another one`,
+    EACCES: `port ${port} is not allowed to this user: set ${portVariable} to one above 1023`,
+    EADDRNOTAVAIL: `this machine does not have the address: set ${hostVariable} to one that it has`,
+    ENOTFOUND: `the host name is not known: set ${hostVariable} to an address of this machine`,
+  });
   return (error) => {
     const reason =
-      error.syscall === 'listen' || error.syscall === 'getaddrinfo' ? reasons[error.code ?? ''] : undefined;
+      error.syscall === 'listen' || error.syscall === 'getaddrinfo' ? reasons(error)[error.code ?? ''] : undefined;
     throw reason === undefined ? error : new Error(reason, { cause: error });
   };
 }

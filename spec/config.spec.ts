@@ -27,6 +27,12 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '0': 0, '65535': 65_535 },
     bad: { '65536': 'a whole number from 0 to 65535', http: 'a whole number from 0 to 65535' },
   },
+  ADMIN_HOST: { key: 'adminHost', good: { '0.0.0.0': '0.0.0.0' }, bad: {} },
+  ADMIN_PORT: {
+    key: 'adminPort',
+    good: { '0': 0, '65535': 65_535, off: undefined },
+    bad: { '65536': 'a whole number from 0 to 65535', none: 'a whole number from 0 to 65535' },
+  },
   DATA_DIR: { key: 'dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
   TOKEN_KEY: { key: 'tokenKey', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
   TOKEN_LIFETIME_SECONDS: {
@@ -54,6 +60,7 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '10': 10, '60000': 60_000 },
     bad: { '9': 'a whole number from 10 to 60000', '60001': 'a whole number from 10 to 60000' },
   },
+  TICKER_SEED: { key: 'tickerSeed', good: { '42': '42', 'any text': 'any text' }, bad: {} },
   MAX_CONNECTIONS: {
     key: 'maxConnections',
     good: { '1': 1, '1000000': 1_000_000 },

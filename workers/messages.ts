@@ -53,8 +53,23 @@ export interface TickerStart {
   intervalMs: number;
   /** A Float64Array over shared memory, one price a symbol: a thread that follows a dead one goes on from it. */
   prices: SharedArrayBuffer;
+  /** Makes the prices a function of it and of the tick's number, where there is one. */
+  seed: string | undefined;
+  /** A Float64Array of one cell in shared memory: when the last tick was due, in milliseconds since the epoch. */
+  lastDue: SharedArrayBuffer;
+  /** Where the thread notes how late its event loop is. */
+  delays: Durations;
   /** Handler and client of each subscription that outlived an earlier thread. */
   subscriptions: ReadonlyArray<readonly [handler: Pid, client: Pid]>;
+}
+
+/**
+ * How often something took how long, in shared memory: Float64Arrays one after the other, each with a count for the range up to
+ * each bound (seconds, ascending), one for what is past them all, and the sum in seconds. One thread at a time writes to each.
+ */
+export interface Durations {
+  bounds: readonly number[];
+  cells: SharedArrayBuffer;
 }
 
 /** Main thread to ticker's thread: what handlers said in one turn of the event loop, in their order. */
@@ -95,6 +110,8 @@ export interface PoolThreadData {
    * is over when that gives no task any more, because it had them all or because the main thread has set it far ahead.
    */
   begun: SharedArrayBuffer;
+  /** How long handlers had an attempt, a distribution a slot. */
+  runs: Durations;
   /** An Int32Array of one cell: the id of the thread whose turn it is to write, or 0. */
   writeLock: SharedArrayBuffer;
 }

@@ -42,7 +42,7 @@ export class PriceWalk {
     for (const [index, symbol] of symbols.entries()) values[index] ||= initialPrices[symbol];
   }
 
-  /** Moves every price by one tick. */
+  /** Moves every price by one tick, whenever it is due. */
   step(): void {
     for (const index of symbols.keys()) this.#values[index] = nextPrice(this.#values[index] as number, this.#random);
   }

@@ -11,6 +11,7 @@ import {
   type TaskDelivery,
   type TaskOutcome,
 } from './messages.ts';
+import { noteDuration } from './note-duration.ts';
 
 /** What a handler can do about its delivery; the first call counts, later ones do nothing. */
 export interface Delivery {
@@ -53,7 +54,9 @@ export function poolFunction<Row>(
       const task = tasks[index];
       if (task === undefined) break;
       noteAttempt(slot, index);
+      const from = performance.now();
       const { outcome, row } = await attempt(task, handler);
+      if (runs !== undefined) noteDuration(runs, slot, (performance.now() - from) / 1000);
       outcomes.push(outcome);
       if (outcome.ended === 'returned') returned.push({ outcome, index, row: row as Row });
     }
@@ -93,6 +96,7 @@ function raised(error: unknown) {
 
 const shared = workerData as Partial<PoolThreadData> | null;
 const attempts = shared?.attempts && new Float64Array(shared.attempts);
+const runs = shared?.runs;
 const begun = shared?.begun && new Int32Array(shared.begun);
 
 /** The place of the next task to begin; none is there when the main thread has taken back what was left. */

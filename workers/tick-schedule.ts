@@ -9,13 +9,13 @@ export function nextTick(due: number, now: number, intervalMs: number): number {
   return onSchedule ? following : (Math.floor(now / intervalMs) + 1) * intervalMs;
 }
 
-/** Calls `tick` at every due time, never before it, until the returned function is called. */
-export function startSchedule(intervalMs: number, tick: () => void): () => void {
+/** Calls `tick` at every due time with that time, never before it, until the returned function is called. */
+export function startSchedule(intervalMs: number, tick: (due: number) => void): () => void {
   let due = nextTick(Number.NEGATIVE_INFINITY, Date.now(), intervalMs);
   const wake = () => {
     // A timer runs on a clock of its own and may be a little early for this one.
     if (Date.now() >= due) {
-      tick();
+      tick(due);
       due = nextTick(due, Date.now(), intervalMs);
     } else if (due - Date.now() > intervalMs) {
       due = nextTick(due, Date.now(), intervalMs);

@@ -38,6 +38,7 @@ function answer(ctx: Context, thrown: unknown, log: Log): void {
   if (error.status >= 500) {
     log[error.overload ? 'debug' : 'error']({ err: thrown, method: ctx.method, path: ctx.path }, error.message);
   }
+  ctx.state.error = error.message;
   replyJson(ctx, error.status, { error: error.message }, error.headers);
 }
 

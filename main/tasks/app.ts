@@ -1,5 +1,6 @@
 import Koa from 'koa';
 import type { Tasks } from '../../db/tasks.ts';
+import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
@@ -14,6 +15,8 @@ export interface TasksAppOptions {
   >;
   tasks: Pick<Tasks, 'list' | 'locate' | 'read' | 'find'>;
   bodyLimit: number;
+  /** Where requests are counted. */
+  requests: RequestFigures;
   log: Log;
 }
 
@@ -21,6 +24,7 @@ export interface TasksAppOptions {
 export function createTasksApp(options: TasksAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
+  app.use(noteRequests(options.requests));
   app.use(jsonErrors(options.log));
   app.use(tasksRouter(options).routes());
   app.use(queueRouter(options).routes());

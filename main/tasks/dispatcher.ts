@@ -3,6 +3,7 @@ import type { Log } from '../log.ts';
 import { BusyPoll } from './busy-poll.ts';
 import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
 import { type Failure, judge, retryPolicy } from './retry-policy.ts';
+import { TaskFigures } from './task-figures.ts';
 import type { PoolOutcome, PoolRun, WorkerPool } from './worker-pool.ts';
 
 export interface DispatcherOptions {
@@ -22,6 +23,7 @@ export interface DispatcherOptions {
  * when the handler returned, negatively acknowledged when it raised an error or its thread died.
  */
 export class Dispatcher {
+  readonly figures = new TaskFigures();
   readonly #queue: QueueDriver;
   readonly #pool: DispatcherOptions['pool'];
   readonly #prefetch: number;
@@ -38,6 +40,7 @@ export class Dispatcher {
   #settling = false;
   /** While it runs nothing is begun, because what is done could not be written down. */
   #pause: NodeJS.Timeout | undefined;
+  #pauseReason: string | undefined;
   #pauses = 0;
   /** Ids of tasks that may have killed a thread, with others: each has a batch of its own next time. */
   readonly #suspects = new Set<string>();
@@ -52,6 +55,16 @@ export class Dispatcher {
     this.#judge = rule;
     this.#isStored = isStored;
     this.#log = log;
+  }
+
+  /** Threads of the pool that have something to do. */
+  get busy(): number {
+    return this.#running;
+  }
+
+  /** Why all tasks wait at present, if they do. */
+  get paused(): string | undefined {
+    return this.#pauseReason;
   }
 
   start(): void {
@@ -136,6 +149,7 @@ export class Dispatcher {
       for (const delivery of batch) delivery.release().catch(() => {});
       return;
     }
+    this.#noteWaits(batch);
     const early = new Set<Delivery>();
     const tasks = batch.map((delivery) => ({
       body: delivery.message.body,
@@ -152,7 +166,7 @@ export class Dispatcher {
     this.#poll.end();
     clearInterval(sharing);
     const unstored = outcomes.find((outcome) => outcome.ended === 'unstored');
-    if (unstored === undefined) this.#pauses = 0;
+    if (unstored === undefined) this.#goOn();
     else this.#rest(unstored.reason);
     this.#settling = true;
     for (const [index, delivery] of batch.entries()) {
@@ -171,6 +185,13 @@ export class Dispatcher {
     }, SHARE_AFTER_MS);
   }
 
+  #noteWaits(batch: readonly Delivery[]): void {
+    const now = Date.now();
+    for (const { attempt, acceptedAt } of batch) {
+      if (attempt === 1) this.figures.waits.observe(Math.max(0, now - acceptedAt) / 1000);
+    }
+  }
+
   /**
    * Begins nothing for a while, longer each time in a row. That nothing can be written is no task's fault, and none loses an
    * attempt by it.
@@ -179,10 +200,17 @@ export class Dispatcher {
     if (this.#pause !== undefined) return;
     const delayMs = Math.min(LONGEST_PAUSE_MS, SHORTEST_PAUSE_MS * 2 ** this.#pauses++);
     this.#log.error({ reason, delayMs }, 'what is done cannot be written down: all tasks wait');
+    this.#pauseReason = reason;
     this.#pause = setTimeout(() => {
       this.#pause = undefined;
       this.#fill();
     }, delayMs);
+  }
+
+  /** Something could be written down. */
+  #goOn(): void {
+    this.#pauses = 0;
+    this.#pauseReason = undefined;
   }
 
   /** What is said of a delivery counts at once; no thread waits until the queue has written it down. */
@@ -223,8 +251,14 @@ export class Dispatcher {
       if (end === 'stored') return delivery.ack();
       if (end === 'unknown') return delivery.nack({ ...lookAgain, reason: verdict.reason });
     }
+    this.#count(failure, verdict);
     this.#log.warn({ task: message.id, attempt, ...failure, ...verdict }, 'task failed');
     await delivery.nack(verdict);
+  }
+
+  #count({ failure }: Failure, { verdict }: Verdict): void {
+    if (verdict === 'retry') this.figures.retried.count(failure === 'crash' ? 'crash' : 'error');
+    else this.figures.dead.count(failure === 'crash' ? 'crashes' : failure === 'permanent' ? 'permanent' : 'attempts');
   }
 
   /** A thread may have died after it had stored the row: that task is done, and no dead letter. */

@@ -2,12 +2,14 @@ import { join } from 'node:path';
 import { Database } from '../../db/database.ts';
 import { Tasks } from '../../db/tasks.ts';
 import type { Config } from '../config.ts';
+import { RequestFigures } from '../figures/requests.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
+import type { QueueDriver } from './queue/driver.ts';
 import { openQueue } from './queue/open.ts';
 import { WorkerPool } from './worker-pool.ts';
 
@@ -27,8 +29,20 @@ export interface Unfinished {
 /** Service B, running. */
 export interface TasksService {
   listener: Listener;
+  figures: TasksFigures;
+  /** What has to hold for it to serve clients; see `admin/readiness`. */
+  checks: Readonly<Record<string, () => string | undefined>>;
   /** @param deadlines when open connections are cut, and when the tasks have to be left */
   stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
+}
+
+/** What can be counted of service B. */
+export interface TasksFigures {
+  requests: RequestFigures;
+  queue: Pick<QueueDriver, 'counts' | 'oldest'>;
+  bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
+  dispatcher: Pick<Dispatcher, 'figures' | 'busy'>;
+  pool: Pick<WorkerPool, 'threads' | 'runs'>;
 }
 
 /** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
@@ -36,7 +50,8 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   const { queue, close: closeQueue } = openQueue(config, log);
   const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const tasks = new Tasks(database);
-  const app = createTasksApp({ queue, tasks, bodyLimit: config.bodyLimit, log });
+  const requests = new RequestFigures();
+  const app = createTasksApp({ requests, queue, tasks, bodyLimit: config.bodyLimit, log });
 
   const release = async () => {
     database.close();
@@ -59,6 +74,12 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     dispatcher.start();
     return {
       listener,
+      figures: { requests, queue, bounds: config, dispatcher, pool },
+      checks: {
+        tasks_database: () => database.probe(),
+        task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
+        task_queue: () => dispatcher.paused,
+      },
       async stop({ connections, all: deadline }) {
         await listener.close(connections);
         // What the memory driver holds is safest when it is done.

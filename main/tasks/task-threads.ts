@@ -15,7 +15,7 @@ export interface TaskThreadsOptions {
   /** What the handler needs. */
   workerData: object;
   /** Where the threads note what they are at. */
-  notes: Pick<PoolThreadData, 'attempts' | 'begun'>;
+  notes: Pick<PoolThreadData, 'attempts' | 'begun' | 'runs'>;
   onSettled: (settlement: EarlySettlement) => void;
   log: Log;
 }
@@ -63,6 +63,11 @@ export class TaskThreads {
       await threads.destroy();
       throw new Error(`the task threads do not start: ${(error as Error).message}`, { cause: error });
     }
+  }
+
+  /** Whether no thread has failed to start. */
+  get serving(): boolean {
+    return this.#replacing === undefined;
   }
 
   /** Works a batch off in some thread. @throws {ThreadDied | Interrupted} */

@@ -1,4 +1,5 @@
 import type { EarlySettlement, Settlement, TaskDelivery, TaskOutcome } from '../../workers/messages.ts';
+import { Distribution, DURATIONS } from '../figures/distribution.ts';
 import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
 import { TimeLimit } from './time-limit.ts';
 
@@ -38,6 +39,8 @@ export interface WorkerPoolOptions extends Omit<TaskThreadsOptions, 'notes' | 'o
 export class WorkerPool {
   readonly threads: number;
   readonly maxBatch: number;
+  /** How long handlers had an attempt; storing the rows is not in it. Add them up. */
+  readonly runs: readonly Distribution[];
   readonly #timeoutMs: number;
   readonly #timeLimit: TimeLimit;
   /** A cell a slot: how many tasks of its batch a thread has begun. */
@@ -53,6 +56,7 @@ export class WorkerPool {
     parts: {
       timeLimit: TimeLimit;
       begun: SharedArrayBuffer;
+      runs: SharedArrayBuffer;
       listeners: Map<number, PoolTask['onSettled']>;
       taskThreads: TaskThreads;
     },
@@ -62,6 +66,7 @@ export class WorkerPool {
     this.#timeoutMs = timeoutMs;
     this.#timeLimit = parts.timeLimit;
     this.#begun = new Int32Array(parts.begun);
+    this.runs = Array.from({ length: threads }, (_, slot) => new Distribution(DURATIONS, parts.runs, slot));
     this.#listeners = parts.listeners;
     this.#taskThreads = parts.taskThreads;
     this.#freeSlots = Array.from({ length: threads }, (_, slot) => slot);
@@ -79,8 +84,15 @@ export class WorkerPool {
     const onTimeout = (threadId: number) => taskThreads?.terminate(threadId);
     const timeLimit = new TimeLimit({ slots: options.threads, timeoutMs: options.timeoutMs, onTimeout });
     const begun = new SharedArrayBuffer(options.threads * Int32Array.BYTES_PER_ELEMENT);
-    taskThreads = await TaskThreads.start({ ...options, notes: { attempts: timeLimit.attempts, begun }, onSettled });
-    return new WorkerPool(options, { timeLimit, begun, listeners, taskThreads });
+    const runs = new SharedArrayBuffer(options.threads * Distribution.bytes(DURATIONS));
+    const notes = { attempts: timeLimit.attempts, begun, runs: { bounds: DURATIONS, cells: runs } };
+    taskThreads = await TaskThreads.start({ ...options, notes, onSettled });
+    return new WorkerPool(options, { timeLimit, begun, runs, listeners, taskThreads });
+  }
+
+  /** Whether all threads are there. */
+  get serving(): boolean {
+    return this.#taskThreads.serving;
   }
 
   /** Works deliveries off, one after the other, when a thread is free. */

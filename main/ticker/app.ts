@@ -1,5 +1,6 @@
 import Koa from 'koa';
 import type { Pid } from '../../workers/messages.ts';
+import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
@@ -12,6 +13,8 @@ export interface TickerAppOptions extends AuthRouterOptions {
   tokens: Pick<Tokens, 'issue' | 'verify' | 'isLive' | 'revoke' | 'lifetimeSeconds'>;
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'takePlace'>;
   createHandler: (actorId: string) => Pid;
+  /** Where requests are counted. */
+  requests: RequestFigures;
   holders: Pick<TokenHolders, 'add'>;
   /** Proxies in front whose word about the client's address is taken. */
   trustProxy: number;
@@ -23,6 +26,7 @@ export function createTickerApp(options: TickerAppOptions): Koa {
   app.on('error', logLateError(options.log));
   app.proxy = options.trustProxy > 0;
   app.maxIpsCount = options.trustProxy;
+  app.use(noteRequests(options.requests));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());

@@ -6,6 +6,7 @@ import { type CloseCode, closeCodes } from './close-codes.ts';
 import { textFrame } from './frame.ts';
 import { MessageRate } from './message-rate.ts';
 import type { Process } from './processes.ts';
+import type { StreamFigures } from './stream-figures.ts';
 
 export interface Patience {
   /** How long a client may take nothing of what waits for it until its connection is closed. */
@@ -30,6 +31,7 @@ export class Connection implements Process {
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
   readonly #rate: MessageRate;
+  readonly #figures: StreamFigures;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
   /** What the client was pinged with and has not answered. */
@@ -37,10 +39,12 @@ export class Connection implements Process {
   /** When it was pinged, or gave its last answer. */
   #pingSince = performance.now();
 
-  constructor(ws: WebSocket, socket: Duplex, maxMessagesPerSecond: number) {
+  /** @param figures where its frames are counted, with all others */
+  constructor(ws: WebSocket, socket: Duplex, maxMessagesPerSecond: number, figures: StreamFigures) {
     this.#ws = ws;
     this.#socket = socket;
     this.#rate = new MessageRate(maxMessagesPerSecond);
+    this.#figures = figures;
     socket.on('drain', () => this.#onDrain());
     ws.on('ping', (data) => this.#onPing(data));
     ws.on('pong', (data) => this.#onPong(data));
@@ -53,8 +57,12 @@ export class Connection implements Process {
 
   /** Sends a tick that was framed for all; a tick is a whole snapshot, so only the newest is worth keeping. */
   tick(frame: Buffer): void {
-    if (this.#slowSince === undefined) this.#write(frame);
-    else this.#newestTick = frame;
+    if (this.#slowSince === undefined) {
+      this.#write(frame);
+      return;
+    }
+    if (this.#newestTick !== undefined) this.#figures.framesSkipped += 1;
+    this.#newestTick = frame;
   }
 
   /**
@@ -113,7 +121,9 @@ export class Connection implements Process {
   }
 
   #write(frame: Buffer): void {
-    if (this.#ws.readyState === this.#ws.OPEN && !this.#socket.write(frame)) this.#becomeSlow();
+    if (this.#ws.readyState !== this.#ws.OPEN) return;
+    this.#figures.framesSent += 1;
+    if (!this.#socket.write(frame)) this.#becomeSlow();
   }
 
   #becomeSlow(): void {

@@ -10,6 +10,7 @@ import { Connection, type Patience, patience } from './connection.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connection-places.ts';
 import { textFrame } from './frame.ts';
 import type { ExitReason, Processes } from './processes.ts';
+import { StreamFigures } from './stream-figures.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
 /** The header by which the endpoint tells the relay which handler receives a connection's messages. */
@@ -48,6 +49,7 @@ export interface RelayLimits extends ConnectionBounds {
  * the socket and the handler that the header names. Every other answer reaches the client as plain HTTP.
  */
 export class Relay {
+  readonly figures = new StreamFigures();
   readonly #processes: Processes;
   readonly #patience: Patience;
   readonly #maxMessagesPerSecond: number;
@@ -143,7 +145,11 @@ export class Relay {
     await next();
     const handshake = this.#handshakes.get(ctx.req);
     const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
-    if (handshake === undefined || typeof relay !== 'string') return;
+    if (handshake === undefined) return;
+    if (typeof relay !== 'string') {
+      this.figures.upgrades.count(ctx.state.error ?? `answered ${ctx.status}`);
+      return;
+    }
     ctx.respond = false;
     const { target_pid: handler } = JSON.parse(relay) as RelayTarget;
     const { socket, head, headers } = handshake;
@@ -160,6 +166,7 @@ export class Relay {
     socket.uncork();
     // A client that is gone by now, or whose handshake is malformed, never joins.
     if (!joined) this.#processes.exit(handler, 'normal');
+    this.figures.upgrades.count(joined ? 'accepted' : 'handshake not completed');
   };
 
   /** Sends one message to all of `clients`: framed once, the same bytes to each. */
@@ -182,7 +189,7 @@ export class Relay {
   #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
     const processes = this.#processes;
     this.#endHandshake(socket);
-    const connection = new Connection(ws, socket, this.#maxMessagesPerSecond);
+    const connection = new Connection(ws, socket, this.#maxMessagesPerSecond, this.figures);
     const client = processes.spawn('client', connection);
     this.#connections.set(client, connection);
 
@@ -193,6 +200,7 @@ export class Relay {
     ws.on('error', () => {});
     ws.once('close', (code) => {
       this.#connections.delete(client);
+      this.figures.closes.count(String(code));
       if (this.#connections.size === 0) this.#closing?.resolve();
       processes.exit(client, 'normal');
       processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });

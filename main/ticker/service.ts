@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { ApiKeys } from '../../db/api-keys.ts';
 import { Database } from '../../db/database.ts';
 import type { Config } from '../config.ts';
+import { RequestFigures } from '../figures/requests.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
@@ -21,7 +22,18 @@ const BUSY_TIMEOUT_MS = 50;
 /** Service A, running. */
 export interface TickerService {
   listener: Listener;
+  figures: TickerFigures;
+  /** What has to hold for it to serve clients; see `admin/readiness`. */
+  checks: Readonly<Record<string, () => string | undefined>>;
   stop(deadline: Promise<void>): Promise<void>;
+}
+
+/** What can be counted of service A. */
+export interface TickerFigures {
+  requests: RequestFigures;
+  relay: Pick<Relay, 'size' | 'figures'>;
+  ticker: Pick<TickerThread, 'subscriptions' | 'restarts' | 'lateness' | 'loopDelays'>;
+  tokens: Pick<Tokens, 'store'>;
 }
 
 /** Starts service A on databases that are migrated. @throws {Error} when a part of it cannot start. */
@@ -49,13 +61,16 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
   const relay = new Relay(processes, { ...config, maxConnections });
   const ticker = new TickerThread({
     intervalMs: config.tickIntervalMs,
+    seed: config.tickerSeed,
     processes,
     broadcast: (clients, message) => relay.broadcast(clients, message),
     log,
   });
   processes.register(TICKER, ticker);
 
+  const requests = new RequestFigures();
   const app = createTickerApp({
+    requests,
     apiKeys,
     tokens,
     userPolicy: userPolicyFile,
@@ -86,6 +101,11 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
     listener.server.on('upgrade', relay.upgradeListener(handle));
     return {
       listener,
+      figures: { requests, relay, ticker, tokens },
+      checks: {
+        auth_database: () => database.probe(),
+        ticker: () => silence(ticker.lastDue, config.tickIntervalMs),
+      },
       async stop(deadline) {
         await Promise.all([listener.close(deadline), relay.close(deadline)]);
         await release();
@@ -96,4 +116,13 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
     await release();
     throw error;
   }
+}
+
+/** How long the ticker may be silent, or three of its intervals where these are longer. */
+const LONGEST_SILENCE_MS = 3_000;
+
+function silence(lastDue: number, intervalMs: number): string | undefined {
+  const silentMs = Date.now() - lastDue;
+  if (silentMs < Math.max(LONGEST_SILENCE_MS, 3 * intervalMs)) return undefined;
+  return lastDue === 0 ? 'no tick yet' : `the last tick was due ${(silentMs / 1000).toFixed(1)} s ago`;
 }

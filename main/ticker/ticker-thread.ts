@@ -9,12 +9,15 @@ import {
   type TickerToMain,
   type WsSend,
 } from '../../workers/messages.ts';
+import { Distribution } from '../figures/distribution.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import type { Process, Processes } from './processes.ts';
 
 export interface TickerThreadOptions {
   intervalMs: number;
+  /** Makes the prices predictable; see `workers/seeded-prices`. */
+  seed?: string | undefined;
   processes: Processes;
   /** Sends a tick to all of `clients`; see `relay`. */
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
@@ -25,6 +28,8 @@ export interface TickerThreadOptions {
 
 /** Shared memory for the prices: more symbols than there are ever to be. */
 const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
+/** Bounds in seconds. */
+const LATENESS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 /** A thread that dies is followed at once; one that dies again and again by ever later ones. */
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 /** How often a thread is looked after, if its interval is not longer, and how often it may have done nothing since. */
@@ -46,7 +51,13 @@ interface Subscription {
  */
 export class TickerThread implements Process {
   readonly #options: TickerThreadOptions;
+  /** From the moment when a tick was due to the moment when the last client's socket had it. */
+  readonly lateness = new Distribution(LATENESS);
+  /** How late the event loop of the thread is. */
+  readonly loopDelays: Distribution;
   readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
+  readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  readonly #delayCells = new SharedArrayBuffer(Distribution.bytes(LATENESS));
   readonly #subscriptions = new Map<Pid, Subscription>();
   /** Clients to which ticks go, kept apart so that a tick does not have to look for them. */
   readonly #live = new Set<Pid>();
@@ -56,10 +67,26 @@ export class TickerThread implements Process {
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
   #deaths = 0;
+  #restarts = 0;
   #stopped = false;
 
   constructor(options: TickerThreadOptions) {
     this.#options = options;
+    this.loopDelays = new Distribution(LATENESS, this.#delayCells);
+  }
+
+  get subscriptions(): number {
+    return this.#subscriptions.size;
+  }
+
+  /** How often the thread had to be started again. */
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** When the last tick was due, in milliseconds since the epoch; 0 before the first. */
+  get lastDue(): number {
+    return new Float64Array(this.#lastDue)[0] as number;
   }
 
   /** Starts the thread. @throws {Error} when it dies before it is ready. */
@@ -112,6 +139,7 @@ export class TickerThread implements Process {
     if ('topic' in message) return;
     if (message.to === SUBSCRIBERS) {
       this.#options.broadcast(this.#live, message.message);
+      this.lateness.observe(Math.max(0, Date.now() - this.lastDue) / 1000);
       return;
     }
     for (const client of message.to) {
@@ -124,10 +152,17 @@ export class TickerThread implements Process {
   }
 
   #spawn(): Worker {
-    const { intervalMs, log, file = workerFile('ticker') } = this.#options;
+    const { intervalMs, seed, log, file = workerFile('ticker') } = this.#options;
     const all = [...this.#subscriptions];
     const subscriptions = all.filter(([, { live }]) => live).map(([handler, { client }]) => [handler, client] as const);
-    const workerData: TickerStart = { intervalMs, prices: this.#prices, subscriptions };
+    const workerData: TickerStart = {
+      intervalMs,
+      seed,
+      prices: this.#prices,
+      lastDue: this.#lastDue,
+      delays: { bounds: LATENESS, cells: this.#delayCells },
+      subscriptions,
+    };
     const worker = new Worker(file, { workerData, name: 'ticker' });
     const startedAt = Date.now();
     worker.on('message', (message: TickerToMain) => this.#onMessage(message));
@@ -169,6 +204,7 @@ export class TickerThread implements Process {
     this.#deaths = lifeMs >= GOOD_LIFE_MS ? 0 : this.#deaths;
     const delayMs = RESTART_DELAYS_MS[Math.min(this.#deaths++, RESTART_DELAYS_MS.length - 1)] as number;
     this.#options.log.error({ code, delayMs }, 'the ticker thread ended: it is started again');
+    this.#restarts += 1;
     this.#restartTimer = setTimeout(() => this.#spawn(), delayMs);
   }
 }

@@ -45,7 +45,8 @@ export class Server {
   /** Starts it in a folder of its own (`DATA_DIR`), on free ports. */
   static async start({ file, args = [], env = {} }: ServerOptions): Promise<Server> {
     const folder = await mkdtemp(join(tmpdir(), 'bench-'));
-    const settings = { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', DATA_DIR: folder, LOG_LEVEL: 'info' };
+    const ports = { TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0' };
+    const settings = { HOST: '127.0.0.1', ...ports, DATA_DIR: folder, LOG_LEVEL: 'info' };
     const child = spawn(process.execPath, [join(project, file), ...args], {
       cwd: project,
       env: { ...process.env, ...settings, ...env },

@@ -21,6 +21,24 @@ export function describeSettling(fresh: FreshQueue): void {
       });
     });
 
+    it('tells when the oldest message was accepted that has not come to its end', async () => {
+      const queue = await fresh();
+      expect(queue.oldest()).to.equal(undefined);
+      const before = Date.now();
+      await publishAll(queue, 'ab');
+      const inbox = openInbox(queue, 2);
+      const [first, second] = [await inbox.next(), await inbox.next()];
+      expect(first.acceptedAt).to.be.within(before, Date.now());
+      expect(queue.oldest()).to.equal(first.acceptedAt);
+      await second.ack();
+      expect(queue.oldest()).to.equal(first.acceptedAt);
+      await first.nack(retry(60_000));
+      expect(queue.oldest()).to.equal(first.acceptedAt);
+      const third = await queue.publish({ id: 'c', body: 'c' }).then(() => inbox.next());
+      await third.ack();
+      expect(queue.oldest()).to.equal(first.acceptedAt);
+    });
+
     it('takes the first settlement of a delivery and ignores the others', async () => {
       const settlements: ((delivery: Delivery) => Promise<void>)[] = [
         (delivery) => delivery.ack(),

@@ -53,7 +53,7 @@ describe('an old Node', () => {
     const child = spawn(node, ['dist/main'], {
       cwd: projectFolder,
       detached: true,
-      env: { ...process.env, TICKER_PORT: '0', TASKS_PORT: '0', DATA_DIR: await temporaryFolder() },
+      env: { ...process.env, TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0', DATA_DIR: await temporaryFolder() },
     });
     const program = watch(child);
     await program.logged(({ service }) => service === 'tasks');

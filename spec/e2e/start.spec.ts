@@ -23,10 +23,10 @@ async function failure(env: Record<string, string>): Promise<{ code: number | nu
 }
 
 describe('the start', () => {
-  it('logs a listening line for each service, with its port', async () => {
+  it('logs a listening line for each listener, with its port', async () => {
     const { lines, ticker, tasks } = await startServices();
     const listening = lines.filter(({ msg }) => msg === 'listening');
-    expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks']);
+    expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks', 'admin']);
     for (const { host } of listening) expect(host).to.equal('127.0.0.1');
     expect(ticker).to.not.equal(tasks);
   });
@@ -50,7 +50,7 @@ describe('the start', () => {
     expect(text).to.deep.equal(['TICKER_PORT must be a whole number from 0 to 65535, got "http"']);
   });
 
-  for (const variable of ['TICKER_PORT', 'TASKS_PORT']) {
+  for (const variable of ['TICKER_PORT', 'TASKS_PORT', 'ADMIN_PORT']) {
     it(`ends with one line and exit code 1 when the port of ${variable} is taken`, async () => {
       const server = createServer();
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));

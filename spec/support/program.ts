@@ -40,7 +40,7 @@ export async function startProgram({ env = {}, node, nodeOptions = [], cwd }: Pr
 
 /** Settings with which nothing collides with anything. */
 export async function freshSettings(): Promise<Record<string, string>> {
-  return { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', DATA_DIR: await temporaryFolder() };
+  return { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0', DATA_DIR: await temporaryFolder() };
 }
 
 /** Follows the output of a child that logs JSON lines, and kills it after the test. */
@@ -88,6 +88,8 @@ export interface RunningServices extends Program {
   /** `http://127.0.0.1:<port>` of service A and of service B. */
   ticker: string;
   tasks: string;
+  /** Of the admin listener. */
+  admin: string;
   /** Address of the stream. */
   stream: string;
   apiKey: string;
@@ -95,7 +97,7 @@ export interface RunningServices extends Program {
   token(): Promise<string>;
 }
 
-/** Starts a real process and waits until both services listen. */
+/** Starts a real process and waits until all its listeners do. */
 export async function startServices(options: ProgramOptions = {}): Promise<RunningServices> {
   const program = await startProgram(options);
   const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
@@ -107,6 +109,7 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
     ...program,
     ticker,
     tasks,
+    admin: `http://127.0.0.1:${await port('admin')}`,
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
     async token() {

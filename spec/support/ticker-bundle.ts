@@ -3,6 +3,7 @@ import { ApiKeys } from '../../db/api-keys.ts';
 import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { defaults } from '../../main/config.ts';
+import { RequestFigures } from '../../main/figures/requests.ts';
 import type { Timeouts } from '../../main/http/listener.ts';
 import { RateLimit } from '../../main/http/rate-limit.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
@@ -50,6 +51,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
   processes: Processes;
   holders: TokenHolders;
   relay: Relay;
+  requests: RequestFigures;
   ticker: Recorder;
   /** A fresh token of the demo user, or of another one, with the user policy. */
   token(userId?: string): Promise<string>;
@@ -95,7 +97,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     await thread.start();
   }
 
+  const requests = new RequestFigures();
   const real: TickerAppOptions = {
+    requests,
     apiKeys,
     tokens,
     userPolicy,
@@ -123,6 +127,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     processes,
     holders,
     relay,
+    requests,
     ticker,
     async token(userId = 'demo') {
       return tokens.issue({ user_id: userId, role: 'user' }, [await loadPolicy(userPolicyFile)], '127.0.0.1');

@@ -110,6 +110,24 @@ describe('Dispatcher', () => {
       ]);
     });
 
+    it('counts what failed by how, and what waited once', async () => {
+      const { pool, publish, reach, dispatcher } = start();
+      const crashed = { ended: 'crashed', reason: 'gone' } as const;
+      await publish('a');
+      for (let attempt = 1; attempt <= 5; attempt++) (await pool.started(attempt)).end(raised);
+      await reach(({ dead }) => dead === 1);
+      await publish('b');
+      for (let attempt = 6; attempt <= 7; attempt++) (await pool.started(attempt)).end(crashed);
+      await reach(({ dead }) => dead === 2);
+      await publish('c');
+      (await pool.started(8)).end({ ended: 'raised', reason: 'bad data', permanent: true });
+      await reach(({ dead }) => dead === 3);
+      const { retried, dead, waits } = dispatcher.figures;
+      expect(Object.fromEntries(retried.entries())).to.deep.equal({ error: 4, crash: 1 });
+      expect(Object.fromEntries(dead.entries())).to.deep.equal({ permanent: 1, attempts: 1, crashes: 1 });
+      expect(waits.cumulative().count).to.equal(3);
+    });
+
     it('completes one that succeeds after an error', async () => {
       const { pool, publish, reach } = start();
       await publish('a');

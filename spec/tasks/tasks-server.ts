@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { Tasks } from '../../db/tasks.ts';
+import { RequestFigures } from '../../main/figures/requests.ts';
 import { createTasksApp } from '../../main/tasks/app.ts';
 import type { Message } from '../../main/tasks/queue/driver.ts';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
@@ -16,6 +17,7 @@ export interface TasksServer extends CapturedLog {
   url: string;
   tasksUrl: string;
   port: number;
+  requests: RequestFigures;
   queue: MemoryQueue;
   database: Database;
   /** Path of the database's file. */
@@ -43,13 +45,16 @@ export async function startTasksServer({
   afterTest(() => queue.close());
   const tasks = new Tasks(database);
   const captured = captureLog();
-  const { url, listener } = await serve(createTasksApp({ queue, tasks, bodyLimit, log: captured.log }).callback());
+  const requests = new RequestFigures();
+  const app = createTasksApp({ requests, queue, tasks, bodyLimit, log: captured.log });
+  const { url, listener } = await serve(app.callback());
   const tasksUrl = `${url}/tasks`;
   return {
     ...captured,
     url,
     tasksUrl,
     port: listener.port,
+    requests,
     queue,
     database,
     file,

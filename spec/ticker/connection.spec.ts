@@ -50,7 +50,7 @@ describe('a client that reads too slowly', () => {
   afterEach(() => mock.timers.reset());
 
   it('skips ticks and gets the newest one when it reads again', async () => {
-    const { client, server, tick } = await join();
+    const { client, server, tick, relay } = await join();
     await fill(client, server, tick);
     const filled = tick();
     const waiting = server.writableLength;
@@ -68,6 +68,8 @@ describe('a client that reads too slowly', () => {
     expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b));
     expect(new Set(seen).size).to.equal(seen.length);
     expect(seen.filter((n) => n > filled)).to.deep.equal([newest]);
+    // What it did not get was skipped.
+    expect(relay.figures.framesSkipped).to.equal(newest - seen.length);
     const after = tick();
     expect((await client.nextOf('ticker')).n).to.equal(after);
   });

@@ -16,7 +16,10 @@ const NEVER = 2 ** 31 - 1;
 
 function start(options: Partial<TickerStart> = {}) {
   const prices = new SharedArrayBuffer(64 * Float64Array.BYTES_PER_ELEMENT);
-  const workerData: TickerStart = { intervalMs: 5, prices, subscriptions: [], ...options };
+  const lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  const delays = { bounds: [0.1], cells: new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT) };
+  const base = { intervalMs: 5, seed: undefined, prices, lastDue, delays, subscriptions: [] };
+  const workerData: TickerStart = { ...base, ...options };
   const worker = new Worker(workerFile('ticker'), { workerData });
   afterTest(() => worker.terminate());
   const received: TickerToMain[] = [];

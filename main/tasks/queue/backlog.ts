@@ -47,6 +47,12 @@ export class Backlog {
     return this.#bytes;
   }
 
+  /** When the oldest of them was accepted. */
+  get oldest(): number | undefined {
+    // They are in here in the order in which they came, but for dead letters that were put back.
+    return this.#entries.values().next().value?.firstAt;
+  }
+
   /** The next place in the order of waiting. */
   nextTurn(): number {
     return ++this.#turns;

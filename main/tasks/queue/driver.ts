@@ -19,6 +19,8 @@ export interface QueueDriver {
   /** How far the message with that id has come; undefined for one that is done, and for an unknown one. */
   find(id: string): Promise<Progress | undefined>;
   counts(): QueueCounts;
+  /** When the oldest message was accepted that is waiting, delayed or in flight, in milliseconds since the epoch. */
+  oldest(): number | undefined;
   /** The tasks that were given up, oldest first. */
   deadLetters(): Promise<readonly DeadLetter[]>;
   /**
@@ -52,6 +54,8 @@ export interface Delivery {
   readonly message: Message;
   /** The message's place in the order of arrival, across all that the queue ever took. */
   readonly seq: number;
+  /** When the message was accepted, in milliseconds since the epoch. */
+  readonly acceptedAt: number;
   /** 1 for the first attempt. */
   readonly attempt: number;
   /** How many earlier attempts ended with the death of their thread. */

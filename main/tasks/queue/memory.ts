@@ -114,6 +114,10 @@ export class MemoryQueue implements QueueDriver {
     };
   }
 
+  oldest(): number | undefined {
+    return this.#backlog.oldest;
+  }
+
   async deadLetters(): Promise<readonly DeadLetter[]> {
     return this.#deadLetters.list();
   }
@@ -204,7 +208,7 @@ export class MemoryQueue implements QueueDriver {
   }
 
   #delivery(entry: Entry): Delivery {
-    const { id, body, seq, attempts, crashes } = entry;
+    const { id, body, seq, firstAt, attempts, crashes } = entry;
     const cut = this.#cut.delete(seq);
     let settled = false;
     const settle = (then: () => Promise<unknown> | undefined) => async () => {
@@ -217,6 +221,7 @@ export class MemoryQueue implements QueueDriver {
     return {
       message: { id, body },
       seq,
+      acceptedAt: firstAt,
       attempt: attempts + 1,
       crashes,
       cut,

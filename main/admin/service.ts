@@ -1,0 +1,56 @@
+import type { Config } from '../config.ts';
+import { noteLoopDelay } from '../figures/loop-delay.ts';
+import { type Listener, listen } from '../http/listener.ts';
+import type { Log } from '../log.ts';
+import type { TasksService } from '../tasks/service.ts';
+import type { TickerService } from '../ticker/service.ts';
+import { createAdminApp } from './app.ts';
+import { Metrics } from './metrics.ts';
+import { processMetrics } from './process-metrics.ts';
+import { requestMetrics } from './request-metrics.ts';
+import { tasksMetrics } from './tasks-metrics.ts';
+import { tickerMetrics } from './ticker-metrics.ts';
+
+/** More than whoever looks after a process opens. */
+const MAX_CONNECTIONS = 100;
+
+/** The admin listener, running. */
+export interface AdminService {
+  listener: Listener;
+  /** From now on the process is not ready. */
+  shuttingDown(): void;
+  stop(deadline: Promise<void>): Promise<void>;
+}
+
+/** Starts the listener for those who run the services, where one is wished for. @throws {Error} of the system when it cannot listen */
+export async function startAdmin(
+  { adminHost, adminPort }: Pick<Config, 'adminHost' | 'adminPort'>,
+  { ticker, tasks }: { ticker: TickerService; tasks: TasksService },
+  log: Log,
+): Promise<AdminService | undefined> {
+  if (adminPort === undefined) return undefined;
+  let stopping = false;
+  const shutdown = () => (stopping ? 'shutting down' : undefined);
+  const loop = noteLoopDelay();
+  const metrics = new Metrics();
+  tickerMetrics(metrics, ticker.figures);
+  tasksMetrics(metrics, tasks.figures);
+  requestMetrics(metrics, { ticker: ticker.figures.requests, tasks: tasks.figures.requests });
+  processMetrics(metrics, { main: loop.delays, ticker: ticker.figures.ticker.loopDelays });
+  const app = createAdminApp({ checks: { shutdown, ...ticker.checks, ...tasks.checks }, metrics, log });
+  const listener = await listen(app.callback(), {
+    host: adminHost,
+    port: adminPort,
+    maxConnections: MAX_CONNECTIONS,
+  });
+  return {
+    listener,
+    shuttingDown() {
+      stopping = true;
+    },
+    async stop(deadline) {
+      loop.stop();
+      await listener.close(deadline);
+    },
+  };
+}

@@ -1,0 +1,48 @@
+import type { TasksFigures } from '../tasks/service.ts';
+import { labelled, type Metrics } from './metrics.ts';
+
+/** What service B counts. */
+export function tasksMetrics(metrics: Metrics, { queue, bounds, dispatcher, pool, requests }: TasksFigures): void {
+  const { figures } = dispatcher;
+  const counts = () => queue.counts();
+  metrics.counter(
+    'tasks_accepted_total',
+    'Tasks taken into the queue, or left there by an earlier process.',
+    () => counts().accepted,
+  );
+  metrics.counter('tasks_completed_total', 'Tasks whose row is stored.', () => counts().completed);
+  metrics.counter('tasks_retried_total', 'Attempts that failed and are followed by another.', () =>
+    labelled('reason', figures.retried.entries()),
+  );
+  metrics.counter('tasks_dead_total', 'Tasks that were given up.', () => labelled('reason', figures.dead.entries()));
+  metrics.counter('tasks_refused_total', 'Submissions that the queue did not take.', () =>
+    [...requests.series()]
+      .filter(({ error }) => error === 'failed to queue task')
+      .reduce((sum, { durations }) => sum + durations.cumulative().count, 0),
+  );
+  metrics.gauge('tasks_queue_length', 'Tasks in the queue.', () => {
+    const { waiting, delayed, inFlight } = counts();
+    return labelled('state', Object.entries({ waiting, delayed, in_flight: inFlight }));
+  });
+  metrics.gauge('tasks_queue_bytes', 'Bytes of the tasks in the queue.', () => counts().bytes);
+  metrics.gauge('tasks_queue_limit_length', 'Tasks that the queue takes.', () => bounds.queueMaxLength);
+  metrics.gauge('tasks_queue_limit_bytes', 'Bytes that the queue takes.', () => bounds.queueMaxBytes);
+  metrics.gauge(
+    'tasks_queue_oldest_age_seconds',
+    'Since the oldest task in the queue was accepted; 0 where it is empty.',
+    () => {
+      const oldest = queue.oldest();
+      return oldest === undefined ? 0 : Math.max(0, Date.now() - oldest) / 1000;
+    },
+  );
+  metrics.gauge('tasks_dead_letters', 'Tasks that were given up, and are kept.', () => counts().dead);
+  metrics.histogram('tasks_wait_duration_seconds', 'From the acceptance of a task until its first attempt.', () => [
+    [{}, [figures.waits]],
+  ]);
+  metrics.histogram('tasks_run_duration_seconds', 'Attempts at a task, storing its row not included.', () => [
+    [{}, pool.runs],
+  ]);
+  metrics.gauge('tasks_pool_threads', 'Threads that work tasks off.', () =>
+    labelled('state', Object.entries({ busy: dispatcher.busy, idle: pool.threads - dispatcher.busy })),
+  );
+}

@@ -1,0 +1,81 @@
+import { expect } from 'chai';
+import { createAdminApp } from '../../main/admin/app.ts';
+import { Metrics } from '../../main/admin/metrics.ts';
+import type { Check } from '../../main/admin/readiness.ts';
+import { captureLog } from '../support/log.ts';
+import { request } from '../support/program.ts';
+import { serve } from '../support/server.ts';
+
+async function start(checks: Record<string, Check> = {}) {
+  const metrics = new Metrics();
+  metrics.gauge('size', 'How many.', () => 7);
+  const captured = captureLog();
+  const { url } = await serve(createAdminApp({ checks, metrics, log: captured.log }).callback());
+  return { ...captured, url };
+}
+
+describe('the admin app', () => {
+  it('says that the process lives, whatever its checks say', async () => {
+    const { url } = await start({ never: () => 'no' });
+    expect(await request(`${url}/healthz`)).to.deep.include({ status: 200, body: { status: 'ok' } });
+  });
+
+  it('is ready when all checks hold, and names them', async () => {
+    const { url } = await start({ one: () => undefined, other: () => undefined });
+    expect(await request(`${url}/readyz`)).to.deep.include({
+      status: 200,
+      body: { status: 'ready', checks: { one: { state: 'ok' }, other: { state: 'ok' } } },
+    });
+  });
+
+  it('is not ready when one does not hold, or throws, and says why', async () => {
+    const { url } = await start({
+      good: () => undefined,
+      bad: () => 'the last tick was due 4.2 s ago',
+      broken() {
+        throw new Error('auth.db does not exist');
+      },
+    });
+    expect(await request(`${url}/readyz`)).to.deep.include({
+      status: 503,
+      body: {
+        status: 'not ready',
+        checks: {
+          good: { state: 'ok' },
+          bad: { state: 'failed', detail: 'the last tick was due 4.2 s ago' },
+          broken: { state: 'failed', detail: 'auth.db does not exist' },
+        },
+      },
+    });
+  });
+
+  it('serves the metrics as Prometheus reads them', async () => {
+    const { url } = await start();
+    const { status, headers, body } = await request(`${url}/metrics`);
+    expect(status).to.equal(200);
+    expect(headers.get('content-type')).to.equal('text/plain; version=0.0.4; charset=utf-8');
+    expect(body).to.include('\nsize 7\n');
+  });
+
+  it('answers a failure to read them with 500, and logs it', async () => {
+    const metrics = new Metrics();
+    metrics.gauge('broken', 'Throws.', () => {
+      throw new Error('cannot be read');
+    });
+    const { log, lines } = captureLog();
+    const { url } = await serve(createAdminApp({ checks: {}, metrics, log }).callback());
+    expect(await request(`${url}/metrics`)).to.deep.include({ status: 500, body: { error: 'internal error' } });
+    expect(JSON.stringify(lines)).to.include('cannot be read');
+  });
+
+  it('refuses other methods and other paths', async () => {
+    const { url } = await start();
+    for (const path of ['/healthz', '/readyz', '/metrics']) {
+      const { status, headers, body } = await request(`${url}${path}`, { method: 'POST' });
+      expect(status).to.equal(405);
+      expect(headers.get('allow')).to.equal('GET, HEAD');
+      expect(body).to.deep.equal({ error: 'method not allowed' });
+    }
+    expect(await request(`${url}/`)).to.deep.include({ status: 404, body: { error: 'not found' } });
+  });
+});

@@ -1,0 +1,59 @@
+import { expect } from 'chai';
+import { RequestFigures } from '../../main/figures/requests.ts';
+import { request } from '../support/program.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect } from '../support/websocket.ts';
+import { startTasksServer } from '../tasks/tasks-server.ts';
+
+/** Method, route, status and error of all requests, each with their number. */
+function seen(figures: RequestFigures): Record<string, number> {
+  const entries = [...figures.series()].map(({ method, route, status, error, durations }) => {
+    return [`${method} ${route} ${status} ${error}`.trim(), durations.cumulative().count];
+  });
+  return Object.fromEntries(entries);
+}
+
+describe('the figures of requests', () => {
+  it('tell them apart by method, route, status and error', async () => {
+    const { url, tasksUrl, requests } = await startTasksServer();
+    await request(tasksUrl, { method: 'POST', body: '{"action":"sum"}' });
+    await request(tasksUrl, { method: 'POST', body: '{' });
+    await request(tasksUrl);
+    await request(`${tasksUrl}/one`);
+    await request(`${tasksUrl}/another`);
+    await request(`${url}/queue`, { method: 'PUT' });
+    await request(`${url}/nowhere`);
+    await request(`${url}/nowhere/else`, { method: 'PROPFIND' });
+    await request(url);
+    expect(seen(requests)).to.deep.equal({
+      'POST /tasks 202': 1,
+      'POST /tasks 400 invalid JSON': 1,
+      'GET /tasks 200': 1,
+      'GET /tasks/:id 404 task not found': 2,
+      'PUT /queue 405 method not allowed': 1,
+      'GET * 404 not found': 1,
+      '_OTHER * 404 not found': 1,
+      'GET * 200': 1,
+    });
+  });
+
+  it('have a handshake as 101, and one that is refused as what it was answered', async () => {
+    const { stream, token, requests } = await startTickerBundle();
+    await connect(stream, { token: await token() });
+    await connect(stream, { token: 'none' }).catch(() => {});
+    await until(() => Object.keys(seen(requests)).length === 2);
+    expect(seen(requests)).to.deep.equal({
+      'GET /ws/ticker 101': 1,
+      'GET /ws/ticker 401 authentication required': 1,
+    });
+  });
+
+  it('are bounded, whatever is asked', () => {
+    const figures = new RequestFigures();
+    for (let each = 0; each < 10_000; each++) {
+      figures.note({ method: 'GET', route: `/${each}`, status: 200, error: '' }, 0.001);
+    }
+    expect([...figures.series()]).to.have.length(500);
+  });
+});
