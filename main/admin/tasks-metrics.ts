@@ -2,7 +2,10 @@ import type { TasksFigures } from '../tasks/service.ts';
 import { labelled, type Metrics } from './metrics.ts';
 
 /** What service B counts. */
-export function tasksMetrics(metrics: Metrics, { queue, bounds, dispatcher, pool, requests }: TasksFigures): void {
+export function tasksMetrics(
+  metrics: Metrics,
+  { queue, bounds, dispatcher, pool, events, requests }: TasksFigures,
+): void {
   const { figures } = dispatcher;
   const counts = () => queue.counts();
   metrics.counter(
@@ -35,6 +38,7 @@ export function tasksMetrics(metrics: Metrics, { queue, bounds, dispatcher, pool
       return oldest === undefined ? 0 : Math.max(0, Date.now() - oldest) / 1000;
     },
   );
+  metrics.gauge('tasks_event_streams', 'Clients that follow `/tasks/events`.', () => events.followers);
   metrics.gauge('tasks_dead_letters', 'Tasks that were given up, and are kept.', () => counts().dead);
   metrics.histogram('tasks_wait_duration_seconds', 'From the acceptance of a task until its first attempt.', () => [
     [{}, [figures.waits]],

@@ -4,8 +4,10 @@ import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
+import { eventsRouter } from './events-router.ts';
 import type { QueueDriver } from './queue/driver.ts';
 import { queueRouter } from './queue-router.ts';
+import type { TaskEvents } from './task-events.ts';
 import { tasksRouter } from './tasks-router.ts';
 
 export interface TasksAppOptions {
@@ -14,6 +16,7 @@ export interface TasksAppOptions {
     'durable' | 'publish' | 'find' | 'counts' | 'deadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'
   >;
   tasks: Pick<Tasks, 'list' | 'locate' | 'read' | 'find'>;
+  events: TaskEvents;
   bodyLimit: number;
   /** Where requests are counted. */
   requests: RequestFigures;
@@ -26,6 +29,8 @@ export function createTasksApp(options: TasksAppOptions): Koa {
   app.on('error', logLateError(options.log));
   app.use(noteRequests(options.requests));
   app.use(jsonErrors(options.log));
+  // Before the other one, to which `events` would be the id of a task.
+  app.use(eventsRouter(options).routes());
   app.use(tasksRouter(options).routes());
   app.use(queueRouter(options).routes());
   for (const middleware of staticClient('tasks')) app.use(middleware);

@@ -11,6 +11,7 @@ import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
 import type { QueueDriver } from './queue/driver.ts';
 import { openQueue } from './queue/open.ts';
+import { TaskEvents } from './task-events.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 /** Waiting for a lock holds up every client, so it is short. */
@@ -43,15 +44,17 @@ export interface TasksFigures {
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
   dispatcher: Pick<Dispatcher, 'figures' | 'busy'>;
   pool: Pick<WorkerPool, 'threads' | 'runs'>;
+  events: Pick<TaskEvents, 'followers'>;
 }
 
 /** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
 export async function startTasks(config: Config, log: Log): Promise<TasksService> {
-  const { queue, close: closeQueue } = openQueue(config, log);
+  const events = new TaskEvents();
+  const { queue, close: closeQueue } = openQueue(config, log, events.note);
   const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const tasks = new Tasks(database);
   const requests = new RequestFigures();
-  const app = createTasksApp({ requests, queue, tasks, bodyLimit: config.bodyLimit, log });
+  const app = createTasksApp({ requests, queue, tasks, events, bodyLimit: config.bodyLimit, log });
 
   const release = async () => {
     database.close();
@@ -74,13 +77,14 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
     dispatcher.start();
     return {
       listener,
-      figures: { requests, queue, bounds: config, dispatcher, pool },
+      figures: { requests, queue, bounds: config, dispatcher, pool, events },
       checks: {
         tasks_database: () => database.probe(),
         task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
         task_queue: () => dispatcher.paused,
       },
       async stop({ connections, all: deadline }) {
+        events.close();
         await listener.close(connections);
         // What the memory driver holds is safest when it is done.
         if (!queue.durable) await dispatcher.drain(deadline);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
 import Router from '@koa/router';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
@@ -8,6 +9,7 @@ import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import { Admission, LISTING } from './admission.ts';
 import type { TasksAppOptions } from './app.ts';
+import { preferredWait } from './prefer.ts';
 import type { Progress } from './queue/driver.ts';
 import { queueError } from './queue-errors.ts';
 import { failedTask, replyQueued } from './queue-router.ts';
@@ -17,7 +19,7 @@ import { idempotencyKey, messageText, parseSubmission } from './submission.ts';
 const STREAM_FROM_BYTES = 1024 * 1024;
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
-export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Router {
+export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions): Router {
   const router = new Router();
   const admission = new Admission();
 
@@ -31,7 +33,10 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     const id = await queue.publish({ id: newId, body }, key).catch((cause) => {
       throw queueError(cause);
     });
-    replyQueued(ctx, id);
+    const waitSeconds = preferredWait(ctx.req.headers);
+    const row = waitSeconds > 0 ? await rowWithin(id, waitSeconds, ctx.res) : undefined;
+    if (row === undefined) replyQueued(ctx, id);
+    else replyJson(ctx, 200, row, { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` });
   });
 
   router.get('/tasks', async (ctx) => {
@@ -54,6 +59,20 @@ export function tasksRouter({ queue, tasks, bodyLimit }: TasksAppOptions): Route
     if (task === undefined) throw new HttpError('taskNotFound');
     replyJson(ctx, 200, task);
   });
+
+  /** The row of a task if it is there in time, and as long as its client is. */
+  async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
+    const over = new AbortController();
+    const leave = () => over.abort();
+    response.once('close', leave);
+    const ended = events.ended(id, seconds * 1000, over.signal);
+    // Looked for only now, so that its end cannot slip through; an idempotency key may name a task of long ago.
+    const progress = await queue.find(id);
+    if (progress !== undefined && progress.state !== 'failed') await ended;
+    response.off('close', leave);
+    over.abort();
+    return storedRow(id);
+  }
 
   /** The row of a task that the queue was not told of yet, and that is listed already. */
   function storedRow(id: string): TaskRecord | undefined {

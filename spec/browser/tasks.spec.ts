@@ -35,6 +35,39 @@ describeInBrowser('the task board', () => {
     });
   });
 
+  it('shows what others queue as it happens, without asking again and again', async () => {
+    const { tasks } = await startServices();
+    let listings = 0;
+    const prepare = async (page: Page) => {
+      page.on('request', (request) => {
+        if (request.url() === `${tasks}/tasks`) listings += 1;
+      });
+    };
+    await visit(tasks, { prepare }, async (page) => {
+      const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
+      await reaches(page, 'live');
+      expect((await following).status()).to.equal(200);
+      for (let count = 1; count <= 5; count++) {
+        await post(`${tasks}/tasks`, { action: 'x' });
+        await page.waitForFunction((shown) => document.querySelectorAll('.task-item').length === shown, count);
+      }
+      // One or two for each, and those of the beginning.
+      expect(listings).to.be.within(6, 14);
+    });
+  });
+
+  it('asks again and again where it is not told', async () => {
+    const { tasks } = await startServices();
+    const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
+    await visit(tasks, { prepare, tolerated: /status of 503/ }, async (page) => {
+      await reaches(page, 'live');
+      await post(`${tasks}/tasks`, { action: 'x' });
+      await items(page).waitFor();
+      await queueButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+    });
+  });
+
   it('has forms for sum and for any other action', async () => {
     const { tasks } = await startServices();
     await visit(tasks, {}, async (page) => {

@@ -1,9 +1,10 @@
-import type { QueueDriver } from '../../main/tasks/queue/driver.ts';
+import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeBounds } from './bounds.ts';
 import { describeClosing } from './closing.ts';
 import { describeDeadLetters } from './dead-letters.ts';
 import { describeDelivering } from './delivering.ts';
+import { describeEvents } from './events.ts';
 import { describeFinding } from './finding.ts';
 import { describeIdempotency } from './idempotency.ts';
 import type { FreshQueue, QueueBounds } from './inbox.ts';
@@ -15,10 +16,10 @@ const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
 /** What every driver has to do; `create` makes an empty queue and is called for each test. */
 export function describeDriver(
   name: string,
-  create: (bounds: QueueBounds) => QueueDriver | Promise<QueueDriver>,
+  create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => QueueDriver | Promise<QueueDriver>,
 ): void {
-  const fresh: FreshQueue = async (bounds = {}) => {
-    const queue = await create({ ...roomy, ...bounds });
+  const fresh: FreshQueue = async (bounds = {}, onEvent = () => {}) => {
+    const queue = await create({ ...roomy, ...bounds }, onEvent);
     afterTest(() => queue.close());
     return queue;
   };
@@ -27,6 +28,7 @@ export function describeDriver(
     describeDelivering(fresh);
     describeSettling(fresh);
     describeFinding(fresh);
+    describeEvents(fresh);
     describeDeadLetters(fresh);
     describeIdempotency(fresh);
     describeBounds(fresh);

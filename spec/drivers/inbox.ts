@@ -1,4 +1,4 @@
-import type { Consumer, Delivery, QueueDriver, Verdict } from '../../main/tasks/queue/driver.ts';
+import type { Consumer, Delivery, QueueDriver, TaskEvent, Verdict } from '../../main/tasks/queue/driver.ts';
 import { afterTest } from '../support/cleanup.ts';
 
 export interface QueueBounds {
@@ -8,7 +8,7 @@ export interface QueueBounds {
 }
 
 /** Makes an empty queue that is closed after the test, roomy where no bound is given. */
-export type FreshQueue = (bounds?: Partial<QueueBounds>) => Promise<QueueDriver>;
+export type FreshQueue = (bounds?: Partial<QueueBounds>, onEvent?: (event: TaskEvent) => void) => Promise<QueueDriver>;
 
 /** A consumer of a queue that keeps what it receives until it is asked for. */
 export interface Inbox {

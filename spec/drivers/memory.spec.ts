@@ -5,7 +5,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { describeDriver } from './conformance.ts';
 import { openInbox, publishAll, retry } from './inbox.ts';
 
-describeDriver('MemoryQueue', (bounds) => new MemoryQueue(bounds));
+describeDriver('MemoryQueue', (bounds, onEvent) => new MemoryQueue(bounds, { onEvent }));
 
 function fresh(deadLetters = new DeadLetters()): MemoryQueue {
   const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }, { deadLetters });

@@ -37,8 +37,8 @@ function beside(path: string): DatabaseSync {
   return database;
 }
 
-describeDriver('the durable queue', async (bounds) =>
-  openSqliteQueue({ path: await freshFile(), bounds, rowsOnDisk: async () => {} }),
+describeDriver('the durable queue', async (bounds, onEvent) =>
+  openSqliteQueue({ path: await freshFile(), bounds, rowsOnDisk: async () => {}, onEvent }),
 );
 
 describe('the durable queue, opened again', () => {

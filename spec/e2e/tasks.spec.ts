@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { type Answer, post, request, startServices } from '../support/program.ts';
+import { followEvents } from '../tasks/event-client.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
@@ -142,5 +143,37 @@ describe('service B, end to end', () => {
     const refused = await request(`${tasks}/tasks`, { method: 'DELETE' });
     expect(refused).to.deep.include({ status: 405, body: { error: 'method not allowed' } });
     expect(refused.headers.get('allow')).to.equal('GET, HEAD, POST');
+  });
+
+  it('answers with the row when the client prefers to wait', async () => {
+    const { tasks } = await startServices();
+    const { status, body, headers } = await request(`${tasks}/tasks`, {
+      method: 'POST',
+      headers: { Prefer: 'wait=20' },
+      body: '{"action":"uppercase","data":{"text":"wait"}}',
+    });
+    expect(status).to.equal(200);
+    expect(headers.get('preference-applied')).to.equal('wait=20');
+    expect(body).to.include({ status: 'completed', result: '{"output":"WAIT"}' });
+    expect((await request(`${tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
+  });
+
+  it('tells those who follow of each step, and of the end of the service', async () => {
+    const services = await startServices();
+    const client = await followEvents(services.tasks);
+    const good = (await post(`${services.tasks}/tasks`, { action: 'sum' })).body.id;
+    const steps = [];
+    for (let step = 0; step < 3; step++) steps.push(await client.next());
+    expect(steps.map((step) => [step?.event, step?.data.id])).to.deep.equal([
+      ['accepted', good],
+      ['started', good],
+      ['completed', good],
+    ]);
+    const bad = (await post(`${services.tasks}/tasks`, { action: 'sum', data: { numbers: 'x' } })).body.id;
+    const ends = [await client.next(), await client.next(), await client.next()];
+    expect(ends[2]?.data).to.include({ id: bad, status: 'failed', attempts: 1 });
+    services.child.kill('SIGTERM');
+    expect(await client.next()).to.equal(undefined);
+    expect((await services.exited).code).to.equal(0);
   });
 });

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
@@ -7,6 +8,7 @@ import { createTasksApp } from '../../main/tasks/app.ts';
 import type { Message } from '../../main/tasks/queue/driver.ts';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
 import { MemoryQueue, type QueueBounds } from '../../main/tasks/queue/memory.ts';
+import { TaskEvents } from '../../main/tasks/task-events.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { type CapturedLog, captureLog } from '../support/log.ts';
 import { type Answer, request } from '../support/program.ts';
@@ -15,9 +17,11 @@ import { serve } from '../support/server.ts';
 export interface TasksServer extends CapturedLog {
   /** Address of the listener, and of its `/tasks`. */
   url: string;
+  sockets: Set<Socket>;
   tasksUrl: string;
   port: number;
   requests: RequestFigures;
+  events: TaskEvents;
   queue: MemoryQueue;
   database: Database;
   /** Path of the database's file. */
@@ -41,20 +45,27 @@ export async function startTasksServer({
   const file = join(folder, 'tasks.db');
   const database = new Database(file, { busyTimeoutMs: 50 });
   afterTest(() => database.close());
-  const queue = new MemoryQueue({ maxLength, maxBytes, maxKeys }, journal && { journal });
+  const events = new TaskEvents();
+  afterTest(() => events.close());
+  const queue = new MemoryQueue(
+    { maxLength, maxBytes, maxKeys },
+    { ...(journal && { journal }), onEvent: events.note },
+  );
   afterTest(() => queue.close());
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestFigures();
-  const app = createTasksApp({ requests, queue, tasks, bodyLimit, log: captured.log });
-  const { url, listener } = await serve(app.callback());
+  const app = createTasksApp({ requests, queue, tasks, events, bodyLimit, log: captured.log });
+  const { url, listener, sockets } = await serve(app.callback());
   const tasksUrl = `${url}/tasks`;
   return {
     ...captured,
     url,
+    sockets,
     tasksUrl,
     port: listener.port,
     requests,
+    events,
     queue,
     database,
     file,

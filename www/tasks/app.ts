@@ -3,6 +3,7 @@ import { part } from '../shared/parts.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { Poller, type PollState } from './poller.ts';
 import { SubmitForm } from './submit-form.ts';
+import { TaskEvents } from './task-events.ts';
 import { TaskList } from './task-list.ts';
 import { listTasks } from './tasks-api.ts';
 
@@ -29,14 +30,22 @@ const poller = new Poller({
     await ownTasks.refresh();
   },
   expecting: () => ownTasks.open,
+  hinted: () => events.live,
   onState(state) {
     retry.hidden = state.kind === 'live';
     pill.show(connection(state));
     document.body.dataset.connection = state.kind;
     const unseen = document.visibilityState === 'hidden';
-    if (unseen && state.kind === 'live' && !ownTasks.open) poller.stop();
+    if (unseen && state.kind === 'live' && !ownTasks.open) {
+      poller.stop();
+      events.close();
+    } else if (state.kind === 'live') {
+      events.open();
+    }
   },
 });
+
+const events = new TaskEvents(() => poller.hint());
 
 new SubmitForm((id, submission) => {
   ownTasks.add(id, submission);

@@ -2,6 +2,10 @@ import { backoff } from '../shared/backoff.ts';
 import { Refused } from './tasks-api.ts';
 
 const CALM_MS = 2_000;
+/** While the service tells of what happens by itself. */
+const RARE_MS = 30_000;
+/** From being told of something to the look at it: a hundred events are one look. */
+const HINT_MS = 100;
 const EAGER_MS = 100;
 /** By how much the wait grows from look to look while something is expected, up to the calm one. */
 const GROWTH = 1.3;
@@ -17,10 +21,15 @@ export interface PollerOptions {
   look(): Promise<void>;
   /** Whether something is expected to change soon. */
   expecting(): boolean;
+  /** Whether `hint` is called when something changes. */
+  hinted(): boolean;
   onState(state: PollState): void;
 }
 
-/** Looks at the service again and again: often while something is expected, ever more rarely while it fails. */
+/**
+ * Looks at the service again and again: when it is told to, often while something is expected, ever more rarely while it
+ * fails.
+ */
 export class Poller {
   readonly #options: PollerOptions;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -29,6 +38,7 @@ export class Poller {
   #stopped = true;
   #looking = false;
   #again = false;
+  #hint: ReturnType<typeof setTimeout> | undefined;
 
   constructor(options: PollerOptions) {
     this.#options = options;
@@ -43,20 +53,28 @@ export class Poller {
     else void this.#look();
   }
 
+  /** Something has changed: looks in a moment. */
+  hint(): void {
+    this.#hint ??= setTimeout(() => {
+      this.#hint = undefined;
+      if (!this.#stopped && this.#failures === 0) this.now();
+    }, HINT_MS);
+  }
+
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#timer);
   }
 
   async #look(): Promise<void> {
-    const { look, expecting, onState } = this.#options;
+    const { look, onState } = this.#options;
     this.#looking = true;
     let delay: number;
     try {
       await look();
       this.#failures = 0;
       this.#wait = Math.min(this.#wait * GROWTH, CALM_MS);
-      delay = expecting() ? this.#wait : CALM_MS;
+      delay = this.#delay();
       onState({ kind: 'live' });
     } catch (error) {
       delay = backoff(this.#failures++);
@@ -68,5 +86,12 @@ export class Poller {
     if (this.#again) delay = 0;
     this.#again = false;
     this.#timer = setTimeout(() => void this.#look(), delay);
+  }
+
+  /** How long a look that succeeded holds. */
+  #delay(): number {
+    const { expecting, hinted } = this.#options;
+    if (hinted()) return expecting() ? CALM_MS : RARE_MS;
+    return expecting() ? this.#wait : CALM_MS;
   }
 }

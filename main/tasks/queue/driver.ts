@@ -85,6 +85,13 @@ export type Progress =
   | { state: 'retrying'; attempts: number; reason: string; dueAt: number }
   | { state: 'failed'; letter: DeadLetter };
 
+/** A step in the life of a message, as a driver tells of it. */
+export type TaskEvent =
+  | { event: 'accepted' | 'completed'; id: string }
+  | { event: 'started'; id: string; attempt: number }
+  | { event: 'retrying'; id: string; attempts: number; reason: string; dueAt: number }
+  | { event: 'failed'; id: string; attempts: number; reason: string };
+
 export interface Consumer {
   /** No delivery is handed out after this call. */
   stop(): void;

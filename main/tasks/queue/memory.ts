@@ -9,6 +9,7 @@ import type {
   Progress,
   QueueCounts,
   QueueDriver,
+  TaskEvent,
   Verdict,
 } from './driver.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
@@ -28,6 +29,8 @@ export interface MemoryQueueOptions {
   journal?: Journal;
   /** What an earlier queue left. */
   holdings?: Holdings;
+  /** Told of every step of every message. */
+  onEvent?: (event: TaskEvent) => void;
 }
 
 /**
@@ -39,6 +42,7 @@ export class MemoryQueue implements QueueDriver {
   readonly #backlog: Backlog;
   readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
+  readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   /** The `seq` of messages that were being worked on when an earlier process died, until they are tried again. */
   readonly #cut = new Set<number>();
@@ -52,7 +56,9 @@ export class MemoryQueue implements QueueDriver {
   #handingOut = false;
   #closed = false;
 
-  constructor(bounds: QueueBounds, { deadLetters = new DeadLetters(), journal, holdings }: MemoryQueueOptions = {}) {
+  constructor(bounds: QueueBounds, options: MemoryQueueOptions = {}) {
+    const { deadLetters = new DeadLetters(), journal, holdings, onEvent = () => {} } = options;
+    this.#onEvent = onEvent;
     this.#backlog = new Backlog(bounds, () => this.#handOut());
     this.#deadLetters = deadLetters;
     this.#keys = new IdempotencyKeys(bounds.maxKeys);
@@ -188,6 +194,7 @@ export class MemoryQueue implements QueueDriver {
   }
 
   #enqueue(entry: Entry): void {
+    this.#onEvent({ event: 'accepted', id: entry.id });
     this.#backlog.add(entry);
     this.#handOut();
   }
@@ -228,6 +235,7 @@ export class MemoryQueue implements QueueDriver {
       begin: async () => {
         if (settled) return;
         this.#backlog.begin(entry);
+        this.#onEvent({ event: 'started', id, attempt: entry.attempts + 1 });
         await this.#journal?.update(entry, true);
       },
       ack: settle(() => this.#complete(entry)),
@@ -242,6 +250,7 @@ export class MemoryQueue implements QueueDriver {
 
   #complete(entry: Entry): Promise<void> | undefined {
     this.#completed += 1;
+    this.#onEvent({ event: 'completed', id: entry.id });
     this.#backlog.remove(entry);
     return this.#journal?.complete(entry);
   }
@@ -254,12 +263,15 @@ export class MemoryQueue implements QueueDriver {
       if (verdict.crashed) entry.crashes += 1;
       entry.dueAt = Date.now() + verdict.delayMs;
       this.#backlog.postpone(entry);
+      const { id, attempts, dueAt } = entry;
+      this.#onEvent({ event: 'retrying', id, attempts, reason, dueAt });
       return this.#journal?.update(entry, false);
     }
     this.#backlog.remove(entry);
     const { id, body, seq, attempts, firstAt } = entry;
     const letter = { id, body, seq, reason, attempts, firstAt, lastAt: Date.now() };
     const dropped = this.#deadLetters.add(letter);
+    this.#onEvent({ event: 'failed', id, attempts, reason });
     const journal = this.#journal;
     return journal && Promise.all([journal.bury(letter), ...dropped.map((old) => journal.forget(old))]);
   }

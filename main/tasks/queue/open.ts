@@ -3,7 +3,7 @@ import { Locked, lock } from '../../../db/lock.ts';
 import { WalSync } from '../../../db/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
-import type { QueueDriver } from './driver.ts';
+import type { QueueDriver, TaskEvent } from './driver.ts';
 import { MemoryQueue } from './memory.ts';
 import { openSqliteQueue, Spill } from './sqlite.ts';
 
@@ -14,17 +14,21 @@ export interface OpenQueue {
   close(): Promise<boolean>;
 }
 
+type OnEvent = (event: TaskEvent) => void;
+
 type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxBytes' | 'idempotencyMaxKeys' | 'dataDir'>;
 
 /**
  * Opens the queue that the settings name, with all that an earlier process has left.
  *
+ * @param onEvent told of every step of every task
  * @throws {Error} when another process uses the folder, or its `queue.db` cannot be opened
  */
-export function openQueue(config: QueueConfig, log: Log): OpenQueue {
+export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
   const unlock = lockFolder(config.dataDir);
   try {
-    const { queue, close } = config.queueDriver === 'sqlite' ? openDurable(config) : openMemory(config, log);
+    const { queue, close } =
+      config.queueDriver === 'sqlite' ? openDurable(config, onEvent) : openMemory(config, log, onEvent);
     return { queue, close: () => close().finally(unlock) };
   } catch (error) {
     unlock();
@@ -32,16 +36,16 @@ export function openQueue(config: QueueConfig, log: Log): OpenQueue {
   }
 }
 
-function openDurable(config: QueueConfig): OpenQueue {
+function openDurable(config: QueueConfig, onEvent: OnEvent): OpenQueue {
   const rows = new WalSync(join(config.dataDir, 'tasks.db'));
-  const queue = openSqliteQueue({ path: file(config), bounds: bounds(config), rowsOnDisk: () => rows.sync() });
+  const queue = openSqliteQueue({ path: file(config), bounds: bounds(config), rowsOnDisk: () => rows.sync(), onEvent });
   return { queue, close: () => queue.close().then(() => true) };
 }
 
 /** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */
-function openMemory(config: QueueConfig, log: Log): OpenQueue {
+function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
   const spill = new Spill(file(config));
-  const queue = new MemoryQueue(bounds(config), { holdings: spill.take() });
+  const queue = new MemoryQueue(bounds(config), { holdings: spill.take(), onEvent });
   const close = async () => {
     await queue.close();
     try {

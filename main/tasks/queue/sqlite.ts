@@ -1,9 +1,8 @@
 import { Database } from '../../../db/database.ts';
 import { QueuedMessages } from '../../../db/queued-messages.ts';
-import type { DeadLetters } from './dead-letters.ts';
 import type { DeadLetter } from './driver.ts';
 import type { Entry, Holdings, Journal, KeyRecord } from './journal.ts';
-import { MemoryQueue, type QueueBounds } from './memory.ts';
+import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory.ts';
 
 /**
  * A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. Once
@@ -13,11 +12,10 @@ const BUSY_TIMEOUT_MS = 100;
 /** What the file would not take is offered to it again after this. */
 const RETRY_MS = 1000;
 
-export interface SqliteQueueOptions {
+export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetters' | 'onEvent'> {
   /** A `queue.db` that is migrated, and that no other process works on. */
   path: string;
   bounds: QueueBounds;
-  deadLetters?: DeadLetters;
   /** Fulfilled when the rows of all tasks that were acknowledged before the call are safe from a loss of power. */
   rowsOnDisk: () => Promise<void>;
 }
@@ -28,9 +26,9 @@ export interface SqliteQueueOptions {
  *
  * @throws {DatabaseUnavailable} when the file cannot be opened
  */
-export function openSqliteQueue({ path, bounds, deadLetters, rowsOnDisk }: SqliteQueueOptions): MemoryQueue {
+export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: SqliteQueueOptions): MemoryQueue {
   const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }), rowsOnDisk);
-  return new MemoryQueue(bounds, { ...(deadLetters && { deadLetters }), journal, holdings: journal.recover() });
+  return new MemoryQueue(bounds, { ...options, journal, holdings: journal.recover() });
 }
 
 /**

@@ -1,0 +1,116 @@
+import type { ServerResponse } from 'node:http';
+import Router from '@koa/router';
+import { HttpError } from '../http/errors.ts';
+import { refuseOtherMethods } from '../http/other-methods.ts';
+import { dataHeaders } from '../http/security-headers.ts';
+import type { TaskEvent } from './queue/driver.ts';
+import type { Cursor, TaskEvents } from './task-events.ts';
+
+/** Streams that are open at a time. */
+const MAX_STREAMS = 100;
+/** What has happened goes out this often, and so many events at once. */
+const PACE_MS = 50;
+const MAX_AT_ONCE = 1_000;
+/** How often something is sent whatever happens, so that nobody in between takes the connection for dead. */
+const BEAT_MS = 15_000;
+/** How soon a client comes back that was cut off. */
+const RETRY_MS = 1_000;
+
+const headers = {
+  ...dataHeaders,
+  'Content-Type': 'text/event-stream; charset=utf-8',
+  // For proxies that collect answers before they pass them on.
+  'X-Accel-Buffering': 'no',
+};
+
+/** `GET /tasks/events`: what happens to tasks, as server-sent events. */
+export function eventsRouter({ events }: { events: TaskEvents }): Router {
+  const router = new Router();
+
+  router.get('/tasks/events', (ctx) => {
+    if (events.followers >= MAX_STREAMS) {
+      throw new HttpError('tooManyConnections', { headers: { 'Retry-After': '5' }, overload: true });
+    }
+    ctx.respond = false;
+    ctx.res.writeHead(200, headers);
+    if (ctx.method === 'HEAD') ctx.res.end();
+    else stream(events, ctx.get('Last-Event-ID'), ctx.res);
+  });
+
+  router.all('/tasks/events', refuseOtherMethods('GET', 'HEAD'));
+
+  return router;
+}
+
+/** Sends events as fast as the client takes them, from the one after `lastId` on; what it is too slow for, it is told of. */
+function stream(events: TaskEvents, lastId: string, response: ServerResponse): void {
+  const known = lastId === '' ? undefined : events.after(lastId);
+  const cursor = known ?? events.now();
+  let timer: NodeJS.Timeout | undefined;
+
+  const send = () => {
+    timer = undefined;
+    // On drain there is more to be said.
+    if (response.writableNeedDrain) return;
+    const text = nextText(events, cursor);
+    if (text === '') return;
+    response.write(text);
+    wake();
+  };
+  const wake = () => {
+    timer ??= setTimeout(send, PACE_MS);
+  };
+
+  const unfollow = events.follow(wake, () => response.end());
+  const beat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(':\n\n');
+  }, BEAT_MS);
+  response.on('drain', wake);
+  response.once('close', () => {
+    clearTimeout(timer);
+    clearInterval(beat);
+    unfollow();
+  });
+
+  // An id at once: whoever is cut off before the first event misses none.
+  response.write(
+    `retry: ${RETRY_MS}\n${lastId !== '' && known === undefined ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`,
+  );
+  wake();
+}
+
+/** The next events for one client, as they are sent; empty where there are none. */
+function nextText(events: TaskEvents, cursor: Cursor): string {
+  const missed = events.skipMissed(cursor);
+  let text = missed > 0 ? gap(events, cursor, missed) : '';
+  for (let sent = 0; sent < MAX_AT_ONCE; sent++) {
+    const event = events.next(cursor);
+    if (event === undefined) break;
+    text += `id: ${events.idOf(cursor)}\nevent: ${event.event}\ndata: ${JSON.stringify(dataOf(event))}\n\n`;
+  }
+  return text;
+}
+
+/** So many events are lost for this client; null where that is not known. It does well to look at all it shows again. */
+function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
+  return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
+}
+
+/** What is told of a task, in the words of `GET /tasks/<id>`. */
+function dataOf(event: TaskEvent): object {
+  const { id } = event;
+  switch (event.event) {
+    case 'accepted':
+      return { id, status: 'queued' };
+    case 'started':
+      return { id, status: 'running', attempt: event.attempt };
+    case 'retrying': {
+      const { attempts, reason, dueAt } = event;
+      return { id, status: 'retrying', attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000) };
+    }
+    case 'completed':
+      return { id, status: 'completed' };
+    case 'failed':
+      return { id, status: 'failed', attempts: event.attempts, reason: event.reason };
+  }
+}

@@ -1,0 +1,62 @@
+import { expect } from 'chai';
+import type { TaskEvent } from '../../main/tasks/queue/driver.ts';
+import { type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
+
+/** What a driver tells of the life of its messages. */
+export function describeEvents(fresh: FreshQueue): void {
+  describe('events', () => {
+    it('tell of every step, in order', async () => {
+      const events: TaskEvent[] = [];
+      const queue = await fresh({}, (event) => events.push(event));
+      const inbox = openInbox(queue, 1);
+      await publishAll(queue, 'a');
+      const first = await inbox.next();
+      await first.begin();
+      const before = Date.now();
+      await first.nack(retry(1));
+      const after = Date.now();
+      const second = await inbox.next();
+      await second.begin();
+      await second.ack();
+      const [, , retrying] = events;
+      if (retrying?.event !== 'retrying') throw new Error('the third event is another one');
+      expect(retrying.dueAt).to.be.within(before + 1, after + 1);
+      expect(events).to.deep.equal([
+        { event: 'accepted', id: 'a' },
+        { event: 'started', id: 'a', attempt: 1 },
+        { event: 'retrying', id: 'a', attempts: 1, reason: 'it failed', dueAt: retrying.dueAt },
+        { event: 'started', id: 'a', attempt: 2 },
+        { event: 'completed', id: 'a' },
+      ]);
+    });
+
+    it('tell of a message that is given up, and of its way back', async () => {
+      const events: TaskEvent[] = [];
+      const queue = await fresh({}, (event) => events.push(event));
+      const inbox = openInbox(queue, 1);
+      await publishAll(queue, 'a');
+      const delivery = await inbox.next();
+      await delivery.begin();
+      await delivery.nack({ verdict: 'dead', reason: 'no' });
+      await queue.retryDeadLetter('a');
+      expect(events.slice(2)).to.deep.equal([
+        { event: 'failed', id: 'a', attempts: 1, reason: 'no' },
+        { event: 'accepted', id: 'a' },
+      ]);
+    });
+
+    it('tell nothing of one that was refused, or is settled already', async () => {
+      const events: TaskEvent[] = [];
+      const queue = await fresh({ maxLength: 1 }, (event) => events.push(event));
+      const inbox = openInbox(queue, 1);
+      await publishAll(queue, 'a');
+      await queue.publish({ id: 'b', body: 'b' }).catch(() => {});
+      const delivery = await inbox.next();
+      await delivery.ack();
+      await delivery.begin();
+      await delivery.ack();
+      await delivery.nack(retry());
+      expect(events.map(({ event, id }) => `${event} ${id}`)).to.deep.equal(['accepted a', 'completed a']);
+    });
+  });
+}

@@ -1,0 +1,157 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { type Cursor, TaskEvents } from '../../main/tasks/task-events.ts';
+import { afterTest } from '../support/cleanup.ts';
+
+const never = new AbortController().signal;
+
+function create(): TaskEvents {
+  const events = new TaskEvents();
+  afterTest(() => events.close());
+  return events;
+}
+
+function note(events: TaskEvents, ...ids: (string | number)[]): void {
+  for (const id of ids) events.note({ event: 'completed', id: String(id) });
+}
+
+/** The ids of all tasks that a cursor has not seen. */
+function rest(events: TaskEvents, cursor: Cursor): string[] {
+  const ids: string[] = [];
+  for (let event = events.next(cursor); event !== undefined; event = events.next(cursor)) ids.push(event.id);
+  return ids;
+}
+
+/** Follows for the rest of the test. */
+function follow(events: TaskEvents): { woken: () => number; leave: () => void } {
+  let count = 0;
+  const leave = events.follow(
+    () => count++,
+    () => {},
+  );
+  return { woken: () => count, leave };
+}
+
+describe('the events of tasks', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('are there for everyone who follows, each at a pace of its own', () => {
+    const events = create();
+    const { woken } = follow(events);
+    const [one, other] = [events.now(), events.now()];
+    note(events, 'a', 'b');
+    expect(rest(events, one)).to.deep.equal(['a', 'b']);
+    note(events, 'c');
+    expect(woken()).to.equal(3);
+    expect(rest(events, one)).to.deep.equal(['c']);
+    expect(rest(events, other)).to.deep.equal(['a', 'b', 'c']);
+    expect(events.skipMissed(other)).to.equal(0);
+  });
+
+  it('go on after the one that was seen last', () => {
+    const events = create();
+    follow(events);
+    const cursor = events.now();
+    note(events, 'a', 'b', 'c');
+    events.next(cursor);
+    const id = events.idOf(cursor);
+    expect(rest(events, events.after(id) as Cursor)).to.deep.equal(['b', 'c']);
+  });
+
+  it('are not known by the id of another process, or of no event at all', () => {
+    const events = create();
+    note(events, 'a');
+    const foreign = create();
+    note(foreign, 'a');
+    expect(events.after(foreign.idOf(foreign.now()))).to.equal(undefined);
+    const [epoch] = events.idOf(events.now()).split('-');
+    for (const id of ['', '1', 'x-1', `${epoch}-2`, `${epoch}--1`, `${epoch}-1e0`, `${epoch}-`]) {
+      expect(events.after(id), id).to.equal(undefined);
+    }
+    expect(events.after(`${epoch}-1`)).to.deep.equal({ seen: 1 });
+  });
+
+  it('are kept to a bound, and whoever is further behind is told how many are lost', () => {
+    const events = create();
+    follow(events);
+    const cursor = events.now();
+    note(events, ...Array(10_000).keys());
+    expect(events.skipMissed({ ...cursor })).to.equal(0);
+    note(events, 'x', 'y');
+    expect(events.skipMissed(cursor)).to.equal(2);
+    const ids = rest(events, cursor);
+    expect(ids).to.have.length(10_000);
+    expect([ids[0], ids.at(-1)]).to.deep.equal(['2', 'y']);
+  });
+
+  it('are counted and not kept while nobody follows', () => {
+    const events = create();
+    const before = events.now();
+    note(events, 'a', 'b');
+    follow(events);
+    note(events, 'c');
+    expect(events.skipMissed(before)).to.equal(2);
+    expect(rest(events, before)).to.deep.equal(['c']);
+  });
+
+  it('are kept for a minute after the last one has gone, should it come back', () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const events = create();
+    const { leave } = follow(events);
+    const cursor = events.now();
+    leave();
+    expect(events.followers).to.equal(0);
+    note(events, 'a');
+    mock.timers.tick(59_000);
+    const again = follow(events);
+    expect(events.skipMissed(cursor)).to.equal(0);
+    expect(rest(events, cursor)).to.deep.equal(['a']);
+    again.leave();
+    note(events, 'b');
+    mock.timers.tick(60_000);
+    note(events, 'c');
+    expect(events.skipMissed(cursor)).to.equal(1);
+    follow(events);
+    expect(events.skipMissed(cursor)).to.equal(1);
+  });
+
+  it('end the wait for a task, be it completed or given up, and no other', async () => {
+    const events = create();
+    const over: string[] = [];
+    const wait = (id: string) => events.ended(id, 60_000, never).then(() => over.push(id));
+    const waits = [wait('a'), wait('b'), wait('b'), wait('c')];
+    events.note({ event: 'started', id: 'c', attempt: 1 });
+    events.note({ event: 'completed', id: 'b' });
+    await Promise.all(waits.slice(1, 3));
+    events.note({ event: 'failed', id: 'a', attempts: 1, reason: 'no' });
+    await waits[0];
+    expect(over).to.deep.equal(['b', 'b', 'a']);
+    events.close();
+    await waits[3];
+  });
+
+  it('end a wait when its time is over, or whoever waits is gone', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const events = create();
+    const timed = events.ended('a', 1000, never);
+    mock.timers.tick(1000);
+    await timed;
+    const gone = new AbortController();
+    const left = events.ended('a', 1000, gone.signal);
+    gone.abort();
+    await left;
+    await events.ended('a', 1000, gone.signal);
+  });
+
+  it('end for all when they are closed', async () => {
+    const events = new TaskEvents();
+    let ended = 0;
+    events.follow(
+      () => {},
+      () => ended++,
+    );
+    events.close();
+    expect(ended).to.equal(1);
+    await events.ended('a', 60_000, never);
+  });
+});
