@@ -8,6 +8,15 @@ export interface ApiKeyOwner {
   role: string;
 }
 
+/** A record as it may be shown. */
+export interface ApiKeyRecord extends ApiKeyOwner {
+  id: number;
+  /** The last four characters of the key; none of one that they would give away. */
+  ending: string;
+  /** Unix seconds. */
+  created_at: number;
+}
+
 /** What was read of the table, and how to tell that it still holds. */
 interface Snapshot {
   /** A connection's own: another one means another connection, maybe of another file. */
@@ -53,11 +62,61 @@ export class ApiKeys {
       `INSERT INTO api_keys (api_key, user_id, role, created_at)
        SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`,
     );
-    const { changes } = insert.run(randomBytes(16).toString('hex'), now);
+    const { changes } = insert.run(newKey(), now);
     // The file's version does not tell a connection of what it wrote itself.
     this.#snapshot = undefined;
     const oldest = this.#database.statement("SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1");
     return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
+  }
+
+  /** Every record, in the order of their making. @throws as {@link findOwner} */
+  list(): ApiKeyRecord[] {
+    const rows = this.#database.statement(
+      `SELECT id, user_id, role, created_at, iif(length(api_key) >= ${SHORTEST_SHOWN}, substr(api_key, -4), '') AS ending
+       FROM api_keys ORDER BY id`,
+    );
+    return rows.all() as unknown as ApiKeyRecord[];
+  }
+
+  /**
+   * Makes a record with a new key of 32 random characters; a user may have several.
+   *
+   * @param now Unix seconds
+   * @returns once it is on disk
+   * @throws as {@link findOwner}, and when the record could not be written
+   */
+  create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
+    const apiKey = newKey();
+    let id = 0;
+    this.#write(() => {
+      const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
+      id = Number(this.#database.statement(insert).run(apiKey, user_id, role, now).lastInsertRowid);
+    });
+    return { id, apiKey };
+  }
+
+  /**
+   * Deletes the record of that id.
+   *
+   * @returns whose it was, and how many others that user still has, once it is on disk; undefined where there was none
+   * @throws as {@link create}
+   */
+  revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
+    let revoked: (ApiKeyOwner & { others: number }) | undefined;
+    this.#write(() => {
+      const owner = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role').get(id);
+      if (owner === undefined) return;
+      const { user_id, role } = owner as unknown as ApiKeyOwner;
+      const count = this.#database.statement('SELECT count(*) AS others FROM api_keys WHERE user_id = ?');
+      revoked = { user_id, role, ...(count.get(user_id) as { others: number }) };
+    });
+    return revoked;
+  }
+
+  /** For good: a key that was handed out is known after a loss of power, one that was revoked does not come back. */
+  #write(work: () => void): void {
+    this.#database.transaction(true, work);
+    this.#snapshot = undefined;
   }
 
   #owners(): Map<string, ApiKeyOwner> {
@@ -79,4 +138,11 @@ export class ApiKeys {
   #digest(apiKey: string): string {
     return hash('sha256', this.#secret + apiKey, 'base64');
   }
+}
+
+/** Of a key that is shorter, four characters are too many to show. */
+const SHORTEST_SHOWN = 16;
+
+function newKey(): string {
+  return randomBytes(16).toString('hex');
 }

@@ -108,6 +108,40 @@ describe('ApiKeys', () => {
     expect(keys.findOwner(apiKey)).to.deep.equal({ user_id: 'demo', role: 'user' });
   });
 
+  it('makes records, lists them without their keys, and revokes one by its id', async () => {
+    const { keys, database } = await fresh();
+    const first = keys.create({ user_id: 'alice', role: 'user' }, 1);
+    const second = keys.create({ user_id: 'alice', role: 'auditor' }, 2);
+    expect([first.id, second.id]).to.deep.equal([1, 2]);
+    for (const { apiKey } of [first, second]) expect(apiKey).to.match(/^[\x21-\x7e]{32}$/);
+    expect(keys.findOwner(second.apiKey)).to.deep.equal({ user_id: 'alice', role: 'auditor' });
+    database.statement(insert).run('x'.repeat(15), 'bob', 'user', 3);
+    expect(keys.list()).to.deep.equal([
+      { id: 1, user_id: 'alice', role: 'user', created_at: 1, ending: first.apiKey.slice(-4) },
+      { id: 2, user_id: 'alice', role: 'auditor', created_at: 2, ending: second.apiKey.slice(-4) },
+      { id: 3, user_id: 'bob', role: 'user', created_at: 3, ending: '' },
+    ]);
+    expect(keys.revoke(2)).to.deep.equal({ user_id: 'alice', role: 'auditor', others: 1 });
+    expect(keys.findOwner(second.apiKey)).to.equal(undefined);
+    expect(keys.findOwner(first.apiKey)).to.not.equal(undefined);
+    expect(keys.revoke(2)).to.equal(undefined);
+    expect(keys.revoke(1)).to.deep.equal({ user_id: 'alice', role: 'user', others: 0 });
+    expect(keys.list().map(({ id }) => id)).to.deep.equal([3]);
+  });
+
+  it('has a record that it made on disk, and a record that it revoked off it, when it says so', async () => {
+    const { keys, database } = await fresh();
+    const durable: boolean[] = [];
+    const { transaction } = database;
+    database.transaction = (waits, work) => {
+      durable.push(waits);
+      transaction.call(database, waits, work);
+    };
+    keys.create({ user_id: 'alice', role: 'user' }, 1);
+    keys.revoke(1);
+    expect(durable).to.deep.equal([true, true]);
+  });
+
   it('remembers no key of a table that was dropped, or of a file that was exchanged', async () => {
     const { keys, beside, file } = await fresh();
     beside.prepare(insert).run('k', 'alice', 'user', 1);
