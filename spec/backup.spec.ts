@@ -1,0 +1,80 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'chai';
+import { migrate } from '../db/migrate.ts';
+import { afterTest, temporaryFolder } from './support/cleanup.ts';
+import { runCommand } from './support/command.ts';
+import { until } from './support/until.ts';
+
+async function fresh(): Promise<{ dataDir: string; folder: string }> {
+  const dataDir = await temporaryFolder();
+  migrate(dataDir);
+  return { dataDir, folder: await temporaryFolder() };
+}
+
+describe('the program of the backup', () => {
+  it('says in one line what it has copied, and where to', async () => {
+    const { dataDir, folder } = await fresh();
+    const { code, stdout, stderr } = await runCommand('backup', ['new'], { dataDir, cwd: folder });
+    expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
+    expect(stdout).to.match(/^copied queue\.db \(\d+ KiB\), tasks\.db \(\d+ KiB\), auth\.db \(\d+ KiB\) to .*\n$/);
+    expect(stdout).to.include(` to ${join(folder, 'new')}\n`);
+    expect(readdirSync(join(folder, 'new'))).to.have.lengthOf(3);
+  });
+
+  it('has a usage', async () => {
+    const { code, stdout } = await runCommand('backup', ['--help'], {});
+    expect(code).to.equal(0);
+    expect(stdout).to.match(/^npm run backup -- <folder>\n/);
+  });
+
+  for (const [args, line] of [
+    [[], 'the folder is missing'],
+    [[''], 'the folder is missing'],
+    [['a', 'b'], 'one folder is enough'],
+    [['a', '--full'], /^Unknown option '--full'/],
+  ] as [string[], string | RegExp][]) {
+    it(`refuses ${JSON.stringify(args)} with one line and the usage`, async () => {
+      const { dataDir, folder } = await fresh();
+      const { code, stdout, stderr } = await runCommand('backup', args, { dataDir, cwd: folder });
+      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+      const [first, empty, usage] = stderr.split('\n');
+      expect(first).to.match(typeof line === 'string' ? new RegExp(`^${line}$`) : line);
+      expect([empty, usage]).to.deep.equal(['', 'npm run backup -- <folder>']);
+      expect(readdirSync(folder)).to.deep.equal([]);
+    });
+  }
+
+  it('says in one line why it failed, with exit code 1', async () => {
+    const { dataDir } = await fresh();
+    const stderr = `${dataDir} is the data folder itself: name another one\n`;
+    expect(await runCommand('backup', [dataDir], { dataDir })).to.deep.equal({ code: 1, stdout: '', stderr });
+  });
+
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    it(`leaves nothing behind on ${signal}`, async () => {
+      const { dataDir, folder } = await fresh();
+      const database = new DatabaseSync(join(dataDir, 'tasks.db'));
+      database.exec("INSERT INTO tasks (id, payload, created_at) VALUES ('a', zeroblob(100000000), 1)");
+      database.close();
+      const file = fileURLToPath(new URL('../main/backup.ts', import.meta.url));
+      const env = { ...process.env, DATA_DIR: dataDir };
+      const child = spawn(process.execPath, [file, join(folder, 'new')], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+      afterTest(() => child.kill('SIGKILL'));
+      let errors = '';
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        errors += text;
+      });
+      const exited = once(child, 'close');
+      await until(() => existsSync(join(folder, 'new', 'tasks.db.partial')));
+      child.kill(signal);
+      expect(await exited).to.deep.equal([1, null]);
+      expect(errors).to.equal(`cannot copy tasks.db: ended by ${signal}\n`);
+      expect(readdirSync(folder)).to.deep.equal([]);
+    });
+  }
+});
