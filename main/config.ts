@@ -31,6 +31,9 @@ export interface Config {
   taskTimeoutMs: number;
   /** Memory that a task's thread may use until it is ended. */
   taskMemoryMb: number;
+  /** Rows of tasks that are kept, the latest, and days for which one is kept; 0 keeps all, for ever. */
+  taskRetentionRows: number;
+  taskRetentionDays: number;
   queueDriver: (typeof queueDrivers)[number];
   queueMaxLength: number;
   queueMaxBytes: number;
@@ -75,6 +78,8 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   taskPrefetch: 5,
   taskTimeoutMs: 30_000,
   taskMemoryMb: 256,
+  taskRetentionRows: 0,
+  taskRetentionDays: 0,
   queueDriver: 'memory',
   queueMaxLength: 100_000,
   queueMaxBytes: 256 * MIB,
@@ -148,6 +153,8 @@ export function loadConfig(env: Environment, terminal = false): Config {
     taskPrefetch: integer('TASK_PREFETCH', defaults.taskPrefetch, 1, 10_000),
     taskTimeoutMs: integer('TASK_TIMEOUT_MS', defaults.taskTimeoutMs, 1, 86_400_000),
     taskMemoryMb: integer('TASK_MEMORY_MB', defaults.taskMemoryMb, 16, 65_536),
+    taskRetentionRows: integer('TASK_RETENTION_ROWS', defaults.taskRetentionRows, 0),
+    taskRetentionDays: integer('TASK_RETENTION_DAYS', defaults.taskRetentionDays, 0, 36_500),
     queueDriver: oneOf('QUEUE_DRIVER', defaults.queueDriver, queueDrivers),
     queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
     queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),

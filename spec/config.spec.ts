@@ -86,6 +86,16 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '1': 1, '10000': 10_000 },
     bad: { '0': 'a whole number from 1 to 10000', '10001': 'a whole number from 1 to 10000' },
   },
+  TASK_RETENTION_ROWS: {
+    key: 'taskRetentionRows',
+    good: { '0': 0, '1': 1, '9007199254740991': Number.MAX_SAFE_INTEGER },
+    bad: { '-1': 'a whole number of at least 0' },
+  },
+  TASK_RETENTION_DAYS: {
+    key: 'taskRetentionDays',
+    good: { '0': 0, '1': 1, '36500': 36_500 },
+    bad: { '36501': 'a whole number from 0 to 36500', '0.5': 'a whole number from 0 to 36500' },
+  },
   QUEUE_DRIVER: {
     key: 'queueDriver',
     good: { memory: 'memory', sqlite: 'sqlite' },

@@ -126,6 +126,16 @@ export const AttemptField = {
   count: 3,
 } as const;
 
+/** What the thread that deletes old rows is started with. */
+export interface RetentionStart {
+  dataDir: string;
+  /** How many rows are kept, the latest; and for how many days a row is kept. 0 stands for all, and for ever. */
+  rows: number;
+  days: number;
+  /** That of the pool's threads ({@link PoolThreadData}), with whom it takes turns. */
+  writeLock: SharedArrayBuffer;
+}
+
 /** Main thread to a pool thread: is anybody there? Answered with no outcome. */
 export interface SelfTest {
   selfTest: true;

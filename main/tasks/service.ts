@@ -11,6 +11,7 @@ import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
 import type { QueueDriver } from './queue/driver.ts';
 import { openQueue } from './queue/open.ts';
+import { RetentionThread } from './retention-thread.ts';
 import { TaskEvents } from './task-events.ts';
 import { WorkerPool } from './worker-pool.ts';
 
@@ -56,12 +57,16 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   const requests = new RequestFigures();
   const app = createTasksApp({ requests, queue, tasks, events, bodyLimit: config.bodyLimit, log });
 
+  const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  let retention: RetentionThread | undefined;
+
   const release = async () => {
+    await retention?.stop();
     database.close();
     return closeQueue();
   };
 
-  const pool = await startPool(config, log).catch(async (error) => {
+  const pool = await startPool(config, log, writeLock).catch(async (error) => {
     await release();
     throw error;
   });
@@ -75,6 +80,7 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
       maxConnections: shareDescriptors(openFilesLimit()).tasks,
     });
     dispatcher.start();
+    retention = startRetention(config, log, writeLock);
     return {
       listener,
       figures: { requests, queue, bounds: config, dispatcher, pool, events },
@@ -85,6 +91,7 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
       },
       async stop({ connections, all: deadline }) {
         events.close();
+        void retention?.stop();
         await listener.close(connections);
         // What the memory driver holds is safest when it is done.
         if (!queue.durable) await dispatcher.drain(deadline);
@@ -100,8 +107,19 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   }
 }
 
-/** Starts the threads that work tasks off and store their rows. @throws {Error} when they do not start */
-export function startPool(config: Config, log: Log): Promise<WorkerPool> {
+/** Starts the thread that deletes old rows, where a limit is set. */
+function startRetention(config: Config, log: Log, writeLock: SharedArrayBuffer): RetentionThread | undefined {
+  const { taskRetentionRows: rows, taskRetentionDays: days, dataDir } = config;
+  return rows > 0 || days > 0 ? new RetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;
+}
+
+/**
+ * Starts the threads that work tasks off and store their rows.
+ *
+ * @param writeLock their turns to write, where others take part in them
+ * @throws {Error} when they do not start
+ */
+export function startPool(config: Config, log: Log, writeLock?: SharedArrayBuffer): Promise<WorkerPool> {
   const { taskConcurrency: threads, taskTimeoutMs, taskMemoryMb, dataDir } = config;
   return WorkerPool.start({
     file: workerFile('task'),
@@ -110,6 +128,7 @@ export function startPool(config: Config, log: Log): Promise<WorkerPool> {
     timeoutMs: taskTimeoutMs,
     memoryMb: taskMemoryMb,
     workerData: { dataDir },
+    ...(writeLock && { writeLock }),
     log,
   });
 }

@@ -17,6 +17,8 @@ export interface TaskThreadsOptions {
   /** Where the threads note what they are at. */
   notes: Pick<PoolThreadData, 'attempts' | 'begun' | 'runs'>;
   onSettled: (settlement: EarlySettlement) => void;
+  /** The turn to write, where it is shared with others than the pool's threads. */
+  writeLock?: SharedArrayBuffer;
   log: Log;
 }
 
@@ -38,7 +40,7 @@ const LONGEST_REPLACE_DELAY_MS = 5_000;
 /** A fixed number of threads, each followed by another when it dies. The only place that knows Piscina. */
 export class TaskThreads {
   readonly #options: TaskThreadsOptions;
-  readonly #writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  readonly #writeLock: SharedArrayBuffer;
   #piscina: Pool;
   /** Under way while threads do not start; what is to be run waits for its end. */
   #replacing: Promise<void> | undefined;
@@ -46,6 +48,7 @@ export class TaskThreads {
 
   private constructor(options: TaskThreadsOptions) {
     this.#options = options;
+    this.#writeLock = options.writeLock ?? new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
     this.#piscina = this.#create();
   }
 

@@ -1,0 +1,47 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { Database } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
+import { TaskRetention } from '../../db/task-retention.ts';
+import { afterTest, temporaryFolder } from './cleanup.ts';
+
+/** A row by its place of arrival; its times are Unix seconds. */
+export interface Row {
+  rowid: number;
+  createdAt?: number;
+  processedAt?: number | null;
+  /** Bytes of the payload. */
+  bytes?: number;
+}
+
+/** A data folder, what deletes its rows, and a second connection that makes and finds them. */
+export async function freshRows() {
+  const dataDir = await temporaryFolder();
+  migrate(dataDir);
+  const path = join(dataDir, 'tasks.db');
+  const database = new Database(path, { busyTimeoutMs: 1000 });
+  const beside = new DatabaseSync(path, { timeout: 1000 });
+  afterTest(() => beside.close());
+  afterTest(() => database.close());
+  const insert = beside.prepare(
+    "INSERT OR REPLACE INTO tasks (rowid, id, payload, created_at, processed_at) VALUES (?1, 'id' || ?1, zeroblob(?2), ?3, ?4)",
+  );
+  const add = (...rows: Row[]) => {
+    beside.exec('BEGIN');
+    for (const { rowid, createdAt = 0, processedAt = createdAt, bytes = 1 } of rows) {
+      insert.run(rowid, bytes, createdAt, processedAt);
+    }
+    beside.exec('COMMIT');
+  };
+  const rowids = () =>
+    beside
+      .prepare('SELECT rowid FROM tasks ORDER BY rowid')
+      .all()
+      .map(({ rowid }) => rowid as number);
+  return { dataDir, database, beside, add, rowids, retention: new TaskRetention(database) };
+}
+
+/** The whole numbers from `first` to `last`. */
+export function range(first: number, last: number): number[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => first + index);
+}

@@ -1,0 +1,130 @@
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { RetentionThread, type RetentionThreadOptions } from '../../main/tasks/retention-thread.ts';
+import { freshRows, range } from '../support/aged-rows.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { until } from '../support/until.ts';
+
+const threadFile = (path: string) => new URL(`../support/${path}.ts`, import.meta.url);
+const ENDED = 'the retention thread ended: it is started again';
+
+/** A thread over rows that are there already, of which it is to keep the newest ten. */
+async function start(options: Partial<RetentionThreadOptions> = {}) {
+  const rows = await freshRows();
+  rows.add(...range(1, 50).map((rowid) => ({ rowid })));
+  const captured = captureLog();
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  const { dataDir } = rows;
+  const launch = () => {
+    const { log } = captured;
+    const thread = new RetentionThread({ dataDir, rows: 10, days: 0, writeLock: cell.buffer, log, ...options });
+    afterTest(() => thread.stop());
+    return thread;
+  };
+  return { ...rows, ...captured, cell, launch };
+}
+
+describe('the retention thread', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('deletes what is beyond the limit, again and again', async () => {
+    const { launch, add, rowids, lines } = await start();
+    launch();
+    await until(() => rowids().length === 10);
+    expect(rowids()).to.deep.equal(range(41, 50));
+    add({ rowid: 51 }, { rowid: 52 });
+    await until(() => rowids().length === 10);
+    expect(rowids()).to.deep.equal(range(43, 52));
+    expect(lines).to.deep.equal([]);
+  });
+
+  it('moves into the file what it has written to the log', async () => {
+    const { launch, rowids, beside } = await start();
+    launch();
+    await until(() => rowids().length === 10);
+    const log = beside.prepare('PRAGMA wal_checkpoint(NOOP)');
+    await until(() => {
+      const { log: written, checkpointed } = log.get() as { log: number; checkpointed: number };
+      return written === checkpointed;
+    });
+  });
+
+  it('waits for its turn to write', async () => {
+    const { launch, rowids, cell } = await start();
+    cell[0] = 12_345;
+    launch();
+    // One is waiting for it.
+    await until(() => Atomics.notify(cell, 0) === 1);
+    expect(rowids()).to.have.lengthOf(50);
+    Atomics.store(cell, 0, 0);
+    Atomics.notify(cell, 0);
+    await until(() => rowids().length === 10);
+    await until(() => Atomics.load(cell, 0) === 0);
+  });
+
+  it('leaves no thread when it is stopped, which may be asked for twice, and deletes no more', async () => {
+    const { launch, add, rowids } = await start();
+    const thread = launch();
+    await until(() => rowids().length === 10);
+    await thread.stop();
+    await thread.stop();
+    add({ rowid: 51 });
+    expect(rowids()).to.have.lengthOf(11);
+    expect(process.getActiveResourcesInfo()).to.not.include('MessagePort');
+  });
+
+  it('is logged and followed by another when it dies, ever later', async () => {
+    const { launch, logged, lines } = await start({ file: threadFile('ticker-threads/fails') });
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const thread = launch();
+    for (const delay of [1000, 5000, 15_000, 60_000, 60_000]) {
+      const count = () => lines.filter(({ delayMs }) => delayMs === delay).length;
+      const before = delay === 60_000 && count() > 0 ? 2 : 1;
+      await logged(() => count() === before);
+      mock.timers.tick(delay - 1);
+      mock.timers.tick(1);
+    }
+    expect(lines.find(({ msg }) => msg === 'the retention thread failed')?.err).to.include({
+      message: 'this thread never loads',
+    });
+    expect(lines.find(({ msg }) => msg === ENDED)).to.include({ level: 50, code: 1, delayMs: 1000 });
+    await thread.stop();
+  });
+
+  it('goes on by itself when the database is back', async () => {
+    const { launch, logged, rowids, dataDir } = await start();
+    const path = join(dataDir, 'tasks.db');
+    await rename(path, `${path}.away`);
+    mock.timers.enable({ apis: ['setTimeout'] });
+    launch();
+    const { err } = await logged(({ msg }) => msg === 'the retention thread failed');
+    expect((err as Error).message).to.match(/tasks\.db does not exist/);
+    await logged(({ msg }) => msg === ENDED);
+    await rename(`${path}.away`, path);
+    mock.timers.tick(1000);
+    await until(() => rowids().length === 10);
+  });
+
+  it('keeps nobody waiting when it dies in its turn, and comes back no more once it is stopped', async () => {
+    const { launch, logged, cell, lines } = await start({ file: threadFile('retention-threads/dies-in-turn') });
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const thread = launch();
+    await logged(({ msg }) => msg === ENDED);
+    expect(Atomics.load(cell, 0)).to.equal(0);
+    await thread.stop();
+    mock.timers.tick(100_000);
+    expect(lines.filter(({ msg }) => msg === ENDED)).to.have.lengthOf(1);
+    expect(process.getActiveResourcesInfo()).to.not.include('MessagePort');
+  });
+
+  it('leaves the turn of another thread alone when it dies', async () => {
+    const { launch, logged, cell } = await start({ file: threadFile('ticker-threads/fails') });
+    cell[0] = 12_345;
+    launch();
+    await logged(({ msg }) => msg === ENDED);
+    expect(cell[0]).to.equal(12_345);
+  });
+});

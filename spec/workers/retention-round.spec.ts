@@ -1,0 +1,96 @@
+import { expect } from 'chai';
+import { type RetentionLimits, retentionRound, STEP_BYTES, STEP_ROWS } from '../../workers/retention-round.ts';
+import { freshRows, range } from '../support/aged-rows.ts';
+
+const DAY = 86_400;
+const NOW = 100 * DAY;
+
+/** Rows, and a way to run a round over them to its end. */
+async function fresh() {
+  const rows = await freshRows();
+  /** @returns what each step has deleted, and how many transactions there were */
+  const round = (limits: RetentionLimits) => {
+    let writes = 0;
+    const write = (work: () => void) => {
+      writes++;
+      work();
+    };
+    return { steps: [...retentionRound(rows.retention, limits, NOW * 1000, write)], writes };
+  };
+  return { ...rows, round };
+}
+
+const at = (createdAt: number, processedAt: number | null = createdAt) => ({ createdAt, processedAt });
+
+describe('a round of the retention', () => {
+  it('deletes nothing where both limits are off', async () => {
+    const { add, rowids, round } = await fresh();
+    add(...range(1, 50).map((rowid) => ({ rowid })));
+    expect(round({ rows: 0, days: 0 })).to.deep.equal({ steps: [], writes: 0 });
+    expect(rowids()).to.deep.equal(range(1, 50));
+  });
+
+  it('keeps the newest rows by arrival, whatever their times', async () => {
+    const { add, rowids, round } = await fresh();
+    add(...range(1, 50).map((rowid) => ({ rowid, ...at(NOW - rowid) })));
+    expect(round({ rows: 20, days: 0 })).to.deep.equal({ steps: [30], writes: 1 });
+    expect(rowids()).to.deep.equal(range(31, 50));
+    for (const rows of [20, 21]) expect(round({ rows, days: 0 })).to.deep.equal({ steps: [], writes: 0 });
+  });
+
+  it('keeps the rows of tasks that were done within the days, whenever they were submitted', async () => {
+    const { add, rowids, round } = await fresh();
+    const limit = NOW - 7 * DAY;
+    add({ rowid: 1, ...at(limit - 1) }, { rowid: 2, ...at(limit) }, { rowid: 3, ...at(limit - 50 * DAY, limit - 1) });
+    add({ rowid: 4, ...at(limit - 50 * DAY, limit) }, { rowid: 5, ...at(0, NOW) }, { rowid: 6, ...at(0, null) });
+    add({ rowid: 7, ...at(limit, null) }, { rowid: 8, ...at(NOW) });
+    round({ rows: 0, days: 7 });
+    expect(rowids()).to.deep.equal([2, 4, 5, 7, 8]);
+  });
+
+  it('keeps what is within both limits', async () => {
+    const { add, rowids, round } = await fresh();
+    add(...range(1, 50).map((rowid) => ({ rowid, ...at(rowid % 2 === 0 ? NOW : NOW - 8 * DAY) })));
+    round({ rows: 20, days: 7 });
+    expect(rowids()).to.deep.equal(range(31, 50).filter((rowid) => rowid % 2 === 0));
+  });
+
+  for (const limits of [
+    { rows: 1, days: 0 },
+    { rows: 0, days: 1 },
+  ]) {
+    it(`deletes a bounded number of rows a step, a transaction each: ${JSON.stringify(limits)}`, async () => {
+      const { add, rowids, round } = await fresh();
+      add(...range(1, 2 * STEP_ROWS + 10).map((rowid) => ({ rowid })), { rowid: 1000, ...at(NOW) });
+      expect(round(limits)).to.deep.equal({ steps: [STEP_ROWS, STEP_ROWS, 10], writes: 3 });
+      expect(rowids()).to.deep.equal([1000]);
+    });
+
+    it(`deletes a bounded number of bytes a step, and large rows alone: ${JSON.stringify(limits)}`, async () => {
+      const { add, rowids, round } = await fresh();
+      const sizes = [1, STEP_BYTES + 1, STEP_BYTES / 2, STEP_BYTES / 2, 1, 1];
+      add(...sizes.map((bytes, index) => ({ rowid: index + 1, bytes })), { rowid: 1000, ...at(NOW) });
+      expect(round(limits)).to.deep.equal({ steps: [1, 1, 2, 2], writes: 4 });
+      expect(rowids()).to.deep.equal([1000]);
+    });
+  }
+
+  it('goes on only as it is asked to, while others write', async () => {
+    const { add, rowids, retention } = await fresh();
+    add(...range(1, 3 * STEP_ROWS).map((rowid) => ({ rowid })));
+    const round = retentionRound(retention, { rows: STEP_ROWS, days: 0 }, NOW, (work) => work());
+    expect(round.next()).to.deep.equal({ done: false, value: STEP_ROWS });
+    expect(rowids()).to.have.lengthOf(2 * STEP_ROWS);
+    add({ rowid: 5000 }, { rowid: 5001 });
+    expect(round.next()).to.deep.equal({ done: false, value: STEP_ROWS });
+    expect(round.next()).to.deep.equal({ done: true, value: undefined });
+    expect(rowids()).to.deep.equal([...range(2 * STEP_ROWS + 1, 3 * STEP_ROWS), 5000, 5001]);
+  });
+
+  it('passes by what waited for long at the cost of a step, not of a transaction', async () => {
+    const { add, rowids, round } = await fresh();
+    add(...range(1, 2 * STEP_ROWS).map((rowid) => ({ rowid, ...at(0, NOW) })), { rowid: 1000 });
+    expect(round({ rows: 0, days: 1 })).to.deep.equal({ steps: [0, 0, 1], writes: 1 });
+    expect(rowids()).to.have.lengthOf(2 * STEP_ROWS);
+  });
+});
