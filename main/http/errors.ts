@@ -2,7 +2,7 @@
  * Every error that a client can be answered with: status and text. The texts are the specification's;
  * those it is silent about are at the end.
  */
-const catalogue = {
+export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],
   actionRequired: [400, 'action required'],

@@ -21,7 +21,8 @@ const CONTENT_SECURITY_POLICY = [
   "trusted-types 'none'",
 ].join('; ');
 
-const HEADERS = {
+/** For every file of a client. */
+export const pageHeaders = {
   'Content-Security-Policy': CONTENT_SECURITY_POLICY,
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
@@ -52,7 +53,7 @@ export function staticClient(client: 'ticker' | 'tasks'): Middleware[] {
       throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET, HEAD' } });
     }
     ctx.path = path;
-    ctx.set(HEADERS);
+    ctx.set(pageHeaders);
     return path.startsWith('/shared/') ? shared(ctx, next) : own(ctx, next);
   };
   return [notModified, serveFile];

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { HttpError } from '../http/errors.ts';
-import { isObject } from '../http/json-body.ts';
 import type { IdempotencyKey } from './queue/driver.ts';
 
 /** What a client asks for with `POST /tasks`. */
@@ -10,10 +11,33 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
+/** The body of `POST /tasks`. */
+export const submissionSchema = Type.Object(
+  {
+    action: Type.String({ description: '`uppercase`, `sum`, or any other, whose output is `processed`' }),
+    data: Type.Optional(Type.Unsafe<Record<string, unknown>>(Type.Object({}, { additionalProperties: true, default: {} }))),
+  },
+  {
+    description: 'Other fields are ignored.',
+    examples: [
+      { action: 'uppercase', data: { text: 'hello' } },
+      { action: 'sum', data: { numbers: [1, 2.5] } },
+      { action: 'anything' },
+    ],
+  },
+);
+
+/** The header `Idempotency-Key`. */
+export const idempotencyKeySchema = Type.String({ pattern: '^[\\x21-\\x7e]{1,255}$' });
+
+const submission = Compile(submissionSchema);
+const withAction = Compile(Type.Pick(submissionSchema, ['action']));
+const keyText = Compile(idempotencyKeySchema);
+
 /** @throws {HttpError} `action required`, `data must be an object` */
-export function parseSubmission({ action, data = {} }: Record<string, unknown>): Submission {
-  if (typeof action !== 'string') throw new HttpError('actionRequired');
-  if (!isObject(data)) throw new HttpError('dataMustBeObject');
+export function parseSubmission(body: Record<string, unknown>): Submission {
+  if (!submission.Check(body)) throw new HttpError(withAction.Check(body) ? 'dataMustBeObject' : 'actionRequired');
+  const { action, data = {} } = body;
   return { action, data };
 }
 
@@ -36,7 +60,7 @@ export function messageText(id: string, { action, data }: Submission, created_at
 export function idempotencyKey(headers: IncomingHttpHeaders, { action, data }: Submission): IdempotencyKey | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
-  if (typeof key !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(key)) throw new HttpError('invalidIdempotencyKey');
+  if (!keyText.Check(key)) throw new HttpError('invalidIdempotencyKey');
   const fingerprint = createHash('sha256').update(stringify({ action, data })).digest('base64');
   return { key, fingerprint };
 }

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import Router from '@koa/router';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
 import { HttpError } from '../http/errors.ts';
@@ -17,6 +19,11 @@ import { idempotencyKey, messageText, parseSubmission } from './submission.ts';
 
 /** A listing over this size is not put together in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
+
+/** The query parameter `status` of `GET /tasks`, given once at most. */
+export const statusSchema = Type.String({ description: 'Only rows with this status.', examples: ['completed'] });
+
+const statusText = Compile(statusSchema);
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
 export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions): Router {
@@ -115,6 +122,6 @@ function query<T extends TaskRecord | object | undefined>(run: () => T): T {
 }
 
 function parseStatus(status: string | string[] | undefined): string | undefined {
-  if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
-  return status;
+  if (status === undefined || statusText.Check(status)) return status;
+  throw new HttpError('statusGivenTwice');
 }

@@ -1,5 +1,7 @@
 import cors from '@koa/cors';
 import Router from '@koa/router';
+import Type from 'typebox';
+import { Compile } from 'typebox/compile';
 import type { ApiKeyOwner, ApiKeys } from '../../db/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import { clientAddress } from '../http/client-address.ts';
@@ -24,6 +26,14 @@ export interface AuthRouterOptions {
   bodyLimit: number;
   log: Log;
 }
+
+/** The body of `POST /auth/token`. */
+export const tokenRequestSchema = Type.Object(
+  { api_key: Type.String({ minLength: 1, description: 'The demo user’s is in the log.' }) },
+  { description: 'Other fields are ignored.', examples: [{ api_key: 'n8xP2kQvL0sT6wYb3hRj9dFgZc5mA7eU' }] },
+);
+
+const tokenRequest = Compile(tokenRequestSchema);
 
 /**
  * The public router: `POST /auth/token` exchanges an API key for a bearer token, `DELETE /auth/token` revokes the one that
@@ -94,7 +104,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   return router;
 }
 
-function parseApiKey({ api_key: apiKey }: Record<string, unknown>): string {
-  if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
-  return apiKey;
+function parseApiKey(body: Record<string, unknown>): string {
+  if (!tokenRequest.Check(body)) throw new HttpError('apiKeyRequired');
+  return body.api_key;
 }
