@@ -15,7 +15,9 @@ export interface Submission {
 export const submissionSchema = Type.Object(
   {
     action: Type.String({ description: '`uppercase`, `sum`, or any other, whose output is `processed`' }),
-    data: Type.Optional(Type.Unsafe<Record<string, unknown>>(Type.Object({}, { additionalProperties: true, default: {} }))),
+    data: Type.Optional(
+      Type.Unsafe<Record<string, unknown>>(Type.Object({}, { additionalProperties: true, default: {} })),
+    ),
   },
   {
     description: 'Other fields are ignored.',

@@ -52,7 +52,7 @@ describe('clients that never read', () => {
     const patience = { stuckMs: 1000, pingMs: FOREVER_MS };
     const bundle = await startTickerBundle({ limits: { patience } });
     const token = await bundle.token();
-    const crowd = await gather({ port: bundle.listener.port, token, readers: 20, silent: 5, chatty: 5 });
+    const crowd = await gather({ port: bundle.listener.port, token, readers: 20, silent: 5, chatty: 5, madeUp: true });
     await until(() => bundle.ticker.received.length === 30);
     const clients = bundle.ticker.received.flatMap((m) => (m.topic === 'subscribe' ? [m.client_pid] : []));
     // Ticks so large that the kernel has no room for many of them; the first one stands for the snapshots.

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { failIfUndescribed } from './contract-watch.ts';
 
 type Cleanup = () => unknown;
 
@@ -30,6 +31,11 @@ export const mochaHooks = {
       } catch (error) {
         errors.push(error);
       }
+    }
+    try {
+      failIfUndescribed();
+    } catch (error) {
+      errors.push(error);
     }
     if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
     // What was told to end is given the loop's next turns to be gone.

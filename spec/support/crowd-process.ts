@@ -1,8 +1,9 @@
 /** Many clients of the stream in one process, some of which never read. Started by `crowd.ts`. */
 import { StreamClient } from '../load/stream-client.ts';
+import { checkFrame } from './contract.ts';
 import type { CrowdReport, CrowdStart, CrowdTask } from './crowd.ts';
 
-const { port, token, readers, silent, chatty } = JSON.parse(process.argv[2] ?? '') as CrowdStart;
+const { port, token, readers, silent, chatty, madeUp = false } = JSON.parse(process.argv[2] ?? '') as CrowdStart;
 
 /** Handshakes that may be under way at a time: fewer than a server's backlog. */
 const AT_ONCE = 200;
@@ -75,6 +76,7 @@ function take(member: Member, text: string): void {
   }
   let place = placeOf.get(text);
   if (place === undefined) {
+    if (!madeUp) checkFrame(text);
     place = ticks.push(text) - 1;
     placeOf.set(text, place);
   }

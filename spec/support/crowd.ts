@@ -10,6 +10,8 @@ export interface CrowdStart {
   readers: number;
   silent: number;
   chatty: number;
+  /** Whether the ticks are made up by the spec; real ones are held to the contract. */
+  madeUp?: boolean;
 }
 
 export type CrowdTask = 'report' | 'let all read';

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
+import { noteWire, serviceAt } from './contract-watch.ts';
 import type { Sending } from './http-corpus.ts';
 import { parseResponses } from './http-responses.ts';
 
@@ -23,6 +24,7 @@ export async function exchange(port: number, pieces: Sending): Promise<string> {
     await setTimeout(0);
   }
   await closed;
+  noteWire(serviceAt(port), wire);
   return wire;
 }
 

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterTest, temporaryFolder } from './cleanup.ts';
+import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
 
 /** The project's folder. */
@@ -46,6 +47,7 @@ export async function freshSettings(): Promise<Record<string, string>> {
 /** Follows the output of a child that logs JSON lines, and kills it after the test. */
 export function watch(child: ChildProcess): Program {
   const lines: LogLine[] = [];
+  const held: { forget(): void }[] = [];
   let output = '';
   let errors = '';
   let rest = '';
@@ -54,7 +56,12 @@ export function watch(child: ChildProcess): Program {
     output += text;
     const whole = (rest + text).split('\n');
     rest = whole.pop() ?? '';
-    for (const line of whole) if (line.startsWith('{')) lines.push(JSON.parse(line));
+    for (const line of whole) {
+      if (!line.startsWith('{')) continue;
+      const logged: LogLine = JSON.parse(line);
+      lines.push(logged);
+      if (logged.msg === 'listening') held.push(holdToContract(Number(logged.port), String(logged.service)));
+    }
     wake.resolve();
     wake = Promise.withResolvers();
   });
@@ -64,6 +71,7 @@ export function watch(child: ChildProcess): Program {
   let ended = false;
   const exited = once(child, 'close').then(([code, signal]) => {
     ended = true;
+    for (const port of held) port.forget();
     wake.resolve();
     return { code, signal };
   });
@@ -132,8 +140,16 @@ export interface Answer {
 
 /** One HTTP request, on a connection that does not outlive it. */
 export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<Answer> {
+  const service = serviceAt(url);
   const response = await fetch(url, { ...init, headers: { Connection: 'close', ...(headers as object) } });
   const text = await response.text();
+  const path = new URL(url).pathname;
+  noteAnswer(service, {
+    request: { method: init.method ?? 'GET', path },
+    status: response.status,
+    headers: response.headers,
+    body: text,
+  });
   const isJson = response.headers.get('content-type')?.startsWith('application/json');
   return { status: response.status, headers: response.headers, body: isJson && text !== '' ? JSON.parse(text) : text };
 }

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
+import { noteWire, serviceAt } from './contract-watch.ts';
 
 /** A TCP connection for what no HTTP client would send. */
 export interface RawConnection {
@@ -14,10 +15,14 @@ export interface RawConnection {
 /** Connects to a port and sends `text`, lines ending as HTTP wants them. */
 export async function connectRaw(port: number, ...lines: string[]): Promise<RawConnection> {
   const socket = connect(port, '127.0.0.1');
-  afterTest(() => socket.destroy());
+  const service = serviceAt(port);
+  let received = '';
+  afterTest(() => {
+    socket.destroy();
+    noteWire(service, received, lines.length > 0 ? head(...lines) : undefined);
+  });
   await once(socket, 'connect');
 
-  let received = '';
   let open = true;
   let wake = Promise.withResolvers<void>();
   const changed = () => {

@@ -15,6 +15,7 @@ import { TickerThread } from '../../main/ticker/ticker-thread.ts';
 import { TokenHolders } from '../../main/ticker/token-holders.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
+import { holdToContract } from './contract-watch.ts';
 import { type CapturedLog, captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
 import { serve, type TestServer } from './server.ts';
@@ -114,6 +115,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const handle = createTickerApp({ ...real, ...options.replace?.(real) }).callback();
   const { timeouts = {} } = options;
   const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts });
+  afterTest(holdToContract(server.listener.port, 'ticker', options.intervalMs !== undefined).forget);
   server.listener.server.on('upgrade', relay.upgradeListener(handle));
 
   return {

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
 import { type ClientOptions, WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
+import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
 
 /** Any message of the stream. */
 // biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
@@ -40,13 +41,20 @@ export async function connect(
   { token, protocols = [], ...options }: ClientOptions & { token?: string; protocols?: string[] } = {},
 ): Promise<StreamClient> {
   const headers = { ...options.headers, ...(token !== undefined && { Authorization: `Bearer ${token}` }) };
+  const service = serviceAt(url);
+  const request = { method: 'GET', path: new URL(url).pathname };
+  const note = ({ statusCode: status = 0, headers }: IncomingMessage, body = '') => {
+    noteAnswer(service, { request, status, headers: new Headers(headers as Record<string, string>), body });
+  };
   const socket = new WebSocket(url, protocols, { ...options, headers });
   afterTest(() => socket.terminate());
 
   const messages: StreamMessage[] = [];
   let wake = Promise.withResolvers<void>();
   socket.on('message', (data) => {
-    messages.push(JSON.parse(data.toString()));
+    const text = data.toString();
+    noteFrame(url, text);
+    messages.push(JSON.parse(text));
     wake.resolve();
     wake = Promise.withResolvers();
   });
@@ -61,11 +69,12 @@ export async function connect(
     let upgrade: IncomingMessage;
     socket.once('upgrade', (answer) => {
       upgrade = answer;
+      note(answer);
     });
     socket.once('open', () => resolve(upgrade));
     socket.on('error', reject);
     socket.once('unexpected-response', (_request, answer) => {
-      void refusal(answer).then(reject);
+      void refusal(answer, note).then(reject);
     });
   });
 
@@ -86,11 +95,15 @@ export async function connect(
   return { socket, response, next, nextOf, closed };
 }
 
-async function refusal(answer: IncomingMessage): Promise<Refused> {
+async function refusal(
+  answer: IncomingMessage,
+  note: (answer: IncomingMessage, body: string) => void,
+): Promise<Refused> {
   const chunks: Buffer[] = [];
   answer.on('data', (chunk) => chunks.push(chunk));
   await once(answer, 'end');
   const text = Buffer.concat(chunks).toString();
+  note(answer, text);
   const isJson = answer.headers['content-type']?.startsWith('application/json');
   return new Refused(answer.statusCode ?? 0, isJson ? JSON.parse(text) : text, answer.headers);
 }

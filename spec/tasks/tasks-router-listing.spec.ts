@@ -20,7 +20,7 @@ describe('GET /tasks', () => {
   });
 
   it('answers with every field of each row, payload and result as the stored text', async () => {
-    const { tasksUrl, tasks, database } = await startTasksServer();
+    const { tasksUrl, tasks, database } = await startTasksServer({ realRows: false });
     tasks.store(completed('a', 5));
     database.statement("INSERT INTO tasks (id, payload, created_at) VALUES ('b', '{}', 4)").run();
     const { body } = await request(tasksUrl);
@@ -34,7 +34,7 @@ describe('GET /tasks', () => {
   });
 
   it('answers with the newest 100, and counts what it returns', async () => {
-    const { tasksUrl, tasks } = await startTasksServer();
+    const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
     for (let time = 0; time < 120; time++) tasks.store(completed(`t${time}`, time));
     const { body } = await request(tasksUrl);
     expect(body.count).to.equal(100);
@@ -42,7 +42,7 @@ describe('GET /tasks', () => {
   });
 
   it('answers with the rows of a status, to the letter', async () => {
-    const { tasksUrl, tasks, database } = await startTasksServer();
+    const { tasksUrl, tasks, database } = await startTasksServer({ realRows: false });
     const insert = 'INSERT INTO tasks (id, payload, status, created_at) VALUES (?, ?, ?, 1)';
     tasks.store(completed('a', 5));
     for (const [id, status] of [
@@ -61,7 +61,7 @@ describe('GET /tasks', () => {
   });
 
   it('ignores parameters that it does not know', async () => {
-    const { tasksUrl, tasks } = await startTasksServer();
+    const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
     tasks.store(completed('a', 5));
     for (const query of ['?', '?limit=0', '?Status=x', '?status%00=x', '?__proto__=x&constructor=y']) {
       expect((await request(tasksUrl + query)).body.count, query).to.equal(1);
@@ -79,7 +79,7 @@ describe('GET /tasks', () => {
   });
 
   it('answers HEAD as GET without the body', async () => {
-    const { tasksUrl, tasks } = await startTasksServer();
+    const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
     tasks.store(completed('a', 5));
     const get = await request(tasksUrl);
     const head = await request(tasksUrl, { method: 'HEAD' });
@@ -90,7 +90,7 @@ describe('GET /tasks', () => {
   });
 
   it('answers 500 while the database file is away, and works when it is back', async () => {
-    const { tasksUrl, tasks, file, lines } = await startTasksServer();
+    const { tasksUrl, tasks, file, lines } = await startTasksServer({ realRows: false });
     tasks.store(completed('a', 5));
     renameSync(file, `${file}.away`);
     for (const query of ['', '?status=completed']) {
@@ -102,7 +102,7 @@ describe('GET /tasks', () => {
   });
 
   it('answers 500 when the table is dropped, and says why in the log only', async () => {
-    const { tasksUrl, database, lines } = await startTasksServer();
+    const { tasksUrl, database, lines } = await startTasksServer({ realRows: false });
     await request(tasksUrl);
     database.statement('DROP TABLE tasks').run();
     for (const query of ['', '?status=completed']) {

@@ -1,0 +1,80 @@
+import Type from 'typebox';
+import { json, otherMethods } from './answers.ts';
+import { getAndHead, operation, type PathItem } from './paths.ts';
+import { servers } from './servers.ts';
+import { ref, strict } from './task-schemas.ts';
+
+const TAG = 'admin';
+
+/** Every schema of the admin listener that has a name. */
+export const adminSchemas = {
+  Health: Type.Object({ status: Type.Literal('ok') }, { ...strict, examples: [{ status: 'ok' }] }),
+  Readiness: Type.Object(
+    {
+      status: Type.Enum(['ready', 'not ready'], { type: 'string' }),
+      checks: Type.Unsafe({
+        type: 'object',
+        description: 'what was looked at, by name',
+        additionalProperties: Type.Object(
+          { state: Type.Enum(['ok', 'failed', 'off'], { type: 'string' }), detail: Type.Optional(Type.String()) },
+          strict,
+        ),
+      }),
+    },
+    { ...strict, examples: [{ status: 'ready', checks: { 'tasks.db': { state: 'ok' } } }] },
+  ),
+  Document: Type.Object(
+    { info: Type.Object({ title: Type.String(), version: Type.String() }) },
+    { description: 'A document of its standard; see there.' },
+  ),
+};
+
+const document = (operationId: string, summary: string): PathItem => ({
+  servers: [servers.admin],
+  ...getAndHead(
+    operation({ operationId, tags: [TAG], summary, responses: { 200: json('The document.', ref('Document')) } }),
+  ),
+  'x-other-methods': otherMethods('GET', 'HEAD'),
+});
+
+/** The admin listener. */
+export const adminPaths: Readonly<Record<string, PathItem>> = {
+  '/healthz': {
+    servers: [servers.admin],
+    ...getAndHead(
+      operation({
+        operationId: 'getHealth',
+        tags: [TAG],
+        summary: 'Whether the process lives',
+        responses: { 200: json('It does.', ref('Health')) },
+      }),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/readyz': {
+    servers: [servers.admin],
+    ...getAndHead(
+      operation({
+        operationId: 'getReadiness',
+        tags: [TAG],
+        summary: 'Whether both services can do their work',
+        responses: { 200: json('Ready.', ref('Readiness')), 503: json('Not ready.', ref('Readiness')) },
+      }),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/metrics': {
+    servers: [servers.admin],
+    ...getAndHead(
+      operation({
+        operationId: 'getMetrics',
+        tags: [TAG],
+        summary: 'Metrics in the text format of Prometheus',
+        responses: { 200: { description: 'The metrics.', content: { 'text/plain': { schema: Type.String() } } } },
+      }),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/openapi.json': document('getOpenApi', 'This document'),
+  '/asyncapi.json': document('getAsyncApi', 'The messages of the price stream, as AsyncAPI 3.0'),
+};

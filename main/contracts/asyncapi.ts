@@ -1,0 +1,139 @@
+import Type, { type TSchema } from 'typebox';
+import project from '../../package.json' with { type: 'json' };
+import { defaults } from '../config.ts';
+import { type CloseCode, closeCodes } from '../ticker/close-codes.ts';
+import { SUBPROTOCOL } from '../ticker/token-auth.ts';
+import { strict, unixSeconds } from './task-schemas.ts';
+
+const price = Type.Object(
+  {
+    symbol: Type.Enum(['BTC-USD', 'ETH-USD', 'SOL-USD'], { type: 'string' }),
+    price: Type.Number({ minimum: 0, description: 'with two decimal places at most' }),
+    timestamp: unixSeconds,
+  },
+  strict,
+);
+
+const examples = {
+  welcome: { type: 'welcome', user_id: 'user:demo' },
+  ticker: {
+    type: 'ticker',
+    data: [
+      { symbol: 'BTC-USD', price: 42_013.37, timestamp: 1_790_000_000 },
+      { symbol: 'ETH-USD', price: 2_499.1, timestamp: 1_790_000_000 },
+      { symbol: 'SOL-USD', price: 95, timestamp: 1_790_000_000 },
+    ],
+  },
+  pong: { type: 'pong' },
+  ping: { type: 'ping' },
+};
+
+const messages = {
+  welcome: message(
+    'welcome',
+    'The client has joined.',
+    Type.Object({ type: Type.Literal('welcome'), user_id: Type.String() }, strict),
+  ),
+  ticker: message(
+    'ticker',
+    'A whole snapshot of the prices: one at the start, then one a second, in any order.',
+    Type.Object({ type: Type.Literal('ticker'), data: Type.Array(price, { minItems: 3, maxItems: 3 }) }, strict),
+  ),
+  pong: message('pong', 'The answer to a ping.', Type.Object({ type: Type.Literal('pong') }, strict)),
+  ping: message(
+    'ping',
+    'Asks for a pong. Other fields are ignored, and so is any other message.',
+    Type.Object({ type: Type.Literal('ping') }),
+  ),
+};
+
+/** The messages and close codes of the price stream: AsyncAPI 3.0. */
+export const asyncApi = {
+  asyncapi: '3.0.0',
+  info: {
+    title: 'Price stream',
+    version: project.version,
+    description: [
+      'A WebSocket whose messages are text frames that carry JSON. The server closes it with one of these codes:',
+      '',
+      '| code | why | connect again? |',
+      '|---|---|---|',
+      ...Object.entries(closeCodes).map(row),
+      '',
+      'A client that answers no protocol ping for 30 s is cut off without a code.',
+    ].join('\n'),
+    license: { name: project.license, url: `https://spdx.org/licenses/${project.license}.html` },
+  },
+  defaultContentType: 'application/json',
+  servers: {
+    ticker: {
+      host: `localhost:${defaults.tickerPort}`,
+      protocol: 'ws',
+      description: 'service A, the ticker',
+      security: [
+        { $ref: '#/components/securitySchemes/bearer' },
+        { $ref: '#/components/securitySchemes/subprotocol' },
+        { $ref: '#/components/securitySchemes/token' },
+      ],
+    },
+  },
+  channels: {
+    ticker: {
+      address: '/ws/ticker',
+      title: 'The price stream',
+      description: 'How the handshake is answered is described in `openapi.json`.',
+      servers: [{ $ref: '#/servers/ticker' }],
+      messages: Object.fromEntries(
+        Object.keys(messages).map((name) => [name, { $ref: `#/components/messages/${name}` }]),
+      ),
+      bindings: { ws: { method: 'GET', bindingVersion: '0.1.0' } },
+    },
+  },
+  operations: {
+    greet: operation('send', 'Greets a client that has joined', 'welcome'),
+    tick: operation('send', 'Sends the prices', 'ticker'),
+    answer: operation('receive', 'Takes a ping, and answers it', 'ping', 'pong'),
+  },
+  components: {
+    messages,
+    securitySchemes: {
+      bearer: { type: 'http', scheme: 'bearer', description: 'A token of `POST /auth/token`.' },
+      subprotocol: {
+        type: 'httpApiKey',
+        in: 'header',
+        name: 'Sec-WebSocket-Protocol',
+        description: `For browsers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`.`,
+      },
+      token: { type: 'httpApiKey', in: 'query', name: 'token', description: 'For tools that can do neither.' },
+    },
+  },
+};
+
+function message(name: keyof typeof examples, summary: string, payload: TSchema) {
+  return {
+    name,
+    title: name,
+    summary,
+    contentType: 'application/json',
+    payload,
+    examples: [{ payload: examples[name] }],
+  };
+}
+
+function operation(action: 'send' | 'receive', summary: string, name: string, reply?: string) {
+  const channel = { $ref: '#/channels/ticker' };
+  const of = (each: string) => [{ $ref: `#/channels/ticker/messages/${each}` }];
+  return {
+    action,
+    channel,
+    summary,
+    messages: of(name),
+    ...(reply !== undefined && { reply: { channel, messages: of(reply) } }),
+  };
+}
+
+/** A line of the table; a code of the WebSocket library has no reason but its name. */
+function row([name, { code, reason, reconnect }]: [string, CloseCode]): string {
+  const why = reason || name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return `| ${code} | ${why} | ${reconnect ? 'yes' : 'no'} |`;
+}

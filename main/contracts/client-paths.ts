@@ -1,0 +1,71 @@
+import Type from 'typebox';
+import { pageHeaders } from '../http/static-client.ts';
+import { type Answer, type Answers, constant, errors, otherMethods } from './answers.ts';
+import { getAndHead, operation, type PathItem } from './paths.ts';
+import { type ServiceName, servers } from './servers.ts';
+
+const TAG = 'clients';
+
+const headers = {
+  ...Object.fromEntries(Object.entries(pageHeaders).map(([name, value]) => [name, constant(value)])),
+  'Last-Modified': { required: true, schema: { type: 'string' } },
+};
+
+const text = { schema: Type.String() };
+const image = { schema: Type.String({ contentMediaType: 'image/png' }) };
+
+const page: Answer = { description: 'The page.', headers, content: { 'text/html': text } };
+
+const file: Answer = {
+  description: 'The file, or the page of service A.',
+  headers,
+  content: {
+    'text/html': text,
+    'text/css': text,
+    'text/javascript': text,
+    'text/plain': text,
+    'image/svg+xml': text,
+    'image/png': image,
+  },
+};
+
+const unchanged: Answer = { description: 'The copy that the client has still holds.', headers };
+
+/** Answers that only some of a path's servers give. */
+export function onlyAt(names: readonly ServiceName[], answers: Answers): Answers {
+  const marked = Object.entries(answers).map(([status, answer]) => [status, { ...answer, 'x-servers': names }]);
+  return Object.fromEntries(marked);
+}
+
+const unknown = onlyAt(['tasks', 'admin'], errors(['notFound']));
+
+/** The browser clients of both services, and every path that nothing else is at. */
+export const clientPaths: Readonly<Record<string, PathItem>> = {
+  '/': {
+    servers: [servers.ticker, servers.tasks],
+    ...getAndHead(
+      operation({
+        operationId: 'getPage',
+        tags: [TAG],
+        summary: 'The browser client of the service',
+        responses: { 200: page, 304: unchanged },
+      }),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/{path}': {
+    servers: [servers.ticker, servers.tasks, servers.admin],
+    ...getAndHead(
+      operation({
+        operationId: 'getFile',
+        tags: [TAG],
+        summary: 'A file of the browser client',
+        description:
+          'Any other path, however deep. Where there is no file, service A answers with the page, the others with 404.',
+        parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
+        responses: { ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }), ...unknown },
+      }),
+    ),
+    'x-other-methods': { ...otherMethods('GET', 'HEAD'), ...unknown },
+  },
+};

@@ -1,0 +1,86 @@
+import type { TSchema } from 'typebox';
+import type { ErrorName } from '../http/errors.ts';
+import { type Answer, type Answers, allErrors, type Header } from './answers.ts';
+
+export interface Operation {
+  operationId: string;
+  tags: string[];
+  summary: string;
+  description?: string;
+  security?: object[];
+  parameters?: Parameter[];
+  requestBody?: { required: boolean; content: Record<string, { schema: TSchema }> };
+  responses: Answers;
+}
+
+export interface Parameter {
+  name: string;
+  in: 'path' | 'query' | 'header';
+  required?: boolean;
+  description?: string;
+  schema: TSchema;
+}
+
+const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
+
+/** A path of the contract: OpenAPI's path item, with the answers to all methods that it does not have. */
+export interface PathItem extends Partial<Record<(typeof METHODS)[number], Operation>> {
+  servers: readonly Server[];
+  'x-other-methods': Answers;
+}
+
+export interface Server {
+  url: string;
+  description: string;
+}
+
+/** A JSON body, whatever its content type says. */
+export function jsonBody(schema: TSchema): NonNullable<Operation['requestBody']> {
+  return { required: true, content: { 'application/json': { schema } } };
+}
+
+/** An operation with its answers, and those to its errors and to the errors that every operation has. */
+export function operation(
+  { responses, security = [], ...rest }: Omit<Operation, 'responses'> & { responses: Answers },
+  names: readonly ErrorName[] = [],
+): Operation {
+  return { ...rest, security, responses: { ...responses, ...allErrors(names) } };
+}
+
+/** `GET` and, with the same headers and without a body, `HEAD`. */
+export function getAndHead(get: Operation): { get: Operation; head: Operation } {
+  const responses = Object.entries(get.responses).map(([status, answer]) => [status, withoutBody(answer)]);
+  const operationId = `${get.operationId}Head`;
+  const summary = `The headers of \`GET\`: ${get.summary}`;
+  return { get, head: { ...get, operationId, summary, responses: Object.fromEntries(responses) } };
+}
+
+/** A path that pages of any origin may use: `Access-Control-Allow-Origin` on what the app answers. */
+export function crossOrigin(item: PathItem): PathItem {
+  const mended: PathItem = { ...item };
+  for (const method of METHODS) {
+    const operation = item[method];
+    if (operation !== undefined) mended[method] = { ...operation, responses: allowOrigin(operation.responses) };
+  }
+  mended['x-other-methods'] = allowOrigin(item['x-other-methods']);
+  return mended;
+}
+
+const anyOrigin: Header = { schema: { type: 'string', const: '*' } };
+
+function allowOrigin(answers: Answers): Answers {
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, answer]) => {
+      if ('$ref' in answer) return [status, answer];
+      // What the app does not see is refused without it.
+      const header = { ...anyOrigin, required: Number(status) < 300 };
+      return [status, { ...answer, headers: { ...answer.headers, 'Access-Control-Allow-Origin': header } }];
+    }),
+  );
+}
+
+function withoutBody(answer: Answers[string]): Answers[string] {
+  if ('$ref' in answer) return answer;
+  const { content: _, ...rest } = answer as Answer;
+  return rest;
+}

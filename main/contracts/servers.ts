@@ -1,0 +1,21 @@
+import { defaults } from '../config.ts';
+import type { Server } from './paths.ts';
+
+const ADMIN_PORT = 9464;
+
+/** The listeners of the process, at their default ports. */
+export const servers = {
+  ticker: server(defaults.tickerPort, 'service A, the ticker'),
+  tasks: server(defaults.tasksPort, 'service B, the task queue'),
+  admin: server(ADMIN_PORT, 'the admin listener'),
+} satisfies Record<string, Server>;
+
+export type ServiceName = keyof typeof servers;
+
+function server(port: number, description: string) {
+  return {
+    url: `http://{host}:${port}`,
+    description,
+    variables: { host: { default: 'localhost', description: 'where the process runs' } },
+  };
+}

@@ -1,0 +1,174 @@
+import Type from 'typebox';
+import { submissionSchema } from '../tasks/submission.ts';
+
+/** A reference to one of the schemas that the document names. */
+export function ref(name: string) {
+  return Type.Ref(`#/components/schemas/${name}`);
+}
+
+export const strict = { additionalProperties: false } as const;
+export const count = Type.Integer({ minimum: 0 });
+export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
+
+const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
+const QUEUED_AT = 1_790_000_000;
+const PAYLOAD = JSON.stringify({ id: ID, action: 'uppercase', data: { text: 'hello' }, created_at: QUEUED_AT });
+
+export const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
+const payload = Type.String({
+  contentMediaType: 'application/json',
+  description: 'JSON text of the whole submitted task: `id`, `action`, `data`, `created_at`',
+});
+const reason = Type.String({ description: 'why the last attempt failed' });
+const attempts = Type.Integer({ minimum: 0, description: 'attempts that have failed' });
+
+const task = Type.Object(
+  {
+    id: taskId,
+    payload,
+    status: Type.Enum(['completed', 'pending'], {
+      type: 'string',
+      description: '`completed`: a row is written only then. `pending` is the default of the column.',
+    }),
+    result: Type.Union([Type.String({ contentMediaType: 'application/json' }), Type.Null()], {
+      description: 'JSON text of an object with one field `output`',
+    }),
+    created_at: unixSeconds,
+    processed_at: Type.Union([unixSeconds, Type.Null()]),
+  },
+  {
+    ...strict,
+    description: 'A stored task: its row.',
+    examples: [
+      {
+        id: ID,
+        payload: PAYLOAD,
+        status: 'completed',
+        result: '{"output":"HELLO"}',
+        created_at: QUEUED_AT,
+        processed_at: QUEUED_AT + 1,
+      },
+    ],
+  },
+);
+
+const queued = Type.Object(
+  { id: taskId, status: Type.Literal('queued') },
+  { ...strict, description: 'It waits.', examples: [{ id: ID, status: 'queued' }] },
+);
+
+const running = Type.Object(
+  { id: taskId, status: Type.Literal('running'), attempt: Type.Integer({ minimum: 1 }) },
+  { ...strict, description: 'It is being worked on.', examples: [{ id: ID, status: 'running', attempt: 1 }] },
+);
+
+const retrying = Type.Object(
+  { id: taskId, status: Type.Literal('retrying'), attempts, reason, next_attempt_at: unixSeconds },
+  {
+    ...strict,
+    description: 'It has failed, and is tried again.',
+    examples: [
+      {
+        id: ID,
+        status: 'retrying',
+        attempts: 1,
+        reason: 'the thread ended with exit code 1',
+        next_attempt_at: QUEUED_AT + 2,
+      },
+    ],
+  },
+);
+
+const failed = Type.Object(
+  {
+    id: taskId,
+    status: Type.Literal('failed'),
+    payload,
+    reason,
+    attempts,
+    first_at: Type.Integer({ minimum: 0, description: 'when it was accepted, in Unix seconds' }),
+    last_at: Type.Integer({ minimum: 0, description: 'when it was given up, in Unix seconds' }),
+  },
+  {
+    ...strict,
+    description: 'It was given up: a dead letter.',
+    examples: [
+      {
+        id: ID,
+        status: 'failed',
+        payload: PAYLOAD,
+        reason: 'data.text is no string',
+        attempts: 1,
+        first_at: QUEUED_AT,
+        last_at: QUEUED_AT + 1,
+      },
+    ],
+  },
+);
+
+const taskList = Type.Object(
+  { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
+  { ...strict, description: 'The newest first. `count` is the number of rows here.' },
+);
+
+const deadLetterList = Type.Object(
+  { dead_letters: Type.Array(ref('FailedTask'), { maxItems: 100 }), count },
+  { ...strict, description: 'The latest first. `count` is their number here.' },
+);
+
+const queueCounts = Type.Object(
+  {
+    accepted: count,
+    completed: count,
+    dead: Type.Integer({ minimum: 0, description: 'dead letters that are kept' }),
+    dropped: Type.Integer({ minimum: 0, description: 'dead letters that were deleted or made room for newer ones' }),
+    waiting: count,
+    delayed: count,
+    bytes: Type.Integer({ minimum: 0, description: 'of the messages that are waiting, delayed or in flight' }),
+    in_flight: count,
+  },
+  {
+    ...strict,
+    description: 'At any time accepted = completed + dead + dropped + waiting + delayed + in_flight.',
+    examples: [{ accepted: 7, completed: 4, dead: 1, dropped: 0, waiting: 1, delayed: 0, bytes: 228, in_flight: 1 }],
+  },
+);
+
+/** Every schema of service B that has a name. */
+export const taskSchemas = {
+  Submission: submissionSchema,
+  Task: task,
+  QueuedTask: queued,
+  RunningTask: running,
+  RetryingTask: retrying,
+  FailedTask: failed,
+  TaskList: taskList,
+  DeadLetterList: deadLetterList,
+  QueueCounts: queueCounts,
+};
+
+/** The events of `GET /tasks/events` by name, and the schema of the data of each. */
+export const taskEvents = {
+  accepted: ref('QueuedTask'),
+  started: ref('RunningTask'),
+  retrying: ref('RetryingTask'),
+  completed: Type.Object(
+    { id: taskId, status: Type.Literal('completed') },
+    { ...strict, examples: [{ id: ID, status: 'completed' }] },
+  ),
+  failed: Type.Object(
+    { id: taskId, status: Type.Literal('failed'), reason, attempts },
+    { ...strict, examples: [{ id: ID, status: 'failed', reason: 'data.text is no string', attempts: 1 }] },
+  ),
+  gap: Type.Object(
+    { missed: Type.Union([count, Type.Null()], { description: 'how many; null where that is not known' }) },
+    {
+      ...strict,
+      description: 'Events that are not remembered any more.',
+      examples: [{ missed: 12 }, { missed: null }],
+    },
+  ),
+};
+
+/** A server-sent event as it comes over the wire. */
+export const EVENT_EXAMPLE = `id: 17\nevent: started\ndata: {"id":"${ID}","status":"running","attempt":1}\n\n`;

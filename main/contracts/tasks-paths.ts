@@ -1,0 +1,182 @@
+import Type from 'typebox';
+import { idempotencyKeySchema } from '../tasks/submission.ts';
+import { statusSchema } from '../tasks/tasks-router.ts';
+import { json, otherMethods } from './answers.ts';
+import { getAndHead, jsonBody, operation, type Parameter, type PathItem } from './paths.ts';
+import { servers } from './servers.ts';
+import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
+
+const TAG = 'tasks';
+
+const id: Parameter = { name: 'id', in: 'path', required: true, schema: Type.String() };
+
+const queued = json('It is in the queue.', ref('QueuedTask'), {
+  Location: { required: true, description: 'where its progress is', schema: { type: 'string', pattern: '^/tasks/.' } },
+});
+
+/** Service B but for its browser client. */
+export const tasksPaths: Readonly<Record<string, PathItem>> = {
+  '/tasks': {
+    servers: [servers.tasks],
+    ...getAndHead(
+      operation(
+        {
+          operationId: 'listTasks',
+          tags: [TAG],
+          summary: 'The newest 100 stored tasks',
+          parameters: [{ name: 'status', in: 'query', schema: statusSchema }],
+          responses: { 200: json('Rows, newest first.', ref('TaskList')) },
+        },
+        ['statusGivenTwice', 'databaseUnavailable', 'queryFailed'],
+      ),
+    ),
+    post: operation(
+      {
+        operationId: 'submitTask',
+        tags: [TAG],
+        summary: 'Puts a task into the queue',
+        parameters: [
+          {
+            name: 'Idempotency-Key',
+            in: 'header',
+            description:
+              'Within 24 hours the same key and the same submission get the same answer, and make no second task.',
+            schema: idempotencyKeySchema,
+          },
+          {
+            name: 'Prefer',
+            in: 'header',
+            description: '`wait=N` waits up to N whole seconds (30 at most) for the task to be done.',
+            schema: Type.String({ examples: ['wait=10'] }),
+          },
+        ],
+        requestBody: jsonBody(ref('Submission')),
+        responses: {
+          200: json('`Prefer: wait` was asked for, and it is done: its row.', ref('Task'), {
+            'Preference-Applied': { required: true, schema: { type: 'string', pattern: '^wait=\\d+$' } },
+          }),
+          202: queued,
+        },
+      },
+      [
+        'invalidJson',
+        'actionRequired',
+        'dataMustBeObject',
+        'dataTooDeep',
+        'invalidIdempotencyKey',
+        'idempotencyKeyInUse',
+        'bodyTooLarge',
+        'idempotencyKeyReused',
+        'failedToQueueTask',
+      ],
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD', 'POST'),
+  },
+  '/tasks/events': {
+    servers: [servers.tasks],
+    ...getAndHead(
+      operation(
+        {
+          operationId: 'watchTasks',
+          tags: [TAG],
+          summary: 'What happens to all tasks, as server-sent events',
+          parameters: [
+            {
+              name: 'Last-Event-ID',
+              in: 'header',
+              description:
+                'What came after that event is sent first, or an event `gap` where not all of it is remembered.',
+              schema: Type.String(),
+            },
+          ],
+          responses: {
+            200: {
+              description: 'A stream of events.',
+              headers: {
+                'Cache-Control': { required: true, schema: { type: 'string', pattern: 'no-(store|cache)' } },
+              },
+              content: {
+                'text/event-stream': { schema: Type.String(), example: EVENT_EXAMPLE, 'x-events': taskEvents },
+              },
+            },
+          },
+        },
+        ['tooManyConnections'],
+      ),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/tasks/{id}': {
+    servers: [servers.tasks],
+    ...getAndHead(
+      operation(
+        {
+          operationId: 'getTask',
+          tags: [TAG],
+          summary: 'One task: its row once it is completed, before that how far it has come',
+          parameters: [id],
+          responses: {
+            200: json(
+              'The task.',
+              Type.Union([ref('Task'), ref('QueuedTask'), ref('RunningTask'), ref('RetryingTask'), ref('FailedTask')]),
+            ),
+          },
+        },
+        ['taskNotFound', 'databaseUnavailable', 'queryFailed'],
+      ),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/dead-letters': {
+    servers: [servers.tasks],
+    ...getAndHead(
+      operation({
+        operationId: 'listDeadLetters',
+        tags: [TAG],
+        summary: 'The latest 100 tasks that were given up',
+        responses: { 200: json('Dead letters, latest first.', ref('DeadLetterList')) },
+      }),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+  '/dead-letters/{id}': {
+    servers: [servers.tasks],
+    delete: operation(
+      {
+        operationId: 'dropDeadLetter',
+        tags: [TAG],
+        summary: 'Drops a task that was given up',
+        parameters: [id],
+        responses: { 204: { description: 'It is gone.' } },
+      },
+      ['deadLetterNotFound'],
+    ),
+    'x-other-methods': otherMethods('DELETE'),
+  },
+  '/dead-letters/{id}/retry': {
+    servers: [servers.tasks],
+    post: operation(
+      {
+        operationId: 'retryDeadLetter',
+        tags: [TAG],
+        summary: 'Puts a task that was given up back into the queue, as if it had not been tried',
+        parameters: [id],
+        responses: { 202: queued },
+      },
+      ['deadLetterNotFound', 'failedToQueueTask'],
+    ),
+    'x-other-methods': otherMethods('POST'),
+  },
+  '/queue': {
+    servers: [servers.tasks],
+    ...getAndHead(
+      operation({
+        operationId: 'getQueue',
+        tags: [TAG],
+        summary: 'Counts that account for every task',
+        responses: { 200: json('The counts.', ref('QueueCounts')) },
+      }),
+    ),
+    'x-other-methods': otherMethods('GET', 'HEAD'),
+  },
+};

@@ -1,0 +1,154 @@
+import Type from 'typebox';
+import { tokenRequestSchema } from '../ticker/auth-router.ts';
+import { RELAY_HEADER } from '../ticker/relay.ts';
+import { SUBPROTOCOL } from '../ticker/token-auth.ts';
+import { type Answer, constant, json, methodNotAllowed, optional, otherMethods } from './answers.ts';
+import { crossOrigin, jsonBody, operation, type PathItem } from './paths.ts';
+import { servers } from './servers.ts';
+import { ref, strict, unixSeconds } from './task-schemas.ts';
+
+const TAG = 'ticker';
+
+/** Every schema of service A that has a name. */
+export const tickerSchemas = {
+  TokenRequest: tokenRequestSchema,
+  Token: Type.Object(
+    {
+      token: Type.String({ pattern: '^v3\\.local\\.[A-Za-z0-9_-]+$', description: 'a bearer token' }),
+      user_id: Type.String(),
+      role: Type.String(),
+      expires_in: Type.Integer({ minimum: 1, maximum: 3600, description: 'seconds' }),
+    },
+    {
+      ...strict,
+      examples: [{ token: 'v3.local.c29tZSBieXRlcw', user_id: 'demo', role: 'user', expires_in: 3600 }],
+    },
+  ),
+  RelayTarget: Type.Object(
+    {
+      target_pid: Type.String({ description: 'the handler that receives the messages of the connection' }),
+      metadata: Type.Object({ user_id: Type.String(), auth_time: unixSeconds }, strict),
+    },
+    { ...strict, examples: [{ target_pid: 'handler-1', metadata: { user_id: 'demo', auth_time: 1_790_000_000 } }] },
+  ),
+};
+
+/** How a request says whom it is from, each alone. */
+export const securitySchemes = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'A token of `POST /auth/token`.' },
+  subprotocol: {
+    type: 'apiKey',
+    in: 'header',
+    name: 'Sec-WebSocket-Protocol',
+    description: `For browsers, which cannot set headers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`. The server selects \`${SUBPROTOCOL}\`.`,
+  },
+  token: {
+    type: 'apiKey',
+    in: 'query',
+    name: 'token',
+    description: 'For tools that can do neither.',
+  },
+};
+
+const anyToken = [{ bearer: [] }, { subprotocol: [] }, { token: [] }];
+
+const preflight = (id: string) =>
+  operation({
+    operationId: id,
+    tags: [TAG],
+    summary: 'Tells a page of any origin that it may ask',
+    description: 'Without `Access-Control-Request-Method` it is a method like any other.',
+    parameters: [{ name: 'Access-Control-Request-Method', in: 'header', required: true, schema: Type.String() }],
+    responses: {
+      204: {
+        description: 'It may.',
+        headers: {
+          'Access-Control-Allow-Methods': constant('GET,HEAD,PUT,POST,DELETE,PATCH'),
+          'Access-Control-Allow-Headers': { description: 'those that were asked for', schema: { type: 'string' } },
+        },
+      },
+    },
+  });
+
+const switched: Answer = {
+  description: 'The connection is a WebSocket; its messages are described in `asyncapi.json`.',
+  headers: {
+    Upgrade: constant('websocket'),
+    Connection: constant('Upgrade'),
+    'Sec-WebSocket-Accept': { required: true, schema: { type: 'string', pattern: '^[A-Za-z0-9+/]{27}=$' } },
+    'Sec-WebSocket-Protocol': optional(constant(SUBPROTOCOL)),
+    [RELAY_HEADER]: { required: true, content: { 'application/json': { schema: ref('RelayTarget') } } },
+  },
+};
+
+const preflightOf = (id: string, ...allowed: string[]) => {
+  const options = preflight(id);
+  return { ...options, responses: { ...options.responses, ...methodNotAllowed(...allowed) } };
+};
+
+/** Service A but for its browser client. */
+export const tickerPaths: Readonly<Record<string, PathItem>> = {
+  '/auth/token': crossOrigin({
+    servers: [servers.ticker],
+    post: operation(
+      {
+        operationId: 'createToken',
+        tags: [TAG],
+        summary: 'Exchanges an API key for a bearer token',
+        requestBody: jsonBody(ref('TokenRequest')),
+        responses: { 200: json('A token.', ref('Token')) },
+      },
+      [
+        'invalidJson',
+        'apiKeyRequired',
+        'invalidApiKey',
+        'bodyTooLarge',
+        'tooManyRequests',
+        'databaseUnavailable',
+        'lookupFailed',
+        'tokenStoreUnavailable',
+        'tokenCreationFailed',
+      ],
+    ),
+    delete: operation(
+      {
+        operationId: 'revokeToken',
+        tags: [TAG],
+        summary: 'Revokes the token of the request, and closes its connections',
+        security: anyToken,
+        responses: { 204: { description: 'It is revoked.' } },
+      },
+      ['authenticationRequired', 'tokenStoreUnavailable'],
+    ),
+    options: preflightOf('preflightToken', 'POST', 'DELETE'),
+    'x-other-methods': otherMethods('POST', 'DELETE'),
+  }),
+  '/ws/ticker': crossOrigin({
+    servers: [servers.ticker],
+    get: operation(
+      {
+        operationId: 'openStream',
+        tags: [TAG],
+        summary: 'Opens the price stream',
+        description: 'A WebSocket handshake of version 13.',
+        security: anyToken,
+        parameters: [
+          { name: 'Sec-WebSocket-Key', in: 'header', schema: Type.String({ pattern: '^[A-Za-z0-9+/]{22}==$' }) },
+          { name: 'Sec-WebSocket-Version', in: 'header', schema: Type.String({ const: '13' }) },
+        ],
+        responses: { 101: switched },
+      },
+      [
+        'invalidHandshake',
+        'authenticationRequired',
+        'upgradeRequired',
+        'tooManyConnectionsFromAddress',
+        'failedToCreateHandler',
+        'tokenStoreUnavailable',
+        'tooManyConnections',
+      ],
+    ),
+    options: preflightOf('preflightStream', 'GET'),
+    'x-other-methods': otherMethods('GET'),
+  }),
+};

@@ -1,0 +1,72 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { openApi } from '../../main/contracts/openapi.ts';
+import { HttpError } from '../../main/http/errors.ts';
+import { isObject } from '../../main/http/json-body.ts';
+import { idempotencyKey, idempotencyKeySchema, parseSubmission } from '../../main/tasks/submission.ts';
+import { mismatch } from '../support/contract.ts';
+import { post } from '../support/program.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+
+/** The text of the error that is thrown, or undefined. */
+function refusal(run: () => unknown): string | undefined {
+  try {
+    run();
+    return undefined;
+  } catch (error) {
+    expect(error).to.be.an.instanceof(HttpError);
+    return (error as HttpError).message;
+  }
+}
+
+describe('A request', () => {
+  const { Submission, TokenRequest } = openApi.components.schemas;
+
+  it('to submit a task is taken exactly where the contract says so', () => {
+    const bodies = fc.oneof(
+      fc.record({ action: fc.jsonValue(), data: fc.jsonValue() }, { requiredKeys: [] }),
+      fc.record(
+        { action: fc.string(), data: fc.dictionary(fc.string(), fc.jsonValue()) },
+        { requiredKeys: ['action'] },
+      ),
+      fc.dictionary(fc.string(), fc.jsonValue()),
+    );
+    let taken = 0;
+    fc.assert(
+      fc.property(bodies, (value) => {
+        const body = JSON.parse(JSON.stringify(value));
+        const refused = refusal(() => parseSubmission(body));
+        const expected =
+          typeof body.action !== 'string'
+            ? 'action required'
+            : 'data' in body && !isObject(body.data)
+              ? 'data must be an object'
+              : undefined;
+        expect(refused).to.equal(expected);
+        expect(mismatch(Submission, body) === undefined).to.equal(refused === undefined);
+        if (refused === undefined) taken++;
+      }),
+      { numRuns: 500 },
+    );
+    expect(taken).to.be.above(0);
+  });
+
+  it('may have exactly the keys that the contract describes', () => {
+    const keys = fc.oneof(fc.string(), fc.constantFrom('x'.repeat(255), 'x'.repeat(256), 'a\n', '', '~', '\x7f'));
+    fc.assert(
+      fc.property(keys, (key) => {
+        const refused = refusal(() => idempotencyKey({ 'idempotency-key': key }, { action: '', data: {} }));
+        expect(mismatch(idempotencyKeySchema, key) === undefined).to.equal(refused === undefined);
+      }),
+    );
+  });
+
+  it('for a token is looked at where the contract says so', async () => {
+    const { url } = await startTickerBundle();
+    for (const body of [{ api_key: 'x' }, { api_key: 'x', other: 1 }, { api_key: '' }, { api_key: 1 }, {}, [], null]) {
+      const { status, body: answer } = await post(`${url}/auth/token`, body);
+      const described = mismatch(TokenRequest, body) === undefined;
+      expect([status, answer.error]).to.deep.equal(described ? [401, 'invalid API key'] : [400, 'api_key required']);
+    }
+  });
+});

@@ -1,0 +1,55 @@
+import type Router from '@koa/router';
+import { expect } from 'chai';
+import { openApi } from '../../main/contracts/openapi.ts';
+import { servers } from '../../main/contracts/servers.ts';
+import { queueRouter } from '../../main/tasks/queue-router.ts';
+import { tasksRouter } from '../../main/tasks/tasks-router.ts';
+import { authRouter } from '../../main/ticker/auth-router.ts';
+import { wsRouter } from '../../main/ticker/ws-router.ts';
+
+/** What a client finds at `/`, below it, and at no route of a router. */
+const STATIC = ['/', '/{path}'];
+/** Described, and not there yet. */
+const TO_COME = ['/tasks/events'];
+
+/** A router that is asked for its routes only needs nothing. */
+const nothing = {} as never;
+
+/** Methods of each path, as the contract writes both; none where a route takes them all. */
+function routes(...routers: Pick<Router, 'stack'>[]): Map<string, Set<string>> {
+  const found = new Map<string, Set<string>>();
+  for (const { path, methods } of routers.flatMap(({ stack }) => stack)) {
+    const template = String(path).replaceAll(/:(\w+)/g, '{$1}');
+    const own = found.get(template) ?? new Set();
+    // Those for all methods refuse what the others have not taken.
+    if (methods.length <= 2) for (const method of methods) own.add(method.toLowerCase());
+    found.set(template, own);
+  }
+  return found;
+}
+
+function described(server: (typeof servers)[keyof typeof servers]): [string, string[]][] {
+  return Object.entries(openApi.paths)
+    .filter(([path, item]) => item.servers.includes(server) && !STATIC.includes(path))
+    .map(([path, item]) => [path, Object.keys(item).filter((name) => /^(get|head|post|put|patch|delete)$/.test(name))]);
+}
+
+describe('The routes', () => {
+  it('of service B are those of the contract', () => {
+    const real = routes(tasksRouter(nothing), queueRouter(nothing));
+    expect(
+      TO_COME.filter((path) => real.has(path)),
+      'is there now',
+    ).to.deep.equal([]);
+    const contract = described(servers.tasks).filter(([path]) => !TO_COME.includes(path));
+    expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);
+  });
+
+  it('of service A are those of the contract', () => {
+    const real = routes(authRouter(nothing), wsRouter(nothing));
+    // Its one route takes every method, and refuses all but this.
+    real.get('/ws/ticker')?.add('get');
+    const contract = described(servers.ticker);
+    expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);
+  });
+});

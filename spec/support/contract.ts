@@ -1,0 +1,159 @@
+import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
+import { fullFormats } from 'ajv-formats/dist/formats.js';
+import type { Answer, Answers, Header, MediaType } from '../../main/contracts/answers.ts';
+import { asyncApi } from '../../main/contracts/asyncapi.ts';
+import { openApi } from '../../main/contracts/openapi.ts';
+import type { PathItem } from '../../main/contracts/paths.ts';
+import { type ServiceName, servers } from '../../main/contracts/servers.ts';
+import { taskEvents } from '../../main/contracts/task-schemas.ts';
+
+/** An answer as a client got it. */
+export interface Answered {
+  service: ServiceName;
+  /** Undefined where it cannot be told which request was answered: then some operation has to answer so. */
+  request: { method: string; path: string } | undefined;
+  status: number;
+  headers: Headers;
+  body: string;
+}
+
+const ajv = new Ajv2020({ strict: true, allErrors: true, formats: fullFormats });
+ajv.addVocabulary(['openapi', 'asyncapi', 'info', 'servers', 'tags', 'paths', 'components', 'defaultContentType']);
+ajv.addVocabulary(['channels', 'operations']);
+ajv.addSchema({ ...openApi, $id: 'openapi' }, undefined, undefined, false);
+
+const compiled = new WeakMap<object, ValidateFunction>();
+
+/** What is wrong with a value, or undefined. */
+export function mismatch(schema: object, value: unknown): string | undefined {
+  let validate = compiled.get(schema);
+  if (validate === undefined) {
+    const whole = JSON.parse(JSON.stringify(schema).replaceAll('"$ref":"#/', '"$ref":"openapi#/'));
+    validate = ajv.compile(whole);
+    compiled.set(schema, validate);
+  }
+  return validate(value) ? undefined : ajv.errorsText(validate.errors);
+}
+
+/** Schema of each message that the server sends, by its type. */
+const frames: Readonly<Record<string, object>> = Object.fromEntries(
+  (['welcome', 'ticker', 'pong'] as const).map((name) => [name, asyncApi.components.messages[name].payload]),
+);
+
+/** @throws {Error} for a text frame of the server that the contract does not describe */
+export function checkFrame(text: string): void {
+  const message: unknown = parse(text, 'a frame');
+  const { type } = (message ?? {}) as { type?: unknown };
+  const schema = frames[String(type)];
+  if (schema === undefined) throw new Error(`contract: no frame of type ${JSON.stringify(type)} is described`);
+  const wrong = mismatch(schema, message);
+  if (wrong !== undefined) throw new Error(`contract: frame ${text} is not as described: ${wrong}`);
+}
+
+/** @throws {Error} for an event of `GET /tasks/events` that the contract does not describe */
+export function checkEvent(name: string, data: string): void {
+  const schema = (taskEvents as Readonly<Record<string, object>>)[name];
+  if (schema === undefined) throw new Error(`contract: no event ${JSON.stringify(name)} is described`);
+  const wrong = mismatch(schema, parse(data, `event ${name}`));
+  if (wrong !== undefined) throw new Error(`contract: event ${name} ${data} is not as described: ${wrong}`);
+}
+
+/** @throws {Error} for an answer that the contract does not describe, naming what it is */
+export function checkAnswer(answered: Answered): void {
+  const { service, request, status, body } = answered;
+  const what = `${service} ${request === undefined ? '' : `${request.method} ${request.path} `}${status}`;
+  const fail = (reason: string): never => {
+    throw new Error(`contract: ${what}: ${reason}; body: ${body.slice(0, 300)}`);
+  };
+  if (request === undefined) {
+    const reasons = operationsAt(service).map((answers) => problem(answers, answered));
+    if (!reasons.includes(undefined)) fail(`no operation answers so: ${[...new Set(reasons)].join(' | ')}`);
+    return;
+  }
+  const item = pathItem(service, request.path) ?? fail('the path is not described');
+  const reason = problem(answersOf(item, request.method), answered);
+  if (reason !== undefined) fail(reason);
+}
+
+/** Why none of the answers is this one, or undefined. */
+function problem(answers: Answers, { service, request, status, headers, body }: Answered): string | undefined {
+  const answer = resolve(answers[status]);
+  if (answer === undefined || answer['x-servers']?.includes(service) === false) return 'the status is not described';
+  for (const [name, each] of Object.entries(answer.headers ?? {})) {
+    const header = resolve(each) as Header;
+    const value = headers.get(name);
+    if (value === null && header.required) return `the header ${name} is missing`;
+    const wrong = value === null ? undefined : headerProblem(header, value);
+    if (wrong !== undefined) return `the header ${name}: ${value} is not as described: ${wrong}`;
+  }
+  const bodiless = request?.method === 'HEAD' || answer.content === undefined;
+  if (bodiless) return body === '' ? undefined : 'a body is not described';
+  return bodyProblem(answer.content ?? {}, headers.get('content-type') ?? '', body);
+}
+
+function headerProblem({ schema, content }: Header, value: string): string | undefined {
+  if (content !== undefined) return bodyProblem(content, 'application/json', value);
+  return mismatch(schema ?? {}, (schema as { type?: string }).type === 'integer' ? Number(value) : value);
+}
+
+function bodyProblem(content: Readonly<Record<string, MediaType>>, type: string, body: string): string | undefined {
+  const name = type.replace(/;.*/s, '').trim();
+  const media = content[name];
+  if (media === undefined) return `the content type ${JSON.stringify(type)} is not described`;
+  if (name !== 'application/json') return undefined;
+  return mismatch(media.schema, parse(body, 'the body'));
+}
+
+/** The path item that a service has for a path: the most concrete one. */
+function pathItem(service: ServiceName, path: string): PathItem | undefined {
+  const [bare = ''] = path.split(/[?#]/);
+  const own = itemsOf(service).filter(([template]) => pattern(template).test(bare));
+  return own.sort(([a], [b]) => parameters(a) - parameters(b))[0]?.[1];
+}
+
+function itemsOf(service: ServiceName): [string, PathItem][] {
+  return Object.entries(openApi.paths).filter(([, item]) => item.servers.includes(servers[service]));
+}
+
+/** As the router has it: capitals and a slash at the end make no difference. The last parameter of all takes what is left. */
+function pattern(template: string): RegExp {
+  if (template === '/{path}') return /^/;
+  return new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`, 'i');
+}
+
+function parameters(template: string): number {
+  return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
+}
+
+function answersOf(item: PathItem, method: string): Answers {
+  const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as { responses: Answers };
+  return own?.responses ?? item['x-other-methods'];
+}
+
+const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
+
+function operationsAt(service: ServiceName): Answers[] {
+  return itemsOf(service).flatMap(([, item]) => {
+    const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
+    return [...own, item['x-other-methods']];
+  });
+}
+
+type Restricted = Answer & { 'x-servers'?: readonly ServiceName[] };
+
+/** Follows a reference to a component. */
+function resolve(value: Answer | Header | { $ref: string } | undefined): Restricted | undefined {
+  if (value === undefined || !('$ref' in value)) return value as Restricted | undefined;
+  const [, , kind, name] = value.$ref.split('/');
+  return (openApi.components as unknown as Record<string, Record<string, Restricted>>)[kind as string]?.[
+    name as string
+  ];
+}
+
+function parse(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`contract: ${what} is no JSON: ${text.slice(0, 300)}`);
+  }
+}
