@@ -20,7 +20,8 @@ export const openApi = {
     description: [
       'Every error is `{"error": "<text>"}`. All times are Unix seconds. The content type of a request is ignored.',
       'Three extensions say what the standard has no word for: `x-other-methods` how a path answers the methods that it',
-      'does not have, `x-servers` which of its servers give an answer, `x-events` what the events of a stream hold.',
+      'does not have, `x-servers` which of its servers (`ticker`, `tasks`, `admin`) give an answer, `x-events` what the',
+      'events of a stream hold.',
     ].join('\n'),
     license: { name: project.license, identifier: project.license },
   },

@@ -58,6 +58,18 @@ export function checkEvent(name: string, data: string): void {
   if (wrong !== undefined) throw new Error(`contract: event ${name} ${data} is not as described: ${wrong}`);
 }
 
+/** Checks every whole event of a stream; one that is cut at the end is not looked at. */
+function checkEvents(stream: string): void {
+  for (const block of stream.split('\n\n').slice(0, -1)) {
+    const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s) as [string, string]));
+    const name = fields.get('event');
+    // Comments, and how long to wait before the next connection.
+    if (name === undefined && !fields.has('data')) continue;
+    if (!fields.has('id') && name !== 'gap') throw new Error(`contract: event ${name} has no id: ${block}`);
+    checkEvent(name ?? 'message', fields.get('data') ?? '');
+  }
+}
+
 /** @throws {Error} for an answer that the contract does not describe, naming what it is */
 export function checkAnswer(answered: Answered): void {
   const { service, request, status, body } = answered;
@@ -100,6 +112,7 @@ function bodyProblem(content: Readonly<Record<string, MediaType>>, type: string,
   const name = type.replace(/;.*/s, '').trim();
   const media = content[name];
   if (media === undefined) return `the content type ${JSON.stringify(type)} is not described`;
+  if (media['x-events'] !== undefined) checkEvents(body);
   if (name !== 'application/json') return undefined;
   return mismatch(media.schema, parse(body, 'the body'));
 }
