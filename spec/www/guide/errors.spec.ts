@@ -1,0 +1,39 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { catalogue } from '../../../main/http/errors.ts';
+import { type CloseCode, closeCodes } from '../../../main/ticker/close-codes.ts';
+import { projectFolder } from '../../support/program.ts';
+
+const guide = readFileSync(join(projectFolder, 'www/guide/errors.md'), 'utf8');
+
+/** The cells of the rows that begin with a number between two others. */
+function rows(from: number, to: number): string[][] {
+  const cells = [...guide.matchAll(/^\| (\d+) \|(.*)\|$/gm)].map(([, code, rest = '']) => [
+    code as string,
+    ...rest.split('|').map((cell) => cell.trim().replaceAll('`', '')),
+  ]);
+  return cells.filter(([code]) => Number(code) >= from && Number(code) <= to);
+}
+
+describe('the guide to errors', () => {
+  it('lists every error with its status, and no other', () => {
+    const documented = rows(400, 599).map(([status, text]) => `${status} ${text}`);
+    const answered = Object.values(catalogue).map(([status, text]) => `${status} ${text}`);
+    expect(documented.toSorted()).to.deep.equal(answered.toSorted());
+  });
+
+  it('says of each what to do', () => {
+    for (const [, text, advice] of rows(400, 599)) expect(advice, text).to.match(/\w{2}/);
+  });
+
+  it('lists every close code with its reason, and says whether to connect again', () => {
+    const documented = rows(1000, 4999).map(([code, reason, again = '']) => ({
+      code: Number(code),
+      reason,
+      reconnect: /^(yes|no)/.exec(again)?.[0] === 'yes',
+    }));
+    const sent: CloseCode[] = Object.values(closeCodes).toSorted((one, other) => one.code - other.code);
+    expect(documented).to.deep.equal(sent);
+  });
+});
