@@ -42,6 +42,9 @@ withImage(() => {
 
   it('serves without privileges on a file system that it cannot write to, and ends with exit code 0 on SIGTERM', async () => {
     const container = await start();
+    const [, check = '[]'] = last(image, 'HEALTHCHECK').text.split('CMD ');
+    const health = watch(runImage(root, JSON.parse(check), { ADMIN_PORT: `${await container.port('admin')}` }));
+    expect(await health.exited, health.errors()).to.deep.equal({ code: 0, signal: null });
     const { status } = await post(`http://127.0.0.1:${await container.port('tasks')}/tasks`, { action: 'sum' });
     expect(status).to.equal(202);
     container.child.kill('SIGTERM');

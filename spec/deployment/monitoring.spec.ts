@@ -1,0 +1,109 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { parse } from 'yaml';
+import { defaults } from '../../main/config.ts';
+import { projectFolder, request } from '../support/program.ts';
+import { startBusyServices } from './busy-services.ts';
+import { alerts, dashboard, deployment, panelQueries, read, type Selector } from './queries.ts';
+
+/** Labels that Prometheus itself gives to every series. */
+const OF_THE_TARGET = { job: ['ticker-and-tasks'], instance: ['any'] };
+type Labels = Record<string, readonly string[]>;
+
+/** The metrics of a scrape, and of each the labels with all their values. */
+function metrics(scrape: string): Map<string, Labels> {
+  const found = new Map<string, Labels>([['up', OF_THE_TARGET]]);
+  for (const [, name = '', text = ''] of scrape.matchAll(/^(\w+)(?:\{(.*)\})? \S+$/gm)) {
+    const labels: Record<string, readonly string[]> = { ...(found.get(name) ?? OF_THE_TARGET) };
+    for (const [, label = '', value = ''] of text.matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g))
+      labels[label] = [...(labels[label] ?? []), value];
+    found.set(name, labels);
+  }
+  return found;
+}
+
+/** What a selector asks for and the scrape does not have. */
+function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): string[] {
+  const labels = scraped.get(metric);
+  if (labels === undefined) return [metric];
+  const unmet = matchers.filter(({ label, operator, value }) => {
+    const fits = operator === '=~' ? new RegExp(`^(?:${value})$`) : { test: (each: string) => each === value };
+    return !labels[label]?.some((each) => fits.test(each));
+  });
+  return unmet.map(({ label, operator, value }) => `${metric}{${label}${operator}"${value}"}`);
+}
+
+describe('the queries of dashboard and alerts', () => {
+  it('ask only for metrics, labels and values that a process which has done a little work shows', async () => {
+    const { admin } = await startBusyServices();
+    const scraped = metrics((await request(`${admin}/metrics`)).body);
+    const lacking = [...panelQueries, ...alerts.map((each) => ({ ...each, legend: '' }))].flatMap(
+      ({ expr, legend }) => {
+        const { selectors, grouping } = read(expr);
+        const known = selectors.flatMap(({ metric }) => Object.keys(scraped.get(metric) ?? {}));
+        const shown = [...legend.matchAll(/\{\{(\w+)\}\}/g)].map(([, label]) => label as string);
+        return [
+          ...selectors.flatMap((selector) => missing(selector, scraped)),
+          ...[...grouping, ...shown].filter((label) => !known.includes(label)).map((label) => `${label} in ${expr}`),
+        ];
+      },
+    );
+    expect(lacking).to.deep.equal([]);
+  });
+
+  it('are at least one of each metric that the services count', async () => {
+    const { admin } = await startBusyServices();
+    const scrape: string = (await request(`${admin}/metrics`)).body;
+    const own = [...scrape.matchAll(/^# TYPE ((?:ticker|auth|tasks|http)_\w+)/gm)].map(([, name]) => name as string);
+    const asked = panelQueries.flatMap(({ expr }) => read(expr).selectors.map(({ metric }) => metric));
+    const unasked = own.filter((name) => !asked.some((metric) => metric.replace(/_(bucket|count|sum)$/, '') === name));
+    expect(unasked).to.deep.equal([]);
+  });
+});
+
+describe('the alerts', () => {
+  const guide = readFileSync(join(projectFolder, 'www/guide/observing.md'), 'utf8');
+
+  it('lead to a chapter of the guide each, and every chapter belongs to one', () => {
+    const chapters = [...guide.matchAll(/^### (\w+)$/gm)].map(([, name]) => name);
+    expect(chapters).to.deep.equal(alerts.map(({ alert }) => alert));
+    for (const { alert, annotations } of alerts)
+      expect(annotations.runbook).to.equal(`www/guide/observing.md#${alert.toLowerCase()}`);
+  });
+
+  it('say how bad it is and what is the matter', () => {
+    for (const { labels, annotations } of alerts) {
+      expect(labels.severity).to.be.oneOf(['critical', 'warning']);
+      expect(annotations.summary).to.match(/\{\{ .* \}\}/);
+    }
+  });
+});
+
+describe('the files for Prometheus and Grafana', () => {
+  const file = (name: string) => parse(readFileSync(join(deployment, name), 'utf8'));
+
+  it('scrape the container of compose.yaml, under the name that the queries ask for', () => {
+    const [scrape] = file('prometheus.yml').scrape_configs;
+    const { services } = parse(readFileSync(join(projectFolder, 'compose.yaml'), 'utf8'));
+    const [host, port] = scrape.static_configs[0].targets[0].split(':');
+    expect(services).to.have.property(host);
+    expect(Number(port)).to.equal(defaults.adminPort);
+    expect([scrape.job_name]).to.deep.equal(OF_THE_TARGET.job);
+  });
+
+  it('name one data source', () => {
+    const uids = JSON.stringify(dashboard).match(/"datasource":\{[^}]*\}/g) ?? [];
+    const { uid, type } = file('grafana/datasource.yml').datasources[0];
+    expect(new Set(uids)).to.deep.equal(new Set([`"datasource":${JSON.stringify({ type, uid })}`]));
+  });
+
+  it('lay out panels side by side, with an id each', () => {
+    const { panels } = dashboard as { panels: { id: number; gridPos: Record<'x' | 'y' | 'w' | 'h', number> }[] };
+    expect(new Set(panels.map(({ id }) => id)).size).to.equal(panels.length);
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, each) => `${x + (each % w)} ${y + Math.floor(each / w)}`),
+    );
+    expect(new Set(cells).size).to.equal(cells.length);
+  });
+});
