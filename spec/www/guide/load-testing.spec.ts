@@ -1,0 +1,124 @@
+import { symlink, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { WebSocket } from 'ws';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { adapt, examples, paste } from '../../support/examples.ts';
+import { projectFolder, request, startServices, watch } from '../../support/program.ts';
+import { describeWith, lackingProgram } from '../../support/requirements.ts';
+
+const FILE = 'www/guide/load-testing.md';
+
+/** Smaller, so that a test is short. */
+const brief = (example: string) =>
+  example.replace('1000 --duration 30', '20 --duration 2').replace('seq 1000', 'seq 40');
+
+describe('the load tests of the guide', () => {
+  it('load the stream with the tool of the project', async () => {
+    const services = await startServices();
+    const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[0], services)), { API_KEY: services.apiKey }));
+    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
+    expect(shell.output()).to.match(/missed/);
+  });
+
+  it('load the task queue with curl', async () => {
+    const services = await startServices();
+    const shell = watch(paste(brief(adapt(examples(FILE, 'Tasks')[0], services))));
+    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
+    expect(JSON.parse(shell.output())).to.include({ accepted: 40 });
+  });
+
+  it('are a script for k6 that fits its types', async () => {
+    const folder = await temporaryFolder();
+    await symlink(join(projectFolder, 'node_modules'), join(folder, 'node_modules'));
+    await writeFile(join(folder, 'stream.js'), examples(FILE, 'With k6', 'js')[0] ?? '');
+    const config = {
+      compilerOptions: {
+        noEmit: true,
+        checkJs: true,
+        strict: false,
+        lib: ['esnext'],
+        types: ['k6'],
+        module: 'esnext',
+        moduleResolution: 'bundler',
+      },
+      files: ['stream.js'],
+    };
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
+    const compiler = watch(paste(`npx tsc -p ${folder}`));
+    expect(await compiler.exited, compiler.output()).to.include({ code: 0 });
+  });
+
+  it('are a script for k6 that streams, when another runs what it says', async () => {
+    const services = await startServices();
+    const text = adapt(examples(FILE, 'With k6', 'js')[0], services);
+    const body = text
+      .replace(/^import .*$/gm, '')
+      .replace('export default function', 'function each')
+      .replaceAll('export ', '');
+    const counts: Record<string, number> = {};
+    const reached = Promise.withResolvers<void>();
+    class Counter {
+      name: string;
+      constructor(name: string) {
+        this.name = name;
+        counts[name] = 0;
+      }
+      add(count: number) {
+        counts[this.name] = (counts[this.name] ?? 0) + count;
+        if ((counts.ticks ?? 0) > 1) reached.resolve();
+      }
+    }
+    class Socket extends WebSocket {
+      constructor(url: string, protocols: null, { headers }: { headers: Record<string, string> }) {
+        super(url, protocols ?? [], { headers });
+        afterTest(() => this.terminate());
+      }
+    }
+    const token = await services.token();
+    const asked: unknown[] = [];
+    const http = {
+      post(...args: unknown[]) {
+        asked.push(args);
+        return { json: () => token };
+      },
+    };
+    const globals = { http, Counter, WebSocket: Socket, __ENV: { API_KEY: services.apiKey }, setTimeout: () => {} };
+    const script = new Function(...Object.keys(globals), `${body}; return { setup, each };`)(...Object.values(globals));
+    script.each(script.setup());
+    await reached.promise;
+    expect(counts.failures).to.equal(0);
+    expect(asked).to.deep.equal([[`${services.ticker}/auth/token`, JSON.stringify({ api_key: services.apiKey })]]);
+  });
+});
+
+const withK6 = (define: () => void) => describeWith(lackingProgram('k6'), 'the k6 script of the guide', define, false);
+
+withK6(() => {
+  it('runs', async () => {
+    const services = await startServices();
+    const file = join(await temporaryFolder(), 'stream.js');
+    await writeFile(
+      file,
+      adapt(examples(FILE, 'With k6', 'js')[0], services).replace(
+        "vus: 500, duration: '30s'",
+        "vus: 5, duration: '2s'",
+      ),
+    );
+    const k6 = watch(paste(`k6 run --quiet -e API_KEY="$API_KEY" ${file}`, { API_KEY: services.apiKey }));
+    expect(await k6.exited, k6.errors()).to.include({ code: 0 });
+    expect((await request(`${services.admin}/metrics`)).body).to.match(/outcome="accepted"\} [1-9]/);
+  }).timeout(60_000);
+});
+
+describeWith(lackingProgram('wrk'), 'the wrk example of the guide', () => {
+  it('loads the task queue', async () => {
+    const services = await startServices();
+    const text = adapt(examples(FILE, 'Tasks')[1], services)
+      .replace('-d 30', '-d 1')
+      .replaceAll('tasks.lua', join(await temporaryFolder(), 'tasks.lua'));
+    const shell = watch(paste(text));
+    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
+    expect(shell.output()).to.not.match(/Non-2xx/);
+  });
+});

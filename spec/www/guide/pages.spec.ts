@@ -1,0 +1,43 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { expect } from 'chai';
+import { projectFolder } from '../../support/program.ts';
+
+const pages = ['README.md', ...globSync('www/guide/*.md', { cwd: projectFolder })];
+const read = (page: string) => readFileSync(resolve(projectFolder, page), 'utf8');
+
+/** What a heading's anchor is called. */
+function anchors(text: string): string[] {
+  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
+  return headings.map((heading) =>
+    heading
+      .toLowerCase()
+      .replace(/[^\w -]/g, '')
+      .replaceAll(' ', '-'),
+  );
+}
+
+describe('the pages of the guide', () => {
+  it('are reached from the README', () => {
+    for (const page of pages.slice(1)) expect(read('README.md')).to.include(`](${page})`);
+  });
+
+  for (const page of pages) {
+    it(`lead from ${page} to what is there`, () => {
+      for (const [link, path = '', anchor] of read(page).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)) {
+        const target = path === '' ? resolve(projectFolder, page) : resolve(projectFolder, dirname(page), path);
+        expect(existsSync(target), link).to.equal(true);
+        if (anchor !== undefined) expect(anchors(read(target)), link).to.include(anchor);
+      }
+    });
+
+    it(`speak in ${page} of settings that there are`, () => {
+      const ours = ['main/config.ts', 'package.json', 'compose.yaml', 'spec/soak/load.soak.ts', 'spec/support/seed.ts'];
+      const known = `${ours.map((file) => read(join(projectFolder, file))).join()} API_KEY`;
+      // Outside of the blocks, whose variables are their own.
+      const prose = read(page).replace(/```[\s\S]*?```/g, '');
+      for (const [name] of prose.matchAll(/\b[A-Z]{3,}(?:_[A-Z]+)+\b/g))
+        expect(known, page).to.match(new RegExp(`\\b${name}\\b`));
+    });
+  }
+});

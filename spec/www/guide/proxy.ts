@@ -1,0 +1,145 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { writeFile } from 'node:fs/promises';
+import type { IncomingMessage } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { temporaryFolder } from '../../support/cleanup.ts';
+import { examples } from '../../support/examples.ts';
+import { type RunningServices, watch } from '../../support/program.ts';
+import { program } from '../../support/requirements.ts';
+
+const FILE = 'www/guide/securing.md';
+export const TICKER = 'ticker.example.com';
+export const TASKS = 'tasks.example.com';
+export const PASSWORD = randomUUID();
+
+/** A proxy in front of both services, with TLS under the two names of the guide. */
+export interface FrontProxy {
+  /** What a TLS client needs to reach one of the names. */
+  to(name: string): { host: string; port: number; servername: string; ca: string; headers: { Host: string } };
+}
+
+interface Place {
+  folder: string;
+  port: number;
+  services: RunningServices;
+}
+
+/** Starts nginx with the configuration of the guide; only addresses and paths are those of the test. */
+export async function startNginx(services: RunningServices): Promise<FrontProxy> {
+  const place = await prepare(services);
+  const { folder, port } = place;
+  await writeFile(join(folder, 'tasks.htpasswd'), `submitter:{PLAIN}${PASSWORD}\n`);
+  const sites = behind(place, examples(FILE, 'nginx', 'nginx')[0])
+    .replaceAll('listen 443', `listen 127.0.0.1:${port}`)
+    .replaceAll(/\/etc\/ssl\/[\w.]+\.(pem|key)/g, `${folder}/site.$1`)
+    .replaceAll('/etc/nginx/', `${folder}/`)
+    .replaceAll('/var/log/nginx/', `${folder}/`);
+  const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
+    (kind) => `${kind}_temp_path ${folder}/${kind};`,
+  );
+  // One process in all, so that its end is the end of it.
+  const config = `daemon off; master_process off; pid ${folder}/pid; error_log stderr; events {}
+    http { access_log off; ${temporary.join(' ')}\n${sites} }`;
+  await writeFile(join(folder, 'nginx.conf'), config);
+  return run(place, 'nginx', ['-c', `${folder}/nginx.conf`, '-e', 'stderr']);
+}
+
+/** Starts Caddy with the configuration of the guide. */
+export async function startCaddy(services: RunningServices): Promise<FrontProxy> {
+  const place = await prepare(services);
+  const { folder, port } = place;
+  const hash = execFileSync('caddy', ['hash-password', '--plaintext', PASSWORD], { encoding: 'utf8' }).trim();
+  const sites = behind(place, examples(FILE, 'Caddy', 'caddy')[0])
+    .replaceAll(
+      /^([\w.]+\.example\.com) \{/gm,
+      `$1:${port} {\n\tbind 127.0.0.1\n\ttls ${folder}/site.pem ${folder}/site.key`,
+    )
+    .replaceAll('HASH', () => hash);
+  const options = '{\n\tadmin off\n\tauto_https disable_redirects\n\tservers {\n\t\tprotocols h1 h2\n\t}\n}\n';
+  await writeFile(join(folder, 'Caddyfile'), options + sites);
+  return run(place, 'caddy', ['run', '--config', `${folder}/Caddyfile`, '--adapter', 'caddyfile']);
+}
+
+/** One request to a name behind the proxy. */
+export async function ask(
+  proxy: FrontProxy,
+  name: string,
+  path: string,
+  { body, localAddress, ...headers }: { body?: unknown; localAddress?: string; [header: string]: unknown } = {},
+): Promise<{ status: number; body: string }> {
+  const response = await open(proxy, name, path, { body, localAddress, ...headers });
+  return { status: response.statusCode ?? 0, body: await text(response) };
+}
+
+/** The same, without reading the answer. */
+export async function open(
+  proxy: FrontProxy,
+  name: string,
+  path: string,
+  { body, localAddress, ...headers }: { body?: unknown; localAddress?: string | undefined; [header: string]: unknown },
+): Promise<IncomingMessage> {
+  const target = proxy.to(name);
+  const request = httpsRequest({
+    ...target,
+    path,
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { ...target.headers, ...headers } as Record<string, string>,
+    agent: false,
+    ...(localAddress !== undefined && { localAddress }),
+  });
+  request.end(body === undefined ? undefined : JSON.stringify(body));
+  const [response] = await once(request, 'response');
+  return response;
+}
+
+/** A folder with a certificate for both names, and a port that was free a moment ago: no proxy tells which it got. */
+async function prepare(services: RunningServices): Promise<Place> {
+  const folder = await temporaryFolder();
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  const names = ['-subj', '/CN=example.com', '-addext', `subjectAltName=DNS:${TICKER},DNS:${TASKS}`];
+  const files = ['-keyout', `${folder}/site.key`, '-out', `${folder}/site.pem`];
+  const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+  execFileSync('openssl', ['req', '-x509', ...key, '-days', '1', ...names, ...files], { stdio: 'ignore' });
+  return { folder, port, services };
+}
+
+function behind({ services }: Place, example: string | undefined): string {
+  if (example === undefined) throw new Error(`${FILE} has no such example`);
+  return example
+    .replaceAll('127.0.0.1:8081', new URL(services.ticker).host)
+    .replaceAll('127.0.0.1:8080', new URL(services.tasks).host);
+}
+
+async function run({ folder, port }: Place, name: string, args: string[]): Promise<FrontProxy> {
+  const proxy: FrontProxy = {
+    to: (servername) => ({
+      host: '127.0.0.1',
+      port,
+      servername,
+      ca: readFileSync(`${folder}/site.pem`, 'utf8'),
+      headers: { Host: `${servername}:${port}` },
+    }),
+  };
+  const child = spawn(program(name) ?? name, args, { env: { ...process.env, HOME: folder, XDG_DATA_HOME: folder } });
+  const { exited, errors } = watch(child);
+  let ended = false;
+  void exited.then(() => {
+    ended = true;
+  });
+  // Neither says when it listens.
+  for (;;) {
+    const answer = await ask(proxy, TICKER, '/').catch(() => undefined);
+    if (answer !== undefined) return proxy;
+    if (ended) throw new Error(`${name} ended: ${errors()}`);
+  }
+}
