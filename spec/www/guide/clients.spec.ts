@@ -9,7 +9,7 @@ import { closeCodes } from '../../../main/ticker/close-codes.ts';
 import { describeInBrowser, visit } from '../../browser/chromium.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, section } from '../../support/examples.ts';
-import { startServices, watch } from '../../support/program.ts';
+import { post, startServices, watch } from '../../support/program.ts';
 import { describeWith, program } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/clients.md';
@@ -102,6 +102,25 @@ describe('the clients of the guide', () => {
     const [first, second] = client.lines;
     expect(first).to.deep.include({ status: 'queued' });
     expect(second).to.deep.equal(first);
+  });
+
+  it('wait for the row', async () => {
+    const services = await startServices();
+    const client = watch(paste(adapt(examples(FILE, 'Tasks')[1], services)));
+    expect(await client.exited).to.include({ code: 0 });
+    expect(JSON.parse(client.output())).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
+  });
+
+  it('follow the events of tasks', async () => {
+    const services = await startServices();
+    const client = watch(paste(`exec ${adapt(examples(FILE, 'Tasks')[2], services)}`));
+    const said = async (text: string) => {
+      while (!client.output().includes(text)) await once(client.child.stdout as NodeJS.ReadableStream, 'data');
+    };
+    await said('id: ');
+    await post(`${services.tasks}/tasks`, { action: 'sum' });
+    await said('event: completed\n');
+    expect(client.output()).to.match(/event: accepted\n[\s\S]*event: started\n/);
   });
 });
 

@@ -31,6 +31,11 @@ describe('the pages of the guide', () => {
       }
     });
 
+    it(`tell in ${page} of scripts that package.json has`, () => {
+      const { scripts } = JSON.parse(read('package.json'));
+      for (const [, script = ''] of read(page).matchAll(/npm run ([\w-]+)/g)) expect(scripts).to.have.property(script);
+    });
+
     it(`speak in ${page} of settings that there are`, () => {
       const ours = ['main/config.ts', 'package.json', 'compose.yaml', 'spec/soak/load.soak.ts', 'spec/support/seed.ts'];
       const known = `${ours.map((file) => read(join(projectFolder, file))).join()} API_KEY`;

@@ -1,8 +1,9 @@
 import { expect } from 'chai';
-import { type RunningServices, startServices } from '../../support/program.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { post, type RunningServices, startServices } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
 import { connect } from '../../support/websocket.ts';
-import { ask, type FrontProxy, PASSWORD, startCaddy, startNginx, TASKS, TICKER } from './proxy.ts';
+import { ask, type FrontProxy, open, PASSWORD, startCaddy, startNginx, TASKS, TICKER } from './proxy.ts';
 
 const AUTHORIZATION = `Basic ${Buffer.from(`submitter:${PASSWORD}`).toString('base64')}`;
 
@@ -43,6 +44,20 @@ for (const [name, start] of proxies) {
       const body = { action: 'sum', data: { numbers: [1, 2] } };
       expect((await ask(proxy, TASKS, '/tasks', { body })).status).to.equal(401);
       expect((await ask(proxy, TASKS, '/tasks', { body, Authorization: AUTHORIZATION })).status).to.equal(202);
+    });
+
+    it('passes events on as they come', async () => {
+      const services = await startServices();
+      const proxy = await start(services);
+      const events = await open(proxy, TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
+      afterTest(() => events.destroy());
+      await post(`${services.tasks}/tasks`, { action: 'sum' });
+      let text = '';
+      for await (const chunk of events) {
+        text += chunk;
+        if (text.includes('event: completed')) break;
+      }
+      expect(text).to.match(/event: accepted\n/);
     });
   });
 }
