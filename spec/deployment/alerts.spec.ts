@@ -1,0 +1,106 @@
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { stringify } from 'yaml';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { describeWith, lackingProgram } from '../support/requirements.ts';
+import { alerts, deployment } from './queries.ts';
+
+/** Series of twenty minutes in Prometheus' own notation: a start, what is added every 15 s, and how often. */
+type Series = Record<string, string>;
+const NEVER = '0x80';
+const RISING = '0+10x80';
+const ONCE = '0x60 1x20';
+
+const lateness = 'ticker_tick_lateness_seconds_bucket';
+const loopDelay = 'nodejs_eventloop_delay_seconds_bucket';
+const requests = 'http_server_request_duration_seconds_count';
+
+const well: Series = {
+  up: '1x80',
+  process_start_time_seconds: '1000x80',
+  ticker_subscriptions: '10x80',
+  ticker_frames_sent_total: '0+150x80',
+  ticker_frames_skipped_total: '0+1x80',
+  [`${lateness}{le="0.1"}`]: RISING,
+  [`${lateness}{le="+Inf"}`]: RISING,
+  ticker_thread_restarts_total: NEVER,
+  'auth_tokens_refused_total{reason="invalid API key"}': '0+1x80',
+  tasks_refused_total: NEVER,
+  'tasks_queue_length{state="waiting"}': '10x80',
+  'tasks_queue_length{state="in_flight"}': '5x80',
+  tasks_queue_limit_length: '100x80',
+  tasks_queue_bytes: '10x80',
+  tasks_queue_limit_bytes: '100x80',
+  tasks_completed_total: RISING,
+  'tasks_dead_total{reason="permanent"}': NEVER,
+  'tasks_retried_total{reason="crash"}': NEVER,
+  [`${requests}{service="tasks", http_response_status_code="202"}`]: RISING,
+  [`${requests}{service="tasks", http_response_status_code="500"}`]: NEVER,
+  [`${loopDelay}{thread="main", le="0.01"}`]: RISING,
+  [`${loopDelay}{thread="main", le="+Inf"}`]: RISING,
+  process_open_fds: '50x80',
+  process_max_fds: '100x80',
+};
+
+/** What is different when an alert is due. */
+const ill: [alert: string, series: Series][] = [
+  ['ServicesDown', { up: '0x80' }],
+  ['ServicesRestart', { process_start_time_seconds: '1000+60x80' }],
+  ['TicksMissing', { ticker_frames_skipped_total: '9x80', ticker_frames_sent_total: '99x80' }],
+  ['TicksLate', { [`${lateness}{le="0.1"}`]: NEVER, [`${lateness}{le="1"}`]: RISING }],
+  ['TickerThreadDies', { ticker_thread_restarts_total: ONCE }],
+  ['ClientsTooSlow', { ticker_frames_skipped_total: RISING }],
+  ['KeysGuessed', { 'auth_tokens_refused_total{reason="invalid API key"}': '0+30x80' }],
+  ['TasksRefused', { tasks_refused_total: '0x70 1x10' }],
+  ['QueueFilling', { 'tasks_queue_length{state="waiting"}': '80x80' }],
+  ['QueueFilling', { tasks_queue_bytes: '85x80' }],
+  ['TasksStuck', { tasks_completed_total: '7x80' }],
+  ['TasksGivenUp', { 'tasks_dead_total{reason="permanent"}': ONCE }],
+  ['TasksCrash', { 'tasks_retried_total{reason="crash"}': ONCE }],
+  ['ServerErrors', { [`${requests}{service="tasks", http_response_status_code="500"}`]: '0+1x80' }],
+  [
+    'EventLoopHeldUp',
+    { [`${loopDelay}{thread="main", le="0.01"}`]: NEVER, [`${loopDelay}{thread="main", le="1"}`]: RISING },
+  ],
+  ['FilesRunningOut', { process_open_fds: '95x80' }],
+];
+
+describeWith(lackingProgram('promtool'), 'the alerts', () => {
+  /** Lets promtool say that with these series just these alerts are raised after twenty minutes. */
+  async function expectAlerts(series: Series, names: string[]): Promise<void> {
+    const target = 'job="ticker-and-tasks", instance="a"';
+    const inputs = Object.entries(series).map(([name, values]) => ({
+      series: name.includes('{') ? name.replace('{', `{${target}, `) : `${name}{${target}}`,
+      values,
+    }));
+    const raised = {
+      expr: 'count by (alertname) (ALERTS{alertstate="firing"})',
+      eval_time: '20m',
+      exp_samples: names.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
+    };
+    const test = {
+      rule_files: [join(deployment, 'alerts.yml')],
+      evaluation_interval: '15s',
+      tests: [{ interval: '15s', input_series: inputs, promql_expr_test: [raised] }],
+    };
+    const file = join(await temporaryFolder(), 'test.yml');
+    writeFileSync(file, stringify(test));
+    execFileSync('promtool', ['test', 'rules', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+  }
+
+  it('are silent while all is well', async () => {
+    await expectAlerts(well, []);
+  });
+
+  for (const [alert, series] of ill) {
+    it(`raise ${alert}, and no other, with ${Object.keys(series).at(-1)}`, async () => {
+      await expectAlerts({ ...well, ...series }, [alert]);
+    });
+  }
+
+  it('are all tried', () => {
+    expect([...new Set(ill.map(([alert]) => alert))]).to.deep.equal(alerts.map(({ alert }) => alert));
+  });
+});
