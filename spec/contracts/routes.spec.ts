@@ -1,7 +1,9 @@
 import type Router from '@koa/router';
 import { expect } from 'chai';
+import { adminRouter } from '../../main/admin/admin-router.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import { servers } from '../../main/contracts/servers.ts';
+import { eventsRouter } from '../../main/tasks/events-router.ts';
 import { queueRouter } from '../../main/tasks/queue-router.ts';
 import { tasksRouter } from '../../main/tasks/tasks-router.ts';
 import { authRouter } from '../../main/ticker/auth-router.ts';
@@ -9,9 +11,6 @@ import { wsRouter } from '../../main/ticker/ws-router.ts';
 
 /** What a client finds at `/`, below it, and at no route of a router. */
 const STATIC = ['/', '/{path}'];
-/** Described, and not there yet. */
-const TO_COME = ['/tasks/events'];
-
 /** A router that is asked for its routes only needs nothing. */
 const nothing = {} as never;
 
@@ -36,12 +35,14 @@ function described(server: (typeof servers)[keyof typeof servers]): [string, str
 
 describe('The routes', () => {
   it('of service B are those of the contract', () => {
-    const real = routes(tasksRouter(nothing), queueRouter(nothing));
-    expect(
-      TO_COME.filter((path) => real.has(path)),
-      'is there now',
-    ).to.deep.equal([]);
-    const contract = described(servers.tasks).filter(([path]) => !TO_COME.includes(path));
+    const real = routes(eventsRouter(nothing), tasksRouter(nothing), queueRouter(nothing));
+    const contract = described(servers.tasks);
+    expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);
+  });
+
+  it('of the admin listener are those of the contract', () => {
+    const contract = described(servers.admin);
+    const real = routes(adminRouter({ checks: {} } as never));
     expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);
   });
 

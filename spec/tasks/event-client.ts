@@ -1,4 +1,5 @@
 import { afterTest } from '../support/cleanup.ts';
+import { noteAnswer, serviceAt } from '../support/contract-watch.ts';
 
 export interface ServerSentEvent {
   id: string;
@@ -23,6 +24,7 @@ export async function followEvents(url: string, lastEventId?: string): Promise<E
   afterTest(() => leave.abort());
   const headers = { Connection: 'close', ...(lastEventId !== undefined && { 'Last-Event-ID': lastEventId }) };
   const response = await fetch(`${url}/tasks/events`, { headers, signal: leave.signal });
+  const { status } = response;
   const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
   let text = '';
   let lastId = '';
@@ -36,6 +38,8 @@ export async function followEvents(url: string, lastEventId?: string): Promise<E
     const end = text.indexOf('\n\n');
     const block = text.slice(0, end);
     text = text.slice(end + 2);
+    const request = { method: 'GET', path: '/tasks/events' };
+    noteAnswer(serviceAt(url), { request, status, headers: response.headers, body: `${block}\n\n` });
     return block;
   };
   const next = async () => {

@@ -5,30 +5,34 @@ import { until } from '../support/until.ts';
 import { followEvents } from './event-client.ts';
 import { startTasksServer } from './tasks-server.ts';
 
+/** The id of the task with that number. */
+const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+const [A, B] = [idOf(1), idOf(2)];
+
 describe('GET /tasks/events', () => {
   it('tells of each step of a task, in the words of its status', async () => {
     const { url, events } = await startTasksServer();
     const client = await followEvents(url);
     const steps: [TaskEvent, object][] = [
       [
-        { event: 'accepted', id: 'a' },
-        { id: 'a', status: 'queued' },
+        { event: 'accepted', id: A },
+        { id: A, status: 'queued' },
       ],
       [
-        { event: 'started', id: 'a', attempt: 1 },
-        { id: 'a', status: 'running', attempt: 1 },
+        { event: 'started', id: A, attempt: 1 },
+        { id: A, status: 'running', attempt: 1 },
       ],
       [
-        { event: 'retrying', id: 'a', attempts: 1, reason: 'no', dueAt: 1500 },
-        { id: 'a', status: 'retrying', attempts: 1, reason: 'no', next_attempt_at: 2 },
+        { event: 'retrying', id: A, attempts: 1, reason: 'no', dueAt: 1500 },
+        { id: A, status: 'retrying', attempts: 1, reason: 'no', next_attempt_at: 2 },
       ],
       [
-        { event: 'completed', id: 'a' },
-        { id: 'a', status: 'completed' },
+        { event: 'completed', id: A },
+        { id: A, status: 'completed' },
       ],
       [
-        { event: 'failed', id: 'b', attempts: 5, reason: 'line\n\nbreaks' },
-        { id: 'b', status: 'failed', attempts: 5, reason: 'line\n\nbreaks' },
+        { event: 'failed', id: B, attempts: 5, reason: 'line\n\nbreaks' },
+        { id: B, status: 'failed', attempts: 5, reason: 'line\n\nbreaks' },
       ],
     ];
     for (const [event] of steps) events.note(event);
@@ -73,14 +77,14 @@ describe('GET /tasks/events', () => {
     const { url, events } = await startTasksServer();
     await followEvents(url);
     const id = events.idOf(events.now());
-    for (let n = 0; n < 10_003; n++) events.note({ event: 'completed', id: String(n) });
+    for (let n = 0; n < 10_003; n++) events.note({ event: 'completed', id: idOf(n) });
     const late = await followEvents(url, id);
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
-    expect(await late.next()).to.deep.include({ event: 'completed', data: { id: '3', status: 'completed' } });
+    expect(await late.next()).to.deep.include({ event: 'completed', data: { id: idOf(3), status: 'completed' } });
     const foreign = await followEvents(url, 'another-1');
     expect(await foreign.next()).to.deep.include({ event: 'gap', data: { missed: null } });
-    events.note({ event: 'completed', id: 'x' });
-    expect(await foreign.next()).to.deep.include({ event: 'completed', data: { id: 'x', status: 'completed' } });
+    events.note({ event: 'completed', id: A });
+    expect(await foreign.next()).to.deep.include({ event: 'completed', data: { id: A, status: 'completed' } });
   });
 
   it('holds little for a client that does not read, and tells it what it missed', async () => {
@@ -92,7 +96,7 @@ describe('GET /tasks/events', () => {
     let noted = 0;
     // Far more than the system's buffers take.
     while (!written() || noted < 30_000) {
-      for (let n = 0; n < 500; n++) events.note({ event: 'failed', id: String(noted++), attempts: 1, reason });
+      for (let n = 0; n < 500; n++) events.note({ event: 'failed', id: idOf(noted++), attempts: 1, reason });
       await new Promise(setImmediate);
     }
     expect(socket?.writableLength).to.be.below(3_000_000);
@@ -101,7 +105,7 @@ describe('GET /tasks/events', () => {
     while (next < noted) {
       const received = await client.next();
       if (received?.event === 'gap') missed += received.data.missed;
-      else expect(received?.data.id).to.equal(String(next));
+      else expect(received?.data.id).to.equal(idOf(next));
       next = received?.event === 'gap' ? next + received.data.missed : next + 1;
     }
     expect(missed).to.be.greaterThan(0);

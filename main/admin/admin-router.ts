@@ -1,0 +1,34 @@
+import Router from '@koa/router';
+import { asyncApi } from '../contracts/asyncapi.ts';
+import { openApi } from '../contracts/openapi.ts';
+import { replyJson } from '../http/json-reply.ts';
+import { refuseOtherMethods } from '../http/other-methods.ts';
+import type { AdminAppOptions } from './app.ts';
+import { readiness } from './readiness.ts';
+
+const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
+
+/** Does the process live, is it ready, how does it fare; and the contracts of all listeners. */
+export function adminRouter({ checks, metrics }: AdminAppOptions): Router {
+  const router = new Router();
+
+  router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
+
+  router.get('/readyz', (ctx) => {
+    const found = readiness(checks);
+    replyJson(ctx, found.status === 'ready' ? 200 : 503, found);
+  });
+
+  router.get('/metrics', async (ctx) => {
+    ctx.type = metrics.contentType;
+    ctx.body = await metrics.text();
+  });
+
+  router.get('/openapi.json', (ctx) => replyJson(ctx, 200, openApi));
+
+  router.get('/asyncapi.json', (ctx) => replyJson(ctx, 200, asyncApi));
+
+  for (const path of PATHS) router.all(path, refuseOtherMethods('GET', 'HEAD'));
+
+  return router;
+}
