@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { section } from '../support/examples.ts';
 import { post, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
 import { buildImage, lackingForContainers, runImage } from './container.ts';
@@ -51,6 +52,18 @@ withImage(() => {
     expect(await container.exited).to.deep.equal({ code: 0, signal: null });
     expect(container.lines.at(-1)).to.include({ msg: 'stopped' });
     expect(existsSync(join(`${root}.volume`, 'tasks.db'))).to.equal(true);
+  });
+
+  it('makes keys and backups beside the running services, as the guide says', async () => {
+    const container = await start();
+    await container.port('tasks');
+    for (const [, command = ''] of section('www/guide/running.md', 'Keys, backup, restore, retention').matchAll(
+      /docker compose exec node (node .*)$/gm,
+    )) {
+      const beside = watch(runImage(root, command.split(' '), settings));
+      expect(await beside.exited, beside.errors()).to.deep.equal({ code: 0, signal: null });
+    }
+    expect(existsSync(join(`${root}.volume`, 'backup', 'auth.db'))).to.equal(true);
   });
 
   it('may write to the volume and to /tmp, and nowhere else', async () => {
