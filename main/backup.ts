@@ -24,7 +24,8 @@ await runCommand(USAGE, async (args) => {
 function endedBySignal(): AbortSignal {
   const ended = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    process.once(name, () => ended.abort(new Error(`ended by ${name}`)));
+    // Each time: a second one must not end it before it has cleared away.
+    process.on(name, () => ended.abort(new Error(`ended by ${name}`)));
   }
   return ended.signal;
 }
