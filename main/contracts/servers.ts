@@ -1,13 +1,11 @@
 import { defaults } from '../config.ts';
 import type { Server } from './paths.ts';
 
-const ADMIN_PORT = 9464;
-
 /** The listeners of the process, at their default ports. */
 export const servers = {
   ticker: server(defaults.tickerPort, 'service A, the ticker'),
   tasks: server(defaults.tasksPort, 'service B, the task queue'),
-  admin: server(ADMIN_PORT, 'the admin listener'),
+  admin: server(defaults.adminPort, 'the admin listener'),
 } satisfies Record<string, Server>;
 
 export type ServiceName = keyof typeof servers;
