@@ -1,7 +1,7 @@
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
+import { openEmbeddedEngine } from './engines/embedded.ts';
 import type { Log } from './log.ts';
-import { runMigration } from './migration.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 
@@ -12,23 +12,23 @@ export interface System {
   stop(): Promise<Unfinished>;
 }
 
-/** Migrates the databases, then starts both services. @throws {Error} whose message says what to mend. */
+/** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
 export async function startSystem(config: Config, log: Log): Promise<System> {
-  await runMigration(config.dataDir);
-  const ticker = await startTicker(config, log).catch(explain('TICKER_PORT', 'HOST'));
-  const tasks = await startTasks(config, log)
-    .catch(explain('TASKS_PORT', 'HOST'))
-    .catch(async (error) => {
-      await ticker.stop(Promise.resolve());
-      throw error;
-    });
+  const engine = await openEmbeddedEngine(config, log);
+  const now = Promise.resolve();
+  /** What runs already, the latest first. */
+  const undo: Array<() => unknown> = [() => engine.close()];
+  const takeDown = async (error: unknown): Promise<never> => {
+    for (const stop of undo) await stop();
+    throw error;
+  };
+  const ticker = await startTicker(config, engine, log).catch(explain('TICKER_PORT', 'HOST')).catch(takeDown);
+  undo.unshift(() => ticker.stop(now));
+  const tasks = await startTasks(config, engine, log).catch(explain('TASKS_PORT', 'HOST')).catch(takeDown);
+  undo.unshift(() => tasks.stop({ connections: now, all: now }));
   const admin = await startAdmin(config, { ticker, tasks }, log)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
-    .catch(async (error) => {
-      const now = Promise.resolve();
-      await Promise.all([tasks.stop({ connections: now, all: now }), ticker.stop(now)]);
-      throw error;
-    });
+    .catch(takeDown);
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
   return {
@@ -47,6 +47,7 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
           tasks.stop({ connections: connections.promise, all: all.promise }),
           ticker.stop(connections.promise),
         ]);
+        await engine.close();
         await admin?.stop(all.promise);
         return left;
       } finally {

@@ -34,7 +34,10 @@ export type TaskHandler<Row = void> = (body: string, delivery: Delivery) => Row 
  *
  * @returns for each row, in order, why it was not stored: because of the row itself, or because nothing can be
  */
-export type StoreRows<Row> = (rows: readonly Row[]) => ReadonlyArray<{ error: unknown; ofRow: boolean } | undefined>;
+export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
+
+/** For each row, in order, why it was not stored. */
+type Failures = ReadonlyArray<{ error: unknown; ofRow: boolean } | undefined>;
 
 /**
  * Makes of a handler the function that a pool thread runs for each message: one task after the other, and then all
@@ -61,7 +64,7 @@ export function poolFunction<Row>(
       if (outcome.ended === 'returned') returned.push({ outcome, index, row: row as Row });
     }
     noteAttempt(slot, tasks.length);
-    const failures = store(returned.map(({ row }) => row));
+    const failures = await store(returned.map(({ row }) => row));
     for (const [place, { outcome, index }] of returned.entries()) {
       const failure = failures[place];
       if (failure === undefined) continue;

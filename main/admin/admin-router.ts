@@ -14,8 +14,8 @@ export function adminRouter({ checks, metrics }: AdminAppOptions): Router {
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
 
-  router.get('/readyz', (ctx) => {
-    const found = readiness(checks);
+  router.get('/readyz', async (ctx) => {
+    const found = await readiness(checks);
     replyJson(ctx, found.status === 'ready' ? 200 : 503, found);
   });
 

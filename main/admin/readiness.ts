@@ -1,5 +1,5 @@
 /** Looks whether something is as it has to be. @returns what is wrong, if anything; what it throws says so, too */
-export type Check = () => string | undefined;
+export type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface CheckState {
   state: 'ok' | 'failed';
@@ -14,15 +14,17 @@ export interface Readiness {
 }
 
 /** Makes all checks, each by its name. None of them may take long: they are made on the main thread. */
-export function readiness(checks: Readonly<Record<string, Check>>): Readiness {
-  const states = Object.entries(checks).map(([name, check]) => [name, stateOf(check)] as const);
+export async function readiness(checks: Readonly<Record<string, Check>>): Promise<Readiness> {
+  const states = await Promise.all(
+    Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check)] as const),
+  );
   const ready = states.every(([, { state }]) => state === 'ok');
   return { status: ready ? 'ready' : 'not ready', checks: Object.fromEntries(states) };
 }
 
-function stateOf(check: Check): CheckState {
+async function stateOf(check: Check): Promise<CheckState> {
   try {
-    const detail = check();
+    const detail = await check();
     return detail === undefined ? { state: 'ok' } : { state: 'failed', detail };
   } catch (error) {
     return { state: 'failed', detail: (error as Error).message };

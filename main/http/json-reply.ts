@@ -37,17 +37,21 @@ export function replyListing<Key>(
   ctx: ParameterizedContext,
   name: string,
   keys: Iterable<Key>,
-  read: (key: Key) => object | undefined,
+  read: (key: Key) => object | undefined | Promise<object | undefined>,
 ): void {
   ctx.set(dataHeaders);
   ctx.body = Readable.from(listingText(name, keys, read));
   ctx.type = CONTENT_TYPE;
 }
 
-async function* listingText<Key>(name: string, keys: Iterable<Key>, read: (key: Key) => object | undefined) {
+async function* listingText<Key>(
+  name: string,
+  keys: Iterable<Key>,
+  read: (key: Key) => object | undefined | Promise<object | undefined>,
+) {
   let count = 0;
   for (const key of keys) {
-    const item = read(key);
+    const item = await read(key);
     if (item === undefined) continue;
     yield `${count++ === 0 ? `{"${name}":[` : ','}${JSON.stringify(item)}`;
     // Others have their turn between two items, even if this client takes them as fast as they come.

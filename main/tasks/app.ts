@@ -1,5 +1,5 @@
 import Koa from 'koa';
-import type { Tasks } from '../../db/tasks.ts';
+import type { TaskStore } from '../engines/engine.ts';
 import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
@@ -15,7 +15,7 @@ export interface TasksAppOptions {
     QueueDriver,
     'durable' | 'publish' | 'find' | 'counts' | 'deadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'
   >;
-  tasks: Pick<Tasks, 'list' | 'locate' | 'read' | 'find'>;
+  tasks: TaskStore;
   events: TaskEvents;
   bodyLimit: number;
   /** Where requests are counted. */

@@ -1,4 +1,5 @@
 import type { Settlement } from '../../workers/messages.ts';
+import type { Awaitable } from '../engines/engine.ts';
 import type { Log } from '../log.ts';
 import { BusyPoll } from './busy-poll.ts';
 import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
@@ -14,7 +15,7 @@ export interface DispatcherOptions {
   /** What becomes of a failed delivery; see `retry-policy`. */
   judge?: (delivery: Delivery, failure: Failure) => Verdict;
   /** Whether the row of the task with that id is there. May throw. */
-  isStored?: (id: string) => boolean;
+  isStored?: (id: string) => Awaitable<boolean>;
   log: Log;
 }
 
@@ -28,7 +29,7 @@ export class Dispatcher {
   readonly #pool: DispatcherOptions['pool'];
   readonly #prefetch: number;
   readonly #judge: (delivery: Delivery, failure: Failure) => Verdict;
-  readonly #isStored: (id: string) => boolean;
+  readonly #isStored: (id: string) => Awaitable<boolean>;
   readonly #log: Log;
   /** Taken out of the queue, but the pool is busy: never more than the prefetch. */
   readonly #pending: Delivery[] = [];
@@ -247,7 +248,7 @@ export class Dispatcher {
     const { message, attempt } = delivery;
     const verdict = failure === poisonous ? buried : this.#judge(delivery, failure);
     if (verdict.verdict === 'dead' && (failure.failure === 'crash' || delivery.crashes > 0)) {
-      const end = this.#endAfterCrash(message.id);
+      const end = await this.#endAfterCrash(message.id);
       if (end === 'stored') return delivery.ack();
       if (end === 'unknown') return delivery.nack({ ...lookAgain, reason: verdict.reason });
     }
@@ -262,9 +263,9 @@ export class Dispatcher {
   }
 
   /** A thread may have died after it had stored the row: that task is done, and no dead letter. */
-  #endAfterCrash(id: string): 'stored' | 'not stored' | 'unknown' {
+  async #endAfterCrash(id: string): Promise<'stored' | 'not stored' | 'unknown'> {
     try {
-      return this.#isStored(id) ? 'stored' : 'not stored';
+      return (await this.#isStored(id)) ? 'stored' : 'not stored';
     } catch (error) {
       this.#log.error({ err: error, task: id }, 'it is not known whether a task that crashed has its row');
       return 'unknown';

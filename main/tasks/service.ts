@@ -1,7 +1,6 @@
-import { join } from 'node:path';
-import { Database } from '../../db/database.ts';
-import { Tasks } from '../../db/tasks.ts';
+import type { Check } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
+import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
@@ -10,13 +9,8 @@ import { workerFile } from '../worker-file.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
 import type { QueueDriver } from './queue/driver.ts';
-import { openQueue } from './queue/open.ts';
-import { RetentionThread } from './retention-thread.ts';
 import { TaskEvents } from './task-events.ts';
 import { WorkerPool } from './worker-pool.ts';
-
-/** Waiting for a lock holds up every client, so it is short. */
-const BUSY_TIMEOUT_MS = 50;
 
 /** Most deliveries that a thread is given at once: their rows are stored together. */
 const MAX_BATCH = 32;
@@ -33,7 +27,7 @@ export interface TasksService {
   listener: Listener;
   figures: TasksFigures;
   /** What has to hold for it to serve clients; see `admin/readiness`. */
-  checks: Readonly<Record<string, () => string | undefined>>;
+  checks: Readonly<Record<string, Check>>;
   /** @param deadlines when open connections are cut, and when the tasks have to be left */
   stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
 }
@@ -48,29 +42,27 @@ export interface TasksFigures {
   events: Pick<TaskEvents, 'followers'>;
 }
 
-/** Starts service B on databases that are migrated. @throws {Error} when a part of it cannot start. */
-export async function startTasks(config: Config, log: Log): Promise<TasksService> {
+/** Starts service B. @throws {Error} when a part of it cannot start. */
+export async function startTasks(config: Config, engine: Engine, log: Log): Promise<TasksService> {
   const events = new TaskEvents();
-  const { queue, close: closeQueue } = openQueue(config, log, events.note);
-  const database = new Database(join(config.dataDir, 'tasks.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
-  const tasks = new Tasks(database);
+  const { tasks } = engine;
+  const { queue, close: closeQueue } = await engine.openQueue(events.note);
   const requests = new RequestFigures();
   const app = createTasksApp({ requests, queue, tasks, events, bodyLimit: config.bodyLimit, log });
 
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  let retention: RetentionThread | undefined;
+  let retention: ReturnType<Engine['startRetention']>;
 
   const release = async () => {
     await retention?.stop();
-    database.close();
     return closeQueue();
   };
 
-  const pool = await startPool(config, log, writeLock).catch(async (error) => {
+  const pool = await startPool(config, engine.threadData, log, writeLock).catch(async (error) => {
     await release();
     throw error;
   });
-  const isStored = (id: string) => tasks.find(id) !== undefined;
+  const isStored = async (id: string) => (await tasks.find(id)) !== undefined;
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
@@ -80,12 +72,12 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
       maxConnections: shareDescriptors(openFilesLimit()).tasks,
     });
     dispatcher.start();
-    retention = startRetention(config, log, writeLock);
+    retention = engine.startRetention(writeLock);
     return {
       listener,
       figures: { requests, queue, bounds: config, dispatcher, pool, events },
       checks: {
-        tasks_database: () => database.probe(),
+        tasks_database: engine.checks.tasks_database,
         task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
         task_queue: () => dispatcher.paused,
       },
@@ -107,27 +99,27 @@ export async function startTasks(config: Config, log: Log): Promise<TasksService
   }
 }
 
-/** Starts the thread that deletes old rows, where a limit is set. */
-function startRetention(config: Config, log: Log, writeLock: SharedArrayBuffer): RetentionThread | undefined {
-  const { taskRetentionRows: rows, taskRetentionDays: days, dataDir } = config;
-  return rows > 0 || days > 0 ? new RetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;
-}
-
 /**
  * Starts the threads that work tasks off and store their rows.
  *
+ * @param threadData where the rows are; see `Engine`
  * @param writeLock their turns to write, where others take part in them
  * @throws {Error} when they do not start
  */
-export function startPool(config: Config, log: Log, writeLock?: SharedArrayBuffer): Promise<WorkerPool> {
-  const { taskConcurrency: threads, taskTimeoutMs, taskMemoryMb, dataDir } = config;
+export function startPool(
+  config: Config,
+  threadData: object,
+  log: Log,
+  writeLock?: SharedArrayBuffer,
+): Promise<WorkerPool> {
+  const { taskConcurrency: threads, taskTimeoutMs, taskMemoryMb } = config;
   return WorkerPool.start({
     file: workerFile('task'),
     threads,
     maxBatch: MAX_BATCH,
     timeoutMs: taskTimeoutMs,
     memoryMb: taskMemoryMb,
-    workerData: { dataDir },
+    workerData: threadData,
     ...(writeLock && { writeLock }),
     log,
   });

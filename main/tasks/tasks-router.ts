@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import Router from '@koa/router';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
+import { Compile } from 'typebox/schema';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
+import type { Awaitable } from '../engines/engine.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';
@@ -49,11 +50,11 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
   router.get('/tasks', async (ctx) => {
     const status = parseStatus(ctx.query.status);
     await admission.enter(LISTING);
-    const located = query(() => tasks.locate(status));
+    const located = await query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
       replyListing(ctx, 'tasks', located, ({ rowid }) => tasks.read(rowid));
     } else {
-      const rows = query(() => tasks.list(status));
+      const rows = await query(() => tasks.list(status));
       replyJson(ctx, 200, { tasks: rows, count: rows.length });
     }
   });
@@ -62,7 +63,8 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
     const { id = '' } = ctx.params;
     // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
     const progress = await queue.find(id);
-    const task = progress === undefined ? query(() => tasks.find(id)) : (storedRow(id) ?? unfinishedTask(id, progress));
+    const row = await (progress === undefined ? query(() => tasks.find(id)) : storedRow(id));
+    const task = row ?? (progress && unfinishedTask(id, progress));
     if (task === undefined) throw new HttpError('taskNotFound');
     replyJson(ctx, 200, task);
   });
@@ -82,9 +84,9 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
   }
 
   /** The row of a task that the queue was not told of yet, and that is listed already. */
-  function storedRow(id: string): TaskRecord | undefined {
+  async function storedRow(id: string): Promise<TaskRecord | undefined> {
     try {
-      return tasks.find(id);
+      return await tasks.find(id);
     } catch {
       // The queue knows as much as can be known.
       return undefined;
@@ -113,9 +115,9 @@ function unfinishedTask(id: string, progress: Progress): object {
   }
 }
 
-function query<T extends TaskRecord | object | undefined>(run: () => T): T {
+async function query<T>(run: () => Awaitable<T>): Promise<T> {
   try {
-    return run();
+    return await run();
   } catch (cause) {
     throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
   }

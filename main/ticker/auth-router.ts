@@ -1,9 +1,10 @@
 import cors from '@koa/cors';
 import Router from '@koa/router';
 import Type from 'typebox';
-import { Compile } from 'typebox/compile';
-import type { ApiKeyOwner, ApiKeys } from '../../db/api-keys.ts';
+import { Compile } from 'typebox/schema';
+import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/database.ts';
+import type { ApiKeyStore } from '../engines/engine.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
@@ -17,7 +18,7 @@ import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Tokens } from './tokens.ts';
 
 export interface AuthRouterOptions {
-  apiKeys: Pick<ApiKeys, 'findOwner'>;
+  apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
   /** How often an address may ask for a token. */
   rateLimit: Pick<RateLimit, 'take'>;
@@ -48,7 +49,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   router.post('/token', async (ctx) => {
     limitRate(ctx.ip);
     const apiKey = parseApiKey(await readJsonObject(ctx.req, bodyLimit));
-    const owner = findOwner(apiKey);
+    const owner = await findOwner(apiKey);
     const token = await issue(owner, await loadScope(), ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
@@ -69,10 +70,10 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
   }
 
-  function findOwner(apiKey: string): ApiKeyOwner {
+  async function findOwner(apiKey: string): Promise<ApiKeyOwner> {
     let owner: ApiKeyOwner | undefined;
     try {
-      owner = apiKeys.findOwner(apiKey);
+      owner = await apiKeys.findOwner(apiKey);
     } catch (cause) {
       throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'lookupFailed', { cause });
     }

@@ -1,7 +1,6 @@
-import { join } from 'node:path';
-import { ApiKeys } from '../../db/api-keys.ts';
-import { Database } from '../../db/database.ts';
+import type { Check } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
+import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
 import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
@@ -16,15 +15,12 @@ import { TickerThread } from './ticker-thread.ts';
 import { TokenHolders } from './token-holders.ts';
 import { Tokens } from './tokens.ts';
 
-/** Waiting for a lock holds up every client, so it is short. */
-const BUSY_TIMEOUT_MS = 50;
-
 /** Service A, running. */
 export interface TickerService {
   listener: Listener;
   figures: TickerFigures;
   /** What has to hold for it to serve clients; see `admin/readiness`. */
-  checks: Readonly<Record<string, () => string | undefined>>;
+  checks: Readonly<Record<string, Check>>;
   stop(deadline: Promise<void>): Promise<void>;
 }
 
@@ -36,11 +32,10 @@ export interface TickerFigures {
   tokens: Pick<Tokens, 'store'>;
 }
 
-/** Starts service A on databases that are migrated. @throws {Error} when a part of it cannot start. */
-export async function startTicker(config: Config, log: Log): Promise<TickerService> {
-  const database = new Database(join(config.dataDir, 'auth.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
-  const apiKeys = new ApiKeys(database);
-  const { apiKey, created } = apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
+/** Starts service A. @throws {Error} when a part of it cannot start. */
+export async function startTicker(config: Config, engine: Engine, log: Log): Promise<TickerService> {
+  const { apiKeys } = engine;
+  const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
   const processes = new Processes();
@@ -86,7 +81,6 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
   const release = async () => {
     await ticker.stop();
     tokens.close();
-    database.close();
   };
 
   try {
@@ -103,7 +97,7 @@ export async function startTicker(config: Config, log: Log): Promise<TickerServi
       listener,
       figures: { requests, relay, ticker, tokens },
       checks: {
-        auth_database: () => database.probe(),
+        auth_database: engine.checks.auth_database,
         ticker: () => silence(ticker.lastDue, config.tickIntervalMs),
       },
       async stop(deadline) {

@@ -36,6 +36,13 @@ export interface QueueDriver {
   close(): Promise<void>;
 }
 
+/** A queue that is open. */
+export interface OpenQueue {
+  queue: QueueDriver;
+  /** Ends the queue once nothing is in flight. @returns whether what it held is taken up by the next start, or another node */
+  close(): Promise<boolean>;
+}
+
 /** A queued task; `body` is the JSON text of the specification's queued task message. */
 export interface Message {
   id: string;

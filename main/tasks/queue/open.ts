@@ -3,16 +3,9 @@ import { Locked, lock } from '../../../db/lock.ts';
 import { WalSync } from '../../../db/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
-import type { QueueDriver, TaskEvent } from './driver.ts';
+import type { OpenQueue, TaskEvent } from './driver.ts';
 import { MemoryQueue } from './memory.ts';
 import { openSqliteQueue, Spill } from './sqlite.ts';
-
-/** The queue of a data folder, which no other process uses at the same time. */
-export interface OpenQueue {
-  queue: QueueDriver;
-  /** Ends the queue once nothing is in flight. @returns whether the next start goes on with what it held */
-  close(): Promise<boolean>;
-}
 
 type OnEvent = (event: TaskEvent) => void;
 

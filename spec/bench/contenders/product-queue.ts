@@ -14,7 +14,7 @@ const config = loadConfig(process.env);
 migrate(config.dataDir);
 const { log } = createLog({ level: 'error', format: 'json' });
 const { queue, close } = openQueue(config, log);
-const pool = await startPool(config, log);
+const pool = await startPool(config, { dataDir: config.dataDir }, log);
 const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
 let begun = 0;
 const add = async () => {

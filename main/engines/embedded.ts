@@ -1,0 +1,36 @@
+import { join } from 'node:path';
+import { ApiKeys } from '../../db/api-keys.ts';
+import { Database } from '../../db/database.ts';
+import { Tasks } from '../../db/tasks.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { runMigration } from '../migration.ts';
+import { openQueue } from '../tasks/queue/open.ts';
+import { RetentionThread } from '../tasks/retention-thread.ts';
+import type { Engine } from './engine.ts';
+
+/** Waiting for a lock holds up every client, so it is short. */
+const BUSY_TIMEOUT_MS = 50;
+
+/** Everything in files of `DATA_DIR` and in this process. @throws {Error} when the files cannot be migrated */
+export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engine> {
+  const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
+  await runMigration(dataDir);
+  const open = (file: string) => new Database(join(dataDir, file), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  const auth = open('auth.db');
+  const tasks = open('tasks.db');
+  return {
+    apiKeys: new ApiKeys(auth),
+    tasks: new Tasks(tasks),
+    openQueue: (onEvent) => openQueue(config, log, onEvent),
+    threadData: { dataDir },
+    startRetention(writeLock) {
+      return rows > 0 || days > 0 ? new RetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;
+    },
+    checks: { auth_database: () => auth.probe(), tasks_database: () => tasks.probe() },
+    close() {
+      auth.close();
+      tasks.close();
+    },
+  };
+}
