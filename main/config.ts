@@ -8,6 +8,13 @@ export interface Config {
   adminHost: string;
   /** Undefined means that there is none. */
   adminPort: number | undefined;
+  /** Whether other processes of this machine may listen on the same ports. */
+  reusePort: boolean;
+  /** Servers that many nodes share, set both or neither: where messages go, and where rows are. */
+  natsUrl: string | undefined;
+  databaseUrl: string | undefined;
+  /** How many NATS servers keep each message. */
+  natsReplicas: number;
   /** Folder that holds `auth.db` and `tasks.db`. */
   dataDir: string;
   /** Secret the token key is derived from; undefined means a random one at each start. */
@@ -50,7 +57,10 @@ export type LogLevel = (typeof logLevels)[number];
 export const logFormats = ['json', 'pretty'] as const;
 export type LogFormat = (typeof logFormats)[number];
 
-export const queueDrivers = ['memory', 'sqlite'] as const;
+export const queueDrivers = ['memory', 'sqlite', 'nats'] as const;
+
+/** Those that a process without servers has. */
+const EMBEDDED_DRIVERS = ['memory', 'sqlite'] as const satisfies readonly (typeof queueDrivers)[number][];
 
 const MIB = 1024 * 1024;
 
@@ -61,6 +71,10 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   tasksPort: 8080,
   adminHost: '127.0.0.1',
   adminPort: 9464,
+  reusePort: false,
+  natsUrl: undefined,
+  databaseUrl: undefined,
+  natsReplicas: 1,
   dataDir: 'data',
   tokenKey: undefined,
   tokenLifetimeSeconds: 3600,
@@ -132,14 +146,39 @@ export function loadConfig(env: Environment, terminal = false): Config {
     throw new ConfigError(name, `at least ${minBytes} bytes long`, `${Buffer.byteLength(value)} bytes`);
   };
 
+  const address = (name: string, scheme: RegExp, expected: string) => {
+    const value = text(name);
+    // Not shown: it may hold a password.
+    if (value !== undefined && !value.split(',').every((each) => scheme.test(each))) {
+      throw new ConfigError(name, expected, 'another address');
+    }
+    return value;
+  };
+
+  const natsUrl = address('NATS_URL', /^(nats|tls):\/\/./, 'an address like nats://127.0.0.1:4222');
+  const databaseUrl = address('DATABASE_URL', /^postgres(ql)?:\/\/./, 'an address like postgres://127.0.0.1/test');
+  const shared = natsUrl !== undefined;
+  if (shared !== (databaseUrl !== undefined)) {
+    const [missing, given] = shared ? ['DATABASE_URL', 'NATS_URL'] : ['NATS_URL', 'DATABASE_URL'];
+    throw new ConfigError(missing, `set where ${given} is`, 'nothing');
+  }
+  const tokenKey = secret('TOKEN_KEY', 32);
+  if (shared && tokenKey === undefined) {
+    throw new ConfigError('TOKEN_KEY', 'set where NATS_URL is, the same on all nodes', 'nothing');
+  }
+
   return {
     host: text('HOST'),
     tickerPort: integer('TICKER_PORT', defaults.tickerPort, 0, 65_535),
     tasksPort: integer('TASKS_PORT', defaults.tasksPort, 0, 65_535),
     adminHost: text('ADMIN_HOST') ?? defaults.adminHost,
     adminPort: text('ADMIN_PORT') === 'off' ? undefined : integer('ADMIN_PORT', defaults.adminPort, 0, 65_535),
+    reusePort: oneOf('REUSE_PORT', '0', ['0', '1']) === '1',
+    natsUrl,
+    databaseUrl,
+    natsReplicas: integer('NATS_REPLICAS', defaults.natsReplicas, 1, 5),
     dataDir: text('DATA_DIR') ?? defaults.dataDir,
-    tokenKey: secret('TOKEN_KEY', 32),
+    tokenKey,
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
     tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', `${defaults.tokenExpiryCloses}`, ['true', 'false']) === 'true',
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
@@ -155,7 +194,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     taskMemoryMb: integer('TASK_MEMORY_MB', defaults.taskMemoryMb, 16, 65_536),
     taskRetentionRows: integer('TASK_RETENTION_ROWS', defaults.taskRetentionRows, 0),
     taskRetentionDays: integer('TASK_RETENTION_DAYS', defaults.taskRetentionDays, 0, 36_500),
-    queueDriver: oneOf('QUEUE_DRIVER', defaults.queueDriver, queueDrivers),
+    queueDriver: oneOf('QUEUE_DRIVER', shared ? 'nats' : defaults.queueDriver, shared ? ['nats'] : EMBEDDED_DRIVERS),
     queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
     queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
     idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),

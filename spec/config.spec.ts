@@ -33,6 +33,8 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '0': 0, '65535': 65_535, off: undefined },
     bad: { '65536': 'a whole number from 0 to 65535', none: 'a whole number from 0 to 65535' },
   },
+  REUSE_PORT: { key: 'reusePort', good: { '0': false, '1': true }, bad: { true: 'one of 0, 1' } },
+  NATS_REPLICAS: { key: 'natsReplicas', good: { '1': 1, '5': 5 }, bad: { '6': 'a whole number from 1 to 5' } },
   DATA_DIR: { key: 'dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
   TOKEN_KEY: { key: 'tokenKey', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
   TOKEN_LIFETIME_SECONDS: {
@@ -202,6 +204,37 @@ describe('config', () => {
   it('never shows a secret that is too short', () => {
     expect(refusal({ TOKEN_KEY: 'hunter2' })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 7 bytes');
     expect(refusal({ TOKEN_KEY: 'ü'.repeat(15) })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 30 bytes');
+  });
+
+  describe('of several nodes', () => {
+    const NATS_URL = 'nats://one:4222,tls://two:4222';
+    const DATABASE_URL = 'postgres://user:hunter2@host/name';
+
+    it('takes the addresses of both servers, and the queue that goes with them', () => {
+      const config = loadConfig({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET });
+      expect(config).to.include({ natsUrl: NATS_URL, databaseUrl: DATABASE_URL, queueDriver: 'nats' });
+      expect(refusal({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' })).to.match(
+        /one of nats, got/,
+      );
+      expect(refusal({ QUEUE_DRIVER: 'nats' })).to.match(/one of memory, sqlite, got/);
+    });
+
+    it('asks for one where the other is, and for a key that all have', () => {
+      expect(refusal({ NATS_URL })).to.equal('DATABASE_URL must be set where NATS_URL is, got nothing');
+      expect(refusal({ DATABASE_URL })).to.equal('NATS_URL must be set where DATABASE_URL is, got nothing');
+      expect(refusal({ NATS_URL, DATABASE_URL })).to.equal(
+        'TOKEN_KEY must be set where NATS_URL is, the same on all nodes, got nothing',
+      );
+    });
+
+    it('refuses other addresses, and does not show the passwords in them', () => {
+      expect(refusal({ NATS_URL: 'http://user:hunter2@x', DATABASE_URL })).to.equal(
+        'NATS_URL must be an address like nats://127.0.0.1:4222, got another address',
+      );
+      expect(refusal({ NATS_URL, DATABASE_URL: 'mysql://user:hunter2@x' })).to.equal(
+        'DATABASE_URL must be an address like postgres://127.0.0.1/test, got another address',
+      );
+    });
   });
 
   it('names the first variable that is bad', () => {

@@ -16,6 +16,8 @@ export interface ListenOptions {
   host: string | undefined;
   /** 0 picks a free one. */
   port: number;
+  /** Whether other processes may listen there, too: the system shares the connections out among them. */
+  reusePort?: boolean;
   /** Bytes that may wait in a socket before it counts as slow; Node's own default where absent. */
   highWaterMark?: number;
   /** Connections that may be open; one more is accepted and closed at once. No bound where absent. */
@@ -67,7 +69,7 @@ const MAX_AWAITED = 100;
  * @throws {Error} of the system when the address cannot be listened on (`code` says why)
  */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
-  const { host, port, highWaterMark, maxConnections } = options;
+  const { host, port, reusePort = false, highWaterMark, maxConnections } = options;
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
   const server: Server = createServer({
@@ -166,7 +168,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 
   const opened = Promise.withResolvers<void>();
   server.once('error', opened.reject);
-  server.listen({ port, ...(host !== undefined && { host }) }, opened.resolve);
+  server.listen({ port, reusePort, ...(host !== undefined && { host }) }, opened.resolve);
   await opened.promise;
   server.off('error', opened.reject);
 

@@ -69,6 +69,7 @@ export async function startTasks(config: Config, engine: Engine, log: Log): Prom
     const listener = await listen(app.callback(), {
       host: config.host,
       port: config.tasksPort,
+      reusePort: config.reusePort,
       maxConnections: shareDescriptors(openFilesLimit()).tasks,
     });
     dispatcher.start();

@@ -89,6 +89,7 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
     const listener = await listen(handle, {
       host: config.host,
       port: config.tickerPort,
+      reusePort: config.reusePort,
       highWaterMark: SOCKET_BUFFER,
       maxConnections: shares.ticker,
     });
