@@ -3,6 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { cpus, totalmem } from 'node:os';
 import { parseArgs } from 'node:util';
 import { type Figure, meets, type Reading } from './figure.ts';
+import { counting } from './figures/counting.ts';
 import { flood } from './figures/flood.ts';
 import { listing } from './figures/listing.ts';
 import { crowds, stream, streamLinearity } from './figures/stream.ts';
@@ -25,6 +26,7 @@ const figures: Readonly<Record<string, Sizes>> = {
   tasks: { full: () => tasks(50_000), smoke: () => tasks(500) },
   durable: { full: () => durableTasks(20_000), smoke: () => durableTasks(200) },
   flood: { full: () => flood(1000, 20), smoke: () => flood(20, 4) },
+  counting: { full: () => counting(8, 1_000_000), smoke: () => counting(1, 1000) },
   listing: { full: () => listing(1000, 1_000_000, 2000), smoke: () => listing(100, 1000, 100) },
   frames: {
     full: () => streamLinearity([1000, 2000, 5000, 18_000, 10_000], 15),

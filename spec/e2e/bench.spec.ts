@@ -35,6 +35,7 @@ const figures = [
   'tasks',
   'durable',
   'flood',
+  'counting',
   'listing',
   'frames',
   'connections',

@@ -44,7 +44,7 @@ export function submissionLinearity(counts: readonly number[], seconds: number):
   };
 }
 
-async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
+export async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
   const { server, tasks } = await startProduct({ QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '4000000000' });
   return measure(server, tasks, connections, seconds);
 }

@@ -1,0 +1,52 @@
+import { Distribution, DURATIONS } from '../../../main/figures/distribution.ts';
+import { noteRequests, RequestFigures } from '../../../main/figures/requests.ts';
+import { TaskEvents } from '../../../main/tasks/task-events.ts';
+import { noteDuration } from '../../../workers/note-duration.ts';
+import type { Figure } from '../figure.ts';
+import { measureProduct } from './submissions.ts';
+
+/** What it costs to count all that the metrics tell of a submission and its task, by what the two cost in all. */
+export function counting(seconds: number, rounds: number): Figure {
+  return {
+    name: `the figures of a submission and its task, noted ${rounds} times`,
+    contenders: {
+      product: () => measureProduct(32, seconds),
+      'its figures': () => measureCounting(rounds),
+    },
+    readings: [
+      { key: 'cpu', name: 'server CPU a submission', unit: 'µs' },
+      {
+        key: 'cpu',
+        name: 'of which to count it',
+        unit: 'µs',
+        of: 'its figures',
+        beside: 'product',
+        target: { atMost: 0.02 },
+      },
+    ],
+  };
+}
+
+async function measureCounting(rounds: number): Promise<Record<string, number>> {
+  const note = noteRequests(new RequestFigures());
+  const request = { method: 'POST', _matchedRoute: '/tasks', status: 202, state: {}, headerSent: true };
+  const answer = async () => {};
+  const waits = new Distribution(DURATIONS);
+  const runs = { bounds: DURATIONS, cells: new SharedArrayBuffer(Distribution.bytes(DURATIONS)) };
+  const events = new TaskEvents();
+  const once = async () => {
+    await note(request as never, answer);
+    events.note({ event: 'accepted', id: '' });
+    waits.observe(Date.now() % 10);
+    events.note({ event: 'started', id: '', attempt: 1 });
+    const from = performance.now();
+    noteDuration(runs, 0, (performance.now() - from) / 1000);
+    events.note({ event: 'completed', id: '' });
+  };
+  // The first rounds are not compiled yet.
+  for (let round = 0; round < rounds / 10; round++) await once();
+  const before = process.cpuUsage();
+  for (let round = 0; round < rounds; round++) await once();
+  const { user, system } = process.cpuUsage(before);
+  return { cpu: (user + system) / rounds };
+}
