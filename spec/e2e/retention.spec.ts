@@ -10,6 +10,9 @@ import { randomFrom, seedNote } from '../support/seed.ts';
 
 const DAY = 86_400;
 
+/** The id of the old row with that number. */
+const oldId = (row: number) => `00000000-0000-4000-8000-${String(row).padStart(12, '0')}`;
+
 /** A data folder with rows of other days, and a connection to them. */
 async function aged(rows: number): Promise<{ DATA_DIR: string; count: () => number }> {
   const DATA_DIR = await temporaryFolder();
@@ -17,11 +20,14 @@ async function aged(rows: number): Promise<{ DATA_DIR: string; count: () => numb
   const tasks = new DatabaseSync(join(DATA_DIR, 'tasks.db'), { timeout: 5000 });
   afterTest(() => tasks.close());
   const insert = tasks.prepare(
-    "INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at) VALUES (?1, 'old' || ?1, '{}', 'completed', '{}', ?2, ?2)",
+    "INSERT INTO tasks (rowid, id, payload, status, result, created_at, processed_at) VALUES (?1, ?2, ?3, 'completed', '{\"output\":0}', ?4, ?4)",
   );
   const then = Math.floor(Date.now() / 1000) - 3 * DAY;
   tasks.exec('BEGIN');
-  for (let row = 1; row <= rows; row++) insert.run(row, then);
+  for (let row = 1; row <= rows; row++) {
+    const message = { id: oldId(row), action: 'sum', data: {}, created_at: then };
+    insert.run(row, message.id, JSON.stringify(message), then);
+  }
   tasks.exec('COMMIT');
   return { DATA_DIR, count: () => tasks.prepare('SELECT count(*) AS count FROM tasks').get()?.count as number };
 }
@@ -52,7 +58,7 @@ describe('retention', () => {
     await settled(services);
     while (count() > 500) await setTimeout(20);
     expect(count()).to.equal(500);
-    expect(await request(`${services.tasks}/tasks/old1`)).to.deep.include({
+    expect(await request(`${services.tasks}/tasks/${oldId(1)}`)).to.deep.include({
       status: 404,
       body: { error: 'task not found' },
     });

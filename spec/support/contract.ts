@@ -75,7 +75,7 @@ export function checkAnswer(answered: Answered): void {
   const { service, request, status, body } = answered;
   const what = `${service} ${request === undefined ? '' : `${request.method} ${request.path} `}${status}`;
   const fail = (reason: string): never => {
-    throw new Error(`contract: ${what}: ${reason}; body: ${body.slice(0, 300)}`);
+    throw new Error(`contract: ${what}: ${reason.slice(0, 500)}; body: ${body.slice(0, 300)}`);
   };
   if (request === undefined) {
     const reasons = operationsAt(service).map((answers) => problem(answers, answered));
