@@ -13,6 +13,8 @@ export interface Config {
   /** Servers that many nodes share, set both or neither: where messages go, and where rows are. */
   natsUrl: string | undefined;
   databaseUrl: string | undefined;
+  /** What the names of streams, buckets and subjects begin with, so that several systems may share a server. */
+  natsPrefix: string;
   /** How many NATS servers keep each message. */
   natsReplicas: number;
   /** Folder that holds `auth.db` and `tasks.db`. */
@@ -74,6 +76,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   reusePort: false,
   natsUrl: undefined,
   databaseUrl: undefined,
+  natsPrefix: 'ticker-and-tasks',
   natsReplicas: 1,
   dataDir: 'data',
   tokenKey: undefined,
@@ -155,6 +158,12 @@ export function loadConfig(env: Environment, terminal = false): Config {
     return value;
   };
 
+  const name = (variable: string, fallback: string) => {
+    const value = text(variable) ?? fallback;
+    if (/^[\w-]{1,32}$/.test(value)) return value;
+    throw new ConfigError(variable, 'up to 32 letters, digits, _ and -', JSON.stringify(value));
+  };
+
   const natsUrl = address('NATS_URL', /^(nats|tls):\/\/./, 'an address like nats://127.0.0.1:4222');
   const databaseUrl = address('DATABASE_URL', /^postgres(ql)?:\/\/./, 'an address like postgres://127.0.0.1/test');
   const shared = natsUrl !== undefined;
@@ -176,6 +185,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     reusePort: oneOf('REUSE_PORT', '0', ['0', '1']) === '1',
     natsUrl,
     databaseUrl,
+    natsPrefix: name('NATS_PREFIX', defaults.natsPrefix),
     natsReplicas: integer('NATS_REPLICAS', defaults.natsReplicas, 1, 5),
     dataDir: text('DATA_DIR') ?? defaults.dataDir,
     tokenKey,

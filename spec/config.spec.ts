@@ -37,6 +37,11 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     bad: { '65536': 'a whole number from 0 to 65535', none: 'a whole number from 0 to 65535' },
   },
   REUSE_PORT: { key: 'reusePort', good: { '0': false, '1': true }, bad: { true: 'one of 0, 1' } },
+  NATS_PREFIX: {
+    key: 'natsPrefix',
+    good: { a: 'a', 'Test-1_x': 'Test-1_x' },
+    bad: { 'a.b': 'up to 32 letters, digits, _ and -', ['x'.repeat(33)]: 'up to 32 letters, digits, _ and -' },
+  },
   NATS_REPLICAS: { key: 'natsReplicas', good: { '1': 1, '5': 5 }, bad: { '6': 'a whole number from 1 to 5' } },
   DATA_DIR: { key: 'dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
   TOKEN_KEY: { key: 'tokenKey', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
