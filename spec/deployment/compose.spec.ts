@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Ajv } from 'ajv';
 import { expect } from 'chai';
 import { parse } from 'yaml';
-import { defaults } from '../../main/config.ts';
+import { defaults, loadConfig } from '../../main/config.ts';
 import { projectFolder } from '../support/program.ts';
 import { last, type Stage, stages } from './dockerfile.ts';
 
@@ -16,7 +16,7 @@ const schema = JSON.parse(readFileSync(schemaFile, 'utf8'), (key, value) =>
 const text = readFileSync(join(projectFolder, 'compose.yaml'), 'utf8');
 
 describe('compose.yaml', () => {
-  const compose = parse(text);
+  const compose = parse(text, { merge: true });
   const { node } = compose.services;
 
   it('follows the schema of the Compose specification', () => {
@@ -47,12 +47,34 @@ describe('compose.yaml', () => {
   });
 
   it('publishes every port to the host itself alone', () => {
-    const services = Object.values(compose.services) as { ports: string[] }[];
-    for (const port of services.flatMap(({ ports }) => ports)) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
+    const services = Object.values(compose.services) as { ports?: string[] }[];
+    for (const port of services.flatMap(({ ports = [] }) => ports)) expect(port).to.match(/^127\.0\.0\.1:(\d+):\1$/);
   });
 
   it('asks for readiness without a shell', () => {
     expect(node.healthcheck.test).to.deep.equal(['CMD', 'node', 'dist/main/healthcheck.js', '/readyz']);
+  });
+
+  it('starts what belongs to several nodes only when it is asked for, and all of it with the proxy', () => {
+    const wanted = new Set<string>();
+    const want = (name: string) => {
+      wanted.add(name);
+      const { depends_on: needs = [] } = compose.services[name];
+      for (const each of Array.isArray(needs) ? needs : Object.keys(needs)) want(each);
+    };
+    want('proxy');
+    expect([...wanted]).to.have.members(['proxy', 'node-1', 'node-2', 'nats', 'postgres']);
+    for (const name of wanted) expect(compose.services[name].profiles).to.deep.equal(['cluster']);
+  });
+
+  it('gives every node of several the settings that it does not start without', () => {
+    for (const name of ['node-1', 'node-2']) {
+      const { environment } = compose.services[name];
+      expect(environment).to.have.property('TOKEN_KEY');
+      const { natsUrl, databaseUrl } = loadConfig({ ...environment, TOKEN_KEY: 'x'.repeat(32), TRUST_PROXY: '1' });
+      expect(new URL(natsUrl ?? '').hostname).to.equal('nats');
+      expect(new URL(databaseUrl ?? '').hostname).to.equal('postgres');
+    }
   });
 
   it('starts what observes only when it is asked for', () => {

@@ -52,6 +52,22 @@ export class Ledger {
   }
 
   /**
+   * Waits until every accepted task has come to its end, and asserts that it is the right one: its output, or failed. By what
+   * the service says alone, whatever it keeps and wherever.
+   *
+   * @returns how many have failed
+   */
+  async accountedFor(tasks: string): Promise<number> {
+    let failed = 0;
+    for (const [id, output] of this.#expected) {
+      const { status, result } = await endOf(tasks, id);
+      if (status === 'failed') failed += 1;
+      else expect(JSON.parse(result).output, `output of ${id}`).to.equal(output);
+    }
+    return failed;
+  }
+
+  /**
    * Waits until the queue holds nothing that is not done, and asserts that every accepted task came to its end once: as a
    * row with its output, or as a dead letter.
    *
@@ -97,6 +113,17 @@ export async function queueCounts(
   const { accepted, completed, dead, dropped, waiting, delayed, in_flight } = body;
   expect(completed + dead + dropped + waiting + delayed + in_flight, 'accounted for').to.equal(accepted);
   return body;
+}
+
+/** A task as it is told of when it is done, or given up. */
+async function endOf(tasks: string, id: string): Promise<{ status: string; result: string }> {
+  for (;;) {
+    const { status, body } = await request(`${tasks}/tasks/${id}`);
+    // 500 while its row cannot be looked for.
+    if (status !== 500) expect(status, `accepted, and not known: ${id}`).to.equal(200);
+    if (body.status === 'completed' || body.status === 'failed') return body;
+    await setTimeout(20);
+  }
 }
 
 function read(path: string, sql: string): Record<string, unknown>[] {

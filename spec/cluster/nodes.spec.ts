@@ -1,0 +1,151 @@
+import { expect } from 'chai';
+import { post, request, startProgram } from '../support/program.ts';
+import { describeWithServers } from '../support/servers.ts';
+import { connect } from '../support/websocket.ts';
+import { followEvents } from '../tasks/event-client.ts';
+import { startCluster } from './cluster.ts';
+
+async function twoNodes(env: Record<string, string> = {}) {
+  const cluster = await startCluster();
+  const [one, other] = await Promise.all([cluster.node({ env }), cluster.node({ env })]);
+  if (one === undefined || other === undefined) throw new Error('no nodes');
+  return { one, other, cluster };
+}
+
+describeWithServers('two nodes', () => {
+  it('know the same keys and tokens, and what one revokes is dead on the other within a second', async () => {
+    const { one, other } = await twoNodes();
+    expect(one.apiKey).to.equal(other.apiKey);
+    const token = await one.token();
+    const client = await connect(other.stream, { token });
+    await client.nextOf('welcome');
+    const revoked = await request(`${one.ticker}/auth/token`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${token}` },
+    });
+    expect(revoked.status).to.equal(204);
+    const from = Date.now();
+    expect((await client.closed).code).to.equal(4001);
+    expect(Date.now() - from).to.be.below(1000);
+    await connect(other.stream, { token }).then(
+      () => expect.fail('the token is still good'),
+      (refused) => expect(refused.status).to.equal(401),
+    );
+  });
+
+  it('send the same prices at the same second', async () => {
+    const { one, other } = await twoNodes();
+    const [here, there] = await Promise.all(
+      [one, other].map(async (node) => connect(node.stream, { token: await node.token() })),
+    );
+    const ticks = async (client: typeof here) => {
+      const found = new Map<number, string>();
+      while (found.size < 4) {
+        const { data } = (await client?.nextOf('ticker')) ?? { data: [] };
+        // Of snapshots and ticks of one second the tick is the later one.
+        found.set(data[0].timestamp, JSON.stringify(data));
+      }
+      return found;
+    };
+    const [first, second] = await Promise.all([ticks(here), ticks(there)]);
+    const shared = [...first.keys()].filter((second_) => second.has(second_)).slice(1);
+    expect(shared.length).to.be.at.least(1);
+    for (const timestamp of shared) expect(first.get(timestamp)).to.equal(second.get(timestamp));
+  });
+
+  it('share tasks: one takes them, both work them off, both tell of them', async () => {
+    const { one, other } = await twoNodes();
+    const events = await followEvents(other.tasks);
+    const { status, body } = await request(`${one.tasks}/tasks`, {
+      method: 'POST',
+      headers: { Prefer: 'wait=20' },
+      body: '{"action":"uppercase","data":{"text":"wherever"}}',
+    });
+    expect({ status, result: body.result }).to.deep.equal({ status: 200, result: '{"output":"WHEREVER"}' });
+    expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
+    expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.equal([body]);
+    const steps = [await events.next(), await events.next(), await events.next()];
+    expect(steps.map((step) => step?.event)).to.deep.equal(['accepted', 'started', 'completed']);
+  });
+
+  it('take a submission once under its idempotency key, whichever of them it reaches', async () => {
+    const { one, other } = await twoNodes();
+    const submit = (tasks: string, action: string) =>
+      request(`${tasks}/tasks`, {
+        method: 'POST',
+        headers: { 'Idempotency-Key': 'order-1' },
+        body: JSON.stringify({ action }),
+      });
+    const first = await submit(one.tasks, 'sum');
+    const again = await submit(other.tasks, 'sum');
+    expect([first.status, again.status]).to.deep.equal([202, 202]);
+    expect(again.body).to.deep.equal(first.body);
+    expect((await submit(other.tasks, 'another')).status).to.equal(422);
+  });
+
+  it('keep dead letters together: given up on one, tried again by the other', async () => {
+    const { one, other } = await twoNodes();
+    const { body } = await post(`${one.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
+    let letters = [];
+    while (letters.length === 0) ({ dead_letters: letters } = (await request(`${other.tasks}/dead-letters`)).body);
+    expect(letters[0]).to.include({ id: body.id, status: 'failed', attempts: 1 });
+    const retried = await request(`${other.tasks}/dead-letters/${body.id}/retry`, { method: 'POST' });
+    expect(retried.status).to.equal(202);
+    let task = { status: '' };
+    while (task.status !== 'failed') task = (await request(`${one.tasks}/tasks/${body.id}`)).body;
+    const deleted = await request(`${one.tasks}/dead-letters/${body.id}`, { method: 'DELETE' });
+    expect(deleted.status).to.equal(204);
+    let status = 200;
+    while (status !== 404) ({ status } = await request(`${other.tasks}/tasks/${body.id}`));
+  });
+
+  it('take a thousand submissions and complete each once', async () => {
+    const { one, other } = await twoNodes();
+    const submit = (index: number) =>
+      post(`${(index % 2 === 0 ? one : other).tasks}/tasks`, { action: 'sum', data: { numbers: [index] } });
+    const ids: string[] = [];
+    for (let from = 0; from < 1000; from += 50) {
+      const answers = await Promise.all(Array.from({ length: 50 }, (_, each) => submit(from + each)));
+      ids.push(...answers.map(({ body }) => body.id));
+    }
+    for (const [index, id] of ids.entries()) {
+      let task = { status: '', result: '' };
+      while (task.status !== 'completed') task = (await request(`${other.tasks}/tasks/${id}`)).body;
+      expect(task.result).to.equal(JSON.stringify({ output: index }));
+    }
+  });
+
+  it('are ready, and name what they share', async () => {
+    const { one } = await twoNodes();
+    let answer = await request(`${one.admin}/readyz`);
+    while (answer.status !== 200) answer = await request(`${one.admin}/readyz`);
+    expect(answer.body.checks).to.include.keys('nats', 'auth_database', 'tasks_database', 'ticker');
+  });
+
+  it('share the ports of one machine', async () => {
+    const cluster = await startCluster();
+    const first = await cluster.node({ env: { REUSE_PORT: '1' } });
+    const ports = { TICKER_PORT: new URL(first.ticker).port, TASKS_PORT: new URL(first.tasks).port, REUSE_PORT: '1' };
+    const second = await cluster.node({ env: ports });
+    expect(second.tasks).to.equal(first.tasks);
+    for (let count = 0; count < 40; count++) await post(`${first.tasks}/tasks`, { action: 'x' });
+    const accepted = async ({ admin }: typeof first) => {
+      const { body } = await request(`${admin}/metrics`);
+      const line = /http_route="\/tasks",http_response_status_code="202"\} (\d+)/.exec(
+        body.match(/.*duration_seconds_count.*/g)?.join('\n') ?? '',
+      );
+      return Number(line?.[1] ?? 0);
+    };
+    const [here, there] = [await accepted(first), await accepted(second)];
+    expect(here + there).to.equal(40);
+    expect(Math.min(here, there)).to.be.greaterThan(0);
+  });
+
+  it('refuse to start without a server, in one line', async () => {
+    const cluster = await startCluster();
+    await cluster.nats.stop();
+    const { errors, output, exited } = await startProgram({ env: cluster.env });
+    expect((await exited).code).to.equal(1);
+    expect(errors() + output()).to.match(/cannot reach NATS at 127\.0\.0\.1:\d+: [^\n]+: start it, or mend NATS_URL/);
+  });
+});
