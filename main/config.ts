@@ -62,7 +62,7 @@ export type LogFormat = (typeof logFormats)[number];
 export const queueDrivers = ['memory', 'sqlite', 'nats'] as const;
 
 /** Those that a process without servers has. */
-const EMBEDDED_DRIVERS = ['memory', 'sqlite'] as const satisfies readonly (typeof queueDrivers)[number][];
+export const embeddedDrivers = ['memory', 'sqlite'] as const satisfies readonly (typeof queueDrivers)[number][];
 
 const MIB = 1024 * 1024;
 
@@ -204,7 +204,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     taskMemoryMb: integer('TASK_MEMORY_MB', defaults.taskMemoryMb, 16, 65_536),
     taskRetentionRows: integer('TASK_RETENTION_ROWS', defaults.taskRetentionRows, 0),
     taskRetentionDays: integer('TASK_RETENTION_DAYS', defaults.taskRetentionDays, 0, 36_500),
-    queueDriver: oneOf('QUEUE_DRIVER', shared ? 'nats' : defaults.queueDriver, shared ? ['nats'] : EMBEDDED_DRIVERS),
+    queueDriver: oneOf('QUEUE_DRIVER', shared ? 'nats' : defaults.queueDriver, shared ? ['nats'] : embeddedDrivers),
     queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
     queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
     idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),

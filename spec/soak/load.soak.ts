@@ -1,7 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { queueDrivers } from '../../main/config.ts';
+import { embeddedDrivers } from '../../main/config.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { gather } from '../support/crowd.ts';
 import { attack, attacks } from '../support/hostile.ts';
@@ -134,7 +134,7 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
 }
 
 describe(`a load of everything, good and bad, for ${MINUTES} minutes ${seedNote}`, () => {
-  for (const QUEUE_DRIVER of queueDrivers) {
+  for (const QUEUE_DRIVER of embeddedDrivers) {
     it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick`, async function () {
       if (process.platform !== 'linux') this.skip();
       const DATA_DIR = await temporaryFolder();
