@@ -10,9 +10,9 @@ export interface TaskRecord {
   processed_at: number | null;
 }
 
-/** Where a row lies, and how many bytes its payload and result have. */
+/** Which row it is, and how many bytes its payload and result have. */
 export interface TaskLocation {
-  rowid: number;
+  id: string;
   bytes: number;
 }
 
@@ -41,24 +41,17 @@ export class Tasks {
   }
 
   /**
-   * Where the rows of {@link list} lie, newest first, and how many bytes their texts have: cheap, however large they are.
+   * Which rows {@link list} gives, newest first, and how many bytes their texts have: cheap, however large they are.
    *
    * @throws as {@link list}
    */
   locate(status?: string): TaskLocation[] {
-    const sql = `SELECT rowid, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes FROM tasks`;
+    const sql = `SELECT id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes FROM tasks`;
     const rows =
       status === undefined
         ? this.#database.statement(`${sql} ${NEWEST}`).all()
         : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
     return rows as unknown as TaskLocation[];
-  }
-
-  /** One row of {@link locate}, unless it is gone. @throws as {@link list} */
-  read(rowid: number): TaskRecord | undefined {
-    return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE rowid = ?`).get(rowid) as
-      | TaskRecord
-      | undefined;
   }
 
   /** The row of the task with that id, if there is one. @throws as {@link list} */

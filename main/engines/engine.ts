@@ -16,7 +16,6 @@ export interface ApiKeyStore {
 export interface TaskStore {
   list(status?: string): Awaitable<TaskRecord[]>;
   locate(status?: string): Awaitable<TaskLocation[]>;
-  read(rowid: number): Awaitable<TaskRecord | undefined>;
   find(id: string): Awaitable<TaskRecord | undefined>;
 }
 

@@ -52,7 +52,7 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
     await admission.enter(LISTING);
     const located = await query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
-      replyListing(ctx, 'tasks', located, ({ rowid }) => tasks.read(rowid));
+      replyListing(ctx, 'tasks', located, ({ id }) => tasks.find(id));
     } else {
       const rows = await query(() => tasks.list(status));
       replyJson(ctx, 200, { tasks: rows, count: rows.length });
