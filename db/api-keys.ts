@@ -141,8 +141,9 @@ export class ApiKeys {
 }
 
 /** Of a key that is shorter, four characters are too many to show. */
-const SHORTEST_SHOWN = 16;
+export const SHORTEST_SHOWN = 16;
 
-function newKey(): string {
+/** 32 random characters. */
+export function newKey(): string {
   return randomBytes(16).toString('hex');
 }

@@ -99,7 +99,8 @@ export class Tasks {
   }
 }
 
-interface WriteFailure {
+/** Why a row was not written: because of itself, or because nothing can be. */
+export interface WriteFailure {
   error: unknown;
   ofRow: boolean;
 }

@@ -1,0 +1,79 @@
+import { hash } from 'node:crypto';
+import { type ApiKeyOwner, type ApiKeyRecord, newKey, SHORTEST_SHOWN } from '../api-keys.ts';
+import type { PostgresDatabase } from './database.ts';
+import { takeTurn } from './turns.ts';
+
+const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
+const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1` };
+
+/**
+ * The stored API keys in PostgreSQL: table `api_keys` of the specification. A key is looked up by its SHA-256: what a comparison
+ * of digests takes tells nothing about the keys. Every method throws as {@link PostgresDatabase.query}.
+ */
+export class PostgresApiKeys {
+  readonly #database: PostgresDatabase;
+
+  constructor(database: PostgresDatabase) {
+    this.#database = database;
+  }
+
+  /** The owner of `apiKey`, or undefined where no record has that key. */
+  async findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
+    const [owner] = await this.#database.query<ApiKeyOwner>(FIND, [hash('sha256', apiKey, 'buffer')]);
+    return owner;
+  }
+
+  /**
+   * Makes the demo user (`demo`, role `user`) unless a record of that user exists, once however many nodes do it at once.
+   *
+   * @param now Unix seconds, for a record that is made
+   * @returns its API key of 32 random characters, and whether this call made it
+   */
+  ensureDemoUser(now: number): Promise<{ apiKey: string; created: boolean }> {
+    return this.#database.transaction(async (query) => {
+      await takeTurn(query, 'demo user');
+      const oldest = { text: "SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1" };
+      const [present] = await query<{ api_key: string }>(oldest);
+      if (present !== undefined) return { apiKey: present.api_key, created: false };
+      const apiKey = newKey();
+      const insert = "INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES ($1, 'demo', 'user', $2)";
+      await query({ text: insert }, [apiKey, now]);
+      return { apiKey, created: true };
+    });
+  }
+
+  /** Every record, in the order of their making. */
+  list(): Promise<ApiKeyRecord[]> {
+    return this.#database.query<ApiKeyRecord>({
+      text: `SELECT id, user_id, role, created_at,
+        CASE WHEN length(api_key) >= ${SHORTEST_SHOWN} THEN right(api_key, 4) ELSE '' END AS ending
+        FROM api_keys ORDER BY id`,
+    });
+  }
+
+  /**
+   * Makes a record with a new key of 32 random characters; a user may have several.
+   *
+   * @param now Unix seconds
+   * @returns once it is on disk
+   */
+  async create({ user_id, role }: ApiKeyOwner, now: number): Promise<{ id: number; apiKey: string }> {
+    const apiKey = newKey();
+    const text = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES ($1, $2, $3, $4) RETURNING id';
+    const [made] = await this.#database.query<{ id: number }>({ text }, [apiKey, user_id, role, now]);
+    return { id: made?.id as number, apiKey };
+  }
+
+  /**
+   * Deletes the record of that id.
+   *
+   * @returns whose it was, and how many others that user still has, once it is on disk; undefined where there was none
+   */
+  async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {
+    const text = `WITH revoked AS (DELETE FROM api_keys WHERE id = $1 RETURNING user_id, role)
+      SELECT user_id, role, (SELECT count(*) FROM api_keys o WHERE o.user_id = revoked.user_id AND o.id <> $1) AS others
+      FROM revoked`;
+    const [revoked] = await this.#database.query<ApiKeyOwner & { others: number }>({ text }, [id]);
+    return revoked;
+  }
+}

@@ -1,0 +1,62 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { DatabaseUnavailable } from '../database.ts';
+import { PostgresDatabase, type Query, reasonOf } from './database.ts';
+import { takeTurn } from './turns.ts';
+
+const folder = new URL('../migrations/postgres/', import.meta.url);
+const TABLES = ['api_keys', 'tasks'];
+
+/** Another node may be at it, and a step may have many rows to go through. */
+const TIME_LIMIT_MS = 50_000;
+
+/**
+ * Brings the database to the newest schema; what is there already stays. Safe to run at any time, and by any number of nodes at
+ * once. Everything lies in the first schema of the connection's search path.
+ *
+ * @returns where that was, without a password
+ * @throws {Error} with one line, when there is no connection to be had, when the schema was made by a newer version, or
+ *   when a step fails
+ */
+export async function migratePostgres(url: string): Promise<string> {
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
+  try {
+    await database.transaction(migrateSchema);
+    return database.address;
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) throw error;
+    throw new Error(`cannot migrate PostgreSQL at ${database.address}: ${reasonOf(error)}`, { cause: error });
+  } finally {
+    await database.close();
+  }
+}
+
+async function migrateSchema(query: Query): Promise<void> {
+  const steps = readdirSync(folder)
+    .filter((name) => name.endsWith('.sql'))
+    .sort()
+    .map((name) => ({ version: Number.parseInt(name, 10), text: readFileSync(new URL(name, folder), 'utf8') }));
+  const newest = steps.at(-1)?.version ?? 0;
+
+  const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>({
+    text: "SELECT current_setting('server_encoding') AS encoding",
+  });
+  if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: make the database with ENCODING 'UTF8'`);
+  await takeTurn(query, 'migration');
+  await query({ text: 'CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)' });
+  const [{ version } = { version: 0 }] = await query<{ version: number }>({
+    text: 'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
+  });
+  if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);
+  const present = await query(
+    {
+      text: 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)',
+    },
+    [TABLES],
+  );
+  // A table that somebody dropped is missing whatever the version says.
+  const done = present.length === TABLES.length ? version : 0;
+  for (const step of steps) if (step.version > done) await query({ text: step.text });
+  if (version === newest) return;
+  await query({ text: 'DELETE FROM schema_version' });
+  await query({ text: 'INSERT INTO schema_version VALUES ($1)' }, [newest]);
+}

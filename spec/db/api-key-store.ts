@@ -1,0 +1,133 @@
+import { expect } from 'chai';
+import type { ApiKeys } from '../../db/api-keys.ts';
+import { DatabaseUnavailable } from '../../db/database.ts';
+import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import { outcome } from './task-store.ts';
+
+/** A row of the table, without its id. */
+export type KeyRow = [api_key: string, user_id: string, role: string, created_at: number];
+
+/** A fresh store of one test, and what is done to it from outside. */
+export interface FreshKeys {
+  keys: ApiKeys | PostgresApiKeys;
+  insert(...row: KeyRow): Promise<void>;
+  /** All rows, by id. */
+  all(): Promise<unknown[]>;
+  update(sql: string): Promise<void>;
+  /** Closes the connection of the store. */
+  close(): Promise<void>;
+}
+
+/** What every store of API keys has to do; `fresh` makes an empty one for each test. */
+export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
+  it('makes the demo user with a key of 32 characters and the role user', async () => {
+    const { keys, all } = await fresh();
+    const { apiKey, created } = await keys.ensureDemoUser(1_700_000_000);
+    expect(created).to.equal(true);
+    expect(apiKey).to.match(/^[\x21-\x7e]{32}$/);
+    expect(await all()).to.deep.equal([
+      { id: 1, api_key: apiKey, user_id: 'demo', role: 'user', created_at: 1_700_000_000 },
+    ]);
+  });
+
+  it('makes the demo user once, however often it is asked to', async () => {
+    const { keys, all } = await fresh();
+    const { apiKey } = await keys.ensureDemoUser(1);
+    expect(await keys.ensureDemoUser(2)).to.deep.equal({ apiKey, created: false });
+    expect(await keys.ensureDemoUser(3)).to.deep.equal({ apiKey, created: false });
+    expect(await all()).to.have.length(1);
+  });
+
+  it('leaves a demo record with a key and role of its own as it is', async () => {
+    const { keys, insert, all } = await fresh();
+    await insert('chosen', 'demo', 'admin', 1);
+    await insert('later', 'demo', 'user', 2);
+    expect(await keys.ensureDemoUser(3)).to.deep.equal({ apiKey: 'chosen', created: false });
+    expect(await all()).to.have.length(2);
+  });
+
+  it('makes the demo user beside other users', async () => {
+    const { keys, insert, all } = await fresh();
+    await insert('k', 'alice', 'admin', 1);
+    expect((await keys.ensureDemoUser(2)).created).to.equal(true);
+    expect(await all()).to.have.length(2);
+  });
+
+  it('draws another key for every database', async () => {
+    const [one, other] = [await fresh(), await fresh()];
+    const keys = [await one.keys.ensureDemoUser(1), await other.keys.ensureDemoUser(1)];
+    expect(keys[0]?.apiKey).to.not.equal(keys[1]?.apiKey);
+  });
+
+  it('finds user and role of a key, whatever characters it has', async () => {
+    const { keys, insert } = await fresh();
+    const texts = ['k1', 'k2', '\\', '\\x41', '\\\\', "'", 'ü', '😀', ' ', 'x'.repeat(10_000)];
+    for (const [index, key] of texts.entries()) await insert(key, `user ${index}`, 'admin', 1);
+    for (const [index, key] of texts.entries()) {
+      expect(await keys.findOwner(key), key).to.deep.equal({ user_id: `user ${index}`, role: 'admin' });
+    }
+  });
+
+  it('finds nobody for a key that is not stored to the letter', async () => {
+    const { keys, insert } = await fresh();
+    await insert('secret', 'alice', 'user', 1);
+    for (const key of ['', 'Secret', 'secret ', 'secre', '%', "' OR 1=1 --", 'secret\0', '\0', '\ud800', '\\x41']) {
+      expect(await keys.findOwner(key), JSON.stringify(key)).to.equal(undefined);
+    }
+  });
+
+  it('tells a lookup that fails from a database that cannot be had', async () => {
+    const { keys, update, close } = await fresh();
+    await update('DROP TABLE api_keys');
+    const calls = [() => keys.findOwner('k'), () => keys.ensureDemoUser(1), () => keys.list(), () => keys.revoke(1)];
+    for (const call of calls) {
+      const error = await outcome(call);
+      expect(error).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
+      expect((error as Error).message).to.match(/no such table|relation "api_keys" does not exist/);
+    }
+    await close();
+    for (const call of calls) expect(await outcome(call)).to.be.instanceOf(DatabaseUnavailable);
+  });
+
+  it('heeds at once what another process does to the keys', async () => {
+    const { keys, insert, update } = await fresh();
+    expect(await keys.findOwner('k')).to.equal(undefined);
+    await insert('k', 'alice', 'user', 1);
+    expect(await keys.findOwner('k')).to.deep.equal({ user_id: 'alice', role: 'user' });
+    await update("UPDATE api_keys SET role = 'admin' WHERE api_key = 'k'");
+    expect(await keys.findOwner('k')).to.deep.equal({ user_id: 'alice', role: 'admin' });
+    await update("UPDATE api_keys SET api_key = 'k2'");
+    expect(await keys.findOwner('k')).to.equal(undefined);
+    expect(await keys.findOwner('k2')).to.not.equal(undefined);
+    await update('DELETE FROM api_keys');
+    expect(await keys.findOwner('k2')).to.equal(undefined);
+  });
+
+  it('heeds what it did itself', async () => {
+    const { keys } = await fresh();
+    expect(await keys.findOwner('k')).to.equal(undefined);
+    const { apiKey } = await keys.ensureDemoUser(1);
+    expect(await keys.findOwner(apiKey)).to.deep.equal({ user_id: 'demo', role: 'user' });
+  });
+
+  it('makes records, lists them without their keys, and revokes one by its id', async () => {
+    const { keys, insert } = await fresh();
+    const first = await keys.create({ user_id: 'alice', role: 'user' }, 1);
+    const second = await keys.create({ user_id: 'alice', role: 'auditor' }, 2);
+    expect([first.id, second.id]).to.deep.equal([1, 2]);
+    for (const { apiKey } of [first, second]) expect(apiKey).to.match(/^[\x21-\x7e]{32}$/);
+    expect(await keys.findOwner(second.apiKey)).to.deep.equal({ user_id: 'alice', role: 'auditor' });
+    await insert('x'.repeat(15), 'bob', 'user', 3);
+    expect(await keys.list()).to.deep.equal([
+      { id: 1, user_id: 'alice', role: 'user', created_at: 1, ending: first.apiKey.slice(-4) },
+      { id: 2, user_id: 'alice', role: 'auditor', created_at: 2, ending: second.apiKey.slice(-4) },
+      { id: 3, user_id: 'bob', role: 'user', created_at: 3, ending: '' },
+    ]);
+    expect(await keys.revoke(2)).to.deep.equal({ user_id: 'alice', role: 'auditor', others: 1 });
+    expect(await keys.findOwner(second.apiKey)).to.equal(undefined);
+    expect(await keys.findOwner(first.apiKey)).to.not.equal(undefined);
+    expect(await keys.revoke(2)).to.equal(undefined);
+    expect(await keys.revoke(1)).to.deep.equal({ user_id: 'alice', role: 'user', others: 0 });
+    expect((await keys.list()).map(({ id }) => id)).to.deep.equal([3]);
+  });
+}

@@ -1,0 +1,116 @@
+import { expect } from 'chai';
+import { migratePostgres } from '../../../db/postgres/migrate.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
+
+const failure = (url: string) =>
+  migratePostgres(url).then(
+    () => '',
+    (error: Error) => error.message,
+  );
+
+/** Name, type and default of each column, and whether it is required. */
+const COLUMNS = `SELECT column_name || ' ' || data_type || CASE is_nullable WHEN 'NO' THEN ' required' ELSE '' END AS is
+  FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position`;
+
+describeWithPostgres('migratePostgres', () => {
+  it('makes the tables of the specification, and says where', async () => {
+    const { url, sql } = await emptySchema();
+    const { host, pathname } = new URL(url);
+    expect(await migratePostgres(url)).to.equal(`${host}${pathname}`);
+    const columns = async (table: string) => (await sql<{ is: string }>(COLUMNS, [table])).map(({ is }) => is);
+    expect(await columns('api_keys')).to.deep.equal([
+      'id bigint required',
+      'api_key text required',
+      'user_id text required',
+      'role text required',
+      'created_at bigint required',
+    ]);
+    expect(await columns('tasks')).to.deep.equal([
+      'id text required',
+      'payload text required',
+      'status text required',
+      'result text',
+      'created_at bigint required',
+      'processed_at bigint',
+      'arrival bigint required',
+    ]);
+    await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
+    await sql("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");
+    expect(await sql('SELECT t.status, result, role FROM tasks t, api_keys')).to.deep.equal([
+      { status: 'pending', result: null, role: 'user' },
+    ]);
+  });
+
+  it('may be run again, and leaves what is there', async () => {
+    const { url, sql } = await emptySchema();
+    await migratePostgres(url);
+    await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
+    await migratePostgres(url);
+    expect(await sql('SELECT id FROM tasks')).to.deep.equal([{ id: 'a' }]);
+    expect(await sql('SELECT count(*) AS n FROM schema_version')).to.deep.equal([{ n: 1 }]);
+  });
+
+  it('makes a table that somebody dropped again', async () => {
+    const { url, sql } = await emptySchema();
+    await migratePostgres(url);
+    await sql('DROP TABLE tasks');
+    await migratePostgres(url);
+    expect(await sql('SELECT * FROM tasks')).to.deep.equal([]);
+  });
+
+  it('can be run by ten nodes at once', async () => {
+    const { url, sql } = await emptySchema();
+    await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 2 }]);
+  });
+
+  it('makes all of it or nothing', async () => {
+    const { url, sql } = await emptySchema();
+    // The last step finds no column for its indexes.
+    await sql('CREATE TABLE tasks (id text)');
+    expect(await failure(url)).to.match(/^cannot migrate PostgreSQL at .*: column "created_at" does not exist$/);
+    expect(await sql('SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()')).to.deep.equal([
+      { name: 'tasks' },
+    ]);
+  });
+
+  it('refuses a schema that is newer than it knows, and leaves it', async () => {
+    const { url, sql } = await emptySchema();
+    await migratePostgres(url);
+    await sql('UPDATE schema_version SET version = 99');
+    await sql('DROP TABLE tasks');
+    expect(await failure(url)).to.match(/: its schema has version 99, this program knows up to 2$/);
+    expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
+  });
+
+  it('refuses a database of another encoding, in which not every text could be kept', async () => {
+    const { url, sql } = await emptySchema();
+    const name = `spec_latin_${Date.now()}`;
+    await sql(`CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
+    afterTest(() => sql(`DROP DATABASE ${name} WITH (FORCE)`));
+    const latin = Object.assign(new URL(url), { pathname: name, search: '' }).href;
+    expect(await failure(latin)).to.match(/: its encoding is LATIN1: make the database with ENCODING 'UTF8'$/);
+  });
+
+  it('says in one line what is wrong with an address, and never the password', async () => {
+    const { url } = await emptySchema();
+    const { host } = new URL(url);
+    const lines = {
+      'postgres://spec:secret@127.0.0.1:1/test':
+        'cannot reach PostgreSQL at 127.0.0.1:1/test: connect ECONNREFUSED 127.0.0.1:1: start it, or mend DATABASE_URL',
+      [`postgres://spec:secret@${host}/nowhere`]: `cannot reach PostgreSQL at ${host}/nowhere: database "nowhere" does not exist: start it, or mend DATABASE_URL`,
+      [`postgres://nobody:secret@${host}/postgres`]: `cannot reach PostgreSQL at ${host}/postgres: role "nobody" does not exist: start it, or mend DATABASE_URL`,
+    };
+    for (const [address, line] of Object.entries(lines)) expect(await failure(address)).to.equal(line);
+    for (const address of [
+      'postgres://spec:secret@[::',
+      'postgres://spec:secret%@h/db',
+      'postgres://spec:secret@h:x/db',
+    ]) {
+      expect(await failure(address))
+        .to.match(/^(DATABASE_URL cannot be read \(.*\): mend it|cannot reach PostgreSQL at .*)$/)
+        .and.not.include('secret');
+    }
+  });
+});

@@ -1,0 +1,119 @@
+import { expect } from 'chai';
+import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { PostgresTasks, taskStatements } from '../../../db/postgres/tasks.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { describeWithPostgres, migratedSchema } from '../../support/servers.ts';
+import { completed, describeTaskStore, ids } from '../task-store.ts';
+
+async function fresh() {
+  const { url, sql } = await migratedSchema();
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000 });
+  afterTest(() => database.close());
+  return {
+    url,
+    sql,
+    tasks: new PostgresTasks(database),
+    async insert(id: string, status: string, createdAt: number) {
+      await sql("INSERT INTO tasks (id, payload, status, created_at) VALUES ($1, '{}', $2, $3)", [
+        id,
+        status,
+        createdAt,
+      ]);
+    },
+    async dropTable() {
+      await sql('DROP TABLE tasks');
+    },
+    close: () => database.close(),
+  };
+}
+
+describeWithPostgres('PostgresTasks', () => {
+  describeTaskStore(fresh);
+
+  it('reads a listing by an index, without sorting, with the plan that a prepared statement has in the end', async () => {
+    const { sql } = await fresh();
+    await sql(`INSERT INTO tasks (id, payload, status, result, created_at, processed_at, arrival)
+      SELECT 'id' || n, '{}', CASE WHEN n % 10 = 0 THEN 'pending' ELSE 'completed' END, '{}', n / 50, n, n
+      FROM generate_series(1, 100000) AS n`);
+    await sql('ANALYZE tasks');
+    await sql('SET plan_cache_mode = force_generic_plan');
+    const { FIND, ...listings } = taskStatements;
+    for (const { name, text } of [...Object.values(listings), FIND]) {
+      const parameters = text.includes('$1') ? '(text)' : '';
+      await sql(`PREPARE "${name}" ${parameters} AS ${text}`);
+      const rows = await sql<{ 'QUERY PLAN': string }>(`EXPLAIN EXECUTE "${name}" ${parameters && "('completed')"}`);
+      const plan = rows.map((row) => row['QUERY PLAN']).join('\n');
+      expect(plan, plan)
+        .to.match(/Index (Only )?Scan/)
+        .and.not.match(/Sort|Seq Scan|Bitmap/);
+    }
+  });
+
+  /** Has the statements that write to the table counted. */
+  async function counted() {
+    const made = await fresh();
+    await made.sql('CREATE TABLE log (at timestamptz DEFAULT now())');
+    await made.sql(`CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN INSERT INTO log DEFAULT VALUES; RETURN NULL; END $$`);
+    await made.sql('CREATE TRIGGER note AFTER INSERT ON tasks FOR EACH STATEMENT EXECUTE FUNCTION note()');
+    return { ...made, statements: async () => (await made.sql('SELECT * FROM log')).length };
+  }
+
+  it('writes a batch in one statement', async () => {
+    const { tasks, statements } = await counted();
+    await tasks.storeAll([completed('a', 1), completed('b', 1), completed('c', 1)]);
+    expect(await statements()).to.equal(1);
+    expect(ids(await tasks.list())).to.deep.equal(['c', 'b', 'a']);
+  });
+
+  it('writes large rows in several statements', async () => {
+    const { tasks, statements } = await counted();
+    const rows = Array.from({ length: 3 }, (_, n) => completed(`${n}`, n, { payload: '"\\'.repeat(1_500_000) }));
+    expect(await tasks.storeAll(rows)).to.deep.equal(rows.map(() => undefined));
+    expect(await statements()).to.equal(2);
+    for (const row of rows) expect(await tasks.find(row.id)).to.deep.equal(row);
+  });
+
+  it('writes of one id that is there twice the last', async () => {
+    const { tasks } = await fresh();
+    const rows = [completed('a', 1, { payload: 'first' }), completed('b', 1), completed('a', 1, { payload: 'second' })];
+    expect(await tasks.storeAll(rows)).to.deep.equal([undefined, undefined, undefined]);
+    expect(await tasks.find('a')).to.have.property('payload', 'second');
+  });
+
+  for (const [what, row] of [
+    ['a text with a NUL in it', completed('b', 1, { payload: '\0' })],
+    ['a number that is none', completed('b', 1, { processed_at: Number.NaN })],
+    ['an id that is too long for its index', completed(Array.from({ length: 9000 }, (_, n) => n).join(), 1)],
+  ] as const) {
+    it(`refuses ${what}, and no other row of the batch`, async () => {
+      const { tasks } = await fresh();
+      const [a, b, c] = await tasks.storeAll([completed('a', 1), row, completed('c', 1)]);
+      expect([a, c]).to.deep.equal([undefined, undefined]);
+      expect(b).to.have.property('ofRow', true);
+      expect(ids(await tasks.list())).to.deep.equal(['c', 'a']);
+    });
+  }
+
+  it('heeds what a trigger refuses', async () => {
+    const { tasks, sql } = await fresh();
+    await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN IF NEW.id = 'b' THEN RAISE 'not b'; END IF; RETURN NEW; END $$`);
+    await sql('CREATE TRIGGER refuse BEFORE INSERT ON tasks FOR EACH ROW EXECUTE FUNCTION refuse()');
+    const [a, b, c] = await tasks.storeAll([completed('a', 1), completed('b', 1), completed('c', 1)]);
+    expect([a, c]).to.deep.equal([undefined, undefined]);
+    expect(b).to.deep.include({ ofRow: true }).and.have.nested.property('error.message', 'not b');
+  });
+
+  it('waits no longer for a lock than it may, and blames no row for it', async () => {
+    const { url, sql } = await fresh();
+    const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000, lockLimitMs: 50 });
+    afterTest(() => database.close());
+    await sql('BEGIN');
+    await sql('LOCK TABLE tasks');
+    const [failure] = await new PostgresTasks(database).storeAll([completed('a', 1), completed('b', 1)]);
+    expect(failure).to.have.property('ofRow', false);
+    expect(failure).to.have.nested.property('error.message', 'canceling statement due to lock timeout');
+    await sql('COMMIT');
+  });
+});
