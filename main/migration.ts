@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import type { RowsPlace } from '../workers/messages.ts';
 import { workerFile } from './worker-file.ts';
 
 /** A disk that does not answer must not look like a start that takes long. */
@@ -10,15 +11,15 @@ const TIME_LIMIT_MS = 60_000;
  *
  * @throws {Error} whose message says why, when its exit code is not 0
  */
-export async function runMigration(dataDir: string): Promise<void> {
-  const worker = new Worker(workerFile('migrate'), { workerData: { dataDir }, name: 'migration' });
+export async function runMigration(place: RowsPlace): Promise<void> {
+  const worker = new Worker(workerFile('migrate'), { workerData: place, name: 'migration' });
   let reason: string | undefined;
   worker.on('message', (message: string) => {
     reason = message;
   });
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    late.reject(new Error(`the migration of ${dataDir} did not end within ${TIME_LIMIT_MS / 1000} s`));
+    late.reject(new Error(`the migration did not end within ${TIME_LIMIT_MS / 1000} s`));
   }, TIME_LIMIT_MS);
   const [code] = await Promise.race([once(worker, 'exit'), late.promise]).finally(() => clearTimeout(timer));
   if (code !== 0) throw new Error(reason ?? `the migration ended with exit code ${code}`);

@@ -101,6 +101,9 @@ export interface TaskBatch {
   slot: number;
 }
 
+/** Where the rows are: in files of a folder, or in a database of PostgreSQL. */
+export type RowsPlace = { dataDir: string } | { databaseUrl: string };
+
 /** What every pool thread is started with, beside what its handler needs. All of it is shared memory. */
 export interface PoolThreadData {
   /** A Float64Array, {@link AttemptField} a slot. */

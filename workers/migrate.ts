@@ -4,14 +4,26 @@
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { migrate } from '../db/migrate.ts';
+import type { RowsPlace } from './messages.ts';
 
-const dataDir = isMainThread ? process.env.DATA_DIR || 'data' : (workerData as { dataDir: string }).dataDir;
+const { DATABASE_URL: databaseUrl, DATA_DIR: dataDir } = process.env;
+const place: RowsPlace = isMainThread ? (databaseUrl ? { databaseUrl } : { dataDir: dataDir || 'data' }) : workerData;
 try {
-  migrate(dataDir);
-  if (isMainThread) console.log(`the databases in ${dataDir} are up to date`);
+  const name = await migrateTo(place);
+  if (isMainThread) console.log(`${name} up to date`);
 } catch (error) {
   const { message } = error as Error;
   if (isMainThread) console.error(message);
   else parentPort?.postMessage(message);
   process.exitCode = 1;
+}
+
+/** @returns the beginning of a sentence on what was migrated */
+async function migrateTo(place: RowsPlace): Promise<string> {
+  if ('databaseUrl' in place) {
+    const { migratePostgres } = await import('../db/postgres/migrate.ts');
+    return `PostgreSQL at ${await migratePostgres(place.databaseUrl)} is`;
+  }
+  migrate(place.dataDir);
+  return `the databases in ${place.dataDir} are`;
 }

@@ -15,7 +15,7 @@ const BUSY_TIMEOUT_MS = 50;
 /** Everything in files of `DATA_DIR` and in this process. @throws {Error} when the files cannot be migrated */
 export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engine> {
   const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
-  await runMigration(dataDir);
+  await runMigration({ dataDir });
   const open = (file: string) => new Database(join(dataDir, file), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const auth = open('auth.db');
   const tasks = open('tasks.db');

@@ -1,16 +1,18 @@
 import { execFile } from 'node:child_process';
-import { existsSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 
 const file = fileURLToPath(new URL('../../workers/migrate.ts', import.meta.url));
 
 /** Runs the migration as a program; `DATA_DIR` is left out where undefined. */
-async function migrate(DATA_DIR: string | undefined, cwd: string) {
-  const { DATA_DIR: _outer, ...env } = process.env;
+async function migrate(DATA_DIR: string | undefined, cwd: string, more: Record<string, string> = {}) {
+  const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
+  const env = { ...outer, ...more };
   const run = promisify(execFile)(process.execPath, [file], {
     cwd,
     env: DATA_DIR === undefined ? env : { ...env, DATA_DIR },
@@ -51,5 +53,24 @@ describe('the migration as a program', () => {
     const folder = await temporaryFolder();
     const runs = await Promise.all(Array.from({ length: 3 }, () => migrate('data', folder)));
     for (const run of runs) expect(run).to.include({ code: 0, stderr: '' });
+  });
+});
+
+describeWithPostgres('the migration as a program, with DATABASE_URL', () => {
+  it('makes the tables there and no file, says so, and ends with exit code 0', async () => {
+    const { url, sql } = await emptySchema();
+    const { host, pathname } = new URL(url);
+    const folder = await temporaryFolder();
+    const expected = { code: 0, stdout: `PostgreSQL at ${host}${pathname} is up to date\n`, stderr: '' };
+    expect(await migrate('.', folder, { DATABASE_URL: url })).to.deep.equal(expected);
+    expect(readdirSync(folder)).to.deep.equal([]);
+    expect(await sql('SELECT * FROM tasks')).to.deep.equal([]);
+  });
+
+  it('says in one line why it fails, without the password, and ends with exit code 1', async () => {
+    const DATABASE_URL = 'postgres://spec:secret@127.0.0.1:1/test';
+    const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or mend DATABASE_URL';
+    const expected = { code: 1, stdout: '', stderr: `cannot reach PostgreSQL at 127.0.0.1:1/test: ${reason}\n` };
+    expect(await migrate('.', await temporaryFolder(), { DATABASE_URL })).to.deep.equal(expected);
   });
 });

@@ -1,0 +1,94 @@
+import { expect } from 'chai';
+import { WorkerPool } from '../../main/tasks/worker-pool.ts';
+import { workerFile } from '../../main/worker-file.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { startPostgres } from '../support/postgres-server.ts';
+import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+
+/** A thread of workers/task over fresh tables. */
+async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migratedSchema>>) {
+  const pool = await WorkerPool.start({
+    file: workerFile('task'),
+    threads: 1,
+    maxBatch: 10,
+    timeoutMs: 10_000,
+    memoryMb: 64,
+    workerData: { databaseUrl },
+    log: captureLog().log,
+  });
+  afterTest(() => pool.destroy());
+  const works = (...bodies: string[]) =>
+    pool.run(bodies.map((body, index) => ({ body, arrival: index, onSettled() {} }))).outcomes;
+  const rows = () => sql('SELECT * FROM tasks ORDER BY arrival');
+  return { sql, works, rows };
+}
+
+const body = (id: string, text = '') => JSON.stringify({ id, action: 'uppercase', data: { text }, created_at: 5 });
+const returned = { ended: 'returned' };
+
+describeWithPostgres('a task thread over PostgreSQL', () => {
+  it('stores the rows of a batch: the message texts unchanged, their output, their place, and when they were done', async () => {
+    const { works, rows } = await start(await migratedSchema());
+    const before = Math.floor(Date.now() / 1000);
+    const texts = [
+      body('a', 'ü"\\{}'),
+      body('b', 'nul \0 and half \ud800'),
+      '{ "id": "c", "action":"sum","data":{},"created_at":6 }',
+    ];
+    expect(await works(...texts)).to.deep.equal([returned, returned, returned]);
+    const stored = await rows();
+    expect(stored.map(({ processed_at, ...rest }) => rest)).to.deep.equal([
+      { id: 'a', payload: texts[0], status: 'completed', result: '{"output":"Ü\\"\\\\{}"}', created_at: 5, arrival: 0 },
+      {
+        id: 'b',
+        payload: texts[1],
+        status: 'completed',
+        result: '{"output":"NUL \\u0000 AND HALF \\ud800"}',
+        created_at: 5,
+        arrival: 1,
+      },
+      { id: 'c', payload: texts[2], status: 'completed', result: '{"output":0}', created_at: 6, arrival: 2 },
+    ]);
+    for (const { processed_at } of stored) expect(processed_at).to.be.within(before, Date.now() / 1000);
+  });
+
+  it('stores the others of a batch when one row is refused', async () => {
+    const { works, sql, rows } = await start(await migratedSchema());
+    await sql("ALTER TABLE tasks ADD CONSTRAINT not_b CHECK (id <> 'b')");
+    const reason = 'new row for relation "tasks" violates check constraint "not_b"';
+    expect(await works(body('a'), body('b'), body('c'))).to.deep.equal([
+      returned,
+      { ended: 'raised', reason, permanent: false },
+      returned,
+    ]);
+    expect((await rows()).map(({ id }) => id)).to.deep.equal(['a', 'c']);
+  });
+
+  it('blames no task while the server is away, and stores when it is back', async () => {
+    const server = await startPostgres();
+    afterTest(() => server.remove());
+    const { works } = await start(await migratedSchema(server));
+    expect(await works(body('a'))).to.deep.equal([returned]);
+    await server.stop();
+    // The first meets a connection that has ended, the second finds no other.
+    for (const reason of [
+      /: start it, or mend DATABASE_URL$/,
+      /^cannot reach PostgreSQL at .*: connect ECONNREFUSED/,
+    ]) {
+      for (const outcome of await works(body('b'), body('c'))) {
+        expect(outcome).to.have.property('ended', 'unstored');
+        expect(outcome).to.have.property('reason').that.matches(reason);
+      }
+    }
+    await server.start();
+    expect(await works(body('b'), body('c'))).to.deep.equal([returned, returned]);
+  });
+
+  it('blames no task when the table is gone', async () => {
+    const { works, sql } = await start(await migratedSchema());
+    await sql('DROP TABLE tasks');
+    const reason = 'relation "tasks" does not exist';
+    expect(await works(body('a'), body('b'))).to.deep.equal(Array(2).fill({ ended: 'unstored', reason }));
+  });
+});

@@ -1,0 +1,15 @@
+import { PostgresDatabase } from '../db/postgres/database.ts';
+import { PostgresTasks } from '../db/postgres/tasks.ts';
+import type { ArrivedTask } from '../db/tasks.ts';
+import type { StoreRows } from './task-handler.ts';
+
+/** For the largest row that there can be; the limit of a usual one is that of `PostgresTasks`. */
+const TIME_LIMIT_MS = 300_000;
+const LOCK_LIMIT_MS = 2000;
+
+/** Stores rows in PostgreSQL, on one connection. */
+export function postgresRows(databaseUrl: string): StoreRows<ArrivedTask> {
+  const limits = { timeLimitMs: TIME_LIMIT_MS, lockLimitMs: LOCK_LIMIT_MS };
+  const tasks = new PostgresTasks(new PostgresDatabase(databaseUrl, { connections: 1, ...limits }));
+  return (rows) => tasks.storeAll(rows);
+}
