@@ -1,0 +1,67 @@
+import type { PostgresDatabase, Query } from './database.ts';
+import { ifAlone } from './turns.ts';
+
+/** What is kept; 0 stands for all. */
+export interface RetentionLimits {
+  rows: number;
+  days: number;
+}
+
+/** Rows that a step deletes at most, and bytes, of which one row may have more: some milliseconds. */
+export const STEP_ROWS = 200;
+export const STEP_BYTES = 4 * 1024 * 1024;
+
+const SECONDS_A_DAY = 86_400;
+
+const LAST_KEPT = {
+  name: 'last-kept',
+  text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
+};
+
+/** Deletes the first of the rows that meet `condition`. One that is written again meanwhile lies elsewhere, and stays. */
+const deleteFirst = (name: string, condition: string) => ({
+  name,
+  text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
+    SELECT place FROM (
+      SELECT ctid AS place, bytes, sum(bytes) OVER (ORDER BY created_at, arrival ROWS UNBOUNDED PRECEDING) AS total
+      FROM (
+        SELECT ctid, created_at, arrival, octet_length(payload)::bigint + coalesce(octet_length(result), 0) AS bytes
+        FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${STEP_ROWS}
+      ) AS first
+    ) AS counted WHERE total - bytes = 0 OR total <= ${STEP_BYTES}
+  )) RETURNING 1 AS deleted`,
+});
+
+const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1::bigint, $2::bigint)');
+const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
+
+/**
+ * Deletes all rows that are beyond the limits now, a short transaction a step, unless another node is at it.
+ *
+ * @param now milliseconds since the epoch
+ * @param afterStep waited for after each step, with the rows that it has deleted; false ends the round
+ * @throws as {@link PostgresDatabase.query}
+ */
+export async function retentionRound(
+  database: PostgresDatabase,
+  { rows, days }: RetentionLimits,
+  now: number,
+  afterStep: (deleted: number) => Promise<boolean>,
+): Promise<void> {
+  const deleteAll = async (query: Query, statement: typeof DELETE_AGED, values: readonly number[]) => {
+    for (;;) {
+      const { length: deleted } = await query(statement, values);
+      if (deleted === 0) return true;
+      if (!(await afterStep(deleted))) return false;
+    }
+  };
+  await database.session((query) =>
+    ifAlone(query, 'retention', async () => {
+      if (rows > 0) {
+        const [last] = await query<{ created_at: number; arrival: number }>(LAST_KEPT, [rows - 1]);
+        if (last && !(await deleteAll(query, DELETE_EXCESS, [last.created_at, last.arrival]))) return;
+      }
+      if (days > 0) await deleteAll(query, DELETE_AGED, [Math.floor(now / 1000) - days * SECONDS_A_DAY]);
+    }),
+  );
+}
