@@ -8,6 +8,11 @@ export function dataFolder(): string {
   return process.env.DATA_DIR || 'data';
 }
 
+/** The address of PostgreSQL, where it keeps the rows and keys. */
+export function databaseUrl(): string | undefined {
+  return process.env.DATABASE_URL || undefined;
+}
+
 /**
  * The frame of a program that is run by hand, not as a service: `--help` prints `usage`; an error is one line on standard
  * error, followed by the usage where the command line is at fault, and exit code 1.

@@ -1,10 +1,7 @@
 /** `npm run keys`: lists, makes and revokes API keys, beside the running services or without them. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { ApiKeys } from '../db/api-keys.ts';
-import { Database } from '../db/database.ts';
-import { dataFolder, runCommand, UsageError } from './command.ts';
+import { runCommand, UsageError } from './command.ts';
+import { withKeys } from './key-records.ts';
 
 const USAGE = `npm run keys -- <command>
 
@@ -12,51 +9,48 @@ const USAGE = `npm run keys -- <command>
   create --user <user> [--role <role>]  makes a key and prints it, this once; the role is "user" where none is given
   revoke <id>                           deletes a key: it is worth no new token from then on
 
-DATA_DIR (data) is the folder of the databases.
+DATA_DIR (data) is the folder of the databases. With DATABASE_URL the keys are in PostgreSQL instead.
 `;
 
-/** The services write to the file for a moment at a time: a lock that is longer is somebody's shell. */
-const BUSY_TIMEOUT_MS = 2000;
-const SQLITE_BUSY = 5;
 /** User and role are in every token, and that is in a header. */
 const LONGEST_NAME = 128;
 
-const commands: Readonly<Record<string, (args: string[]) => void>> = { list, create, revoke };
+const commands: Readonly<Record<string, (args: string[]) => Promise<void>>> = { list, create, revoke };
 
-await runCommand(USAGE, ([name, ...args]) => {
+await runCommand(USAGE, async ([name, ...args]) => {
   if (name === undefined) throw new UsageError('a command is missing');
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) throw new UsageError(`there is no command ${JSON.stringify(name)}`);
-  command(args);
+  await command(args);
 });
 
-function list(args: string[]): void {
+async function list(args: string[]): Promise<void> {
   parseArgs({ args, options: {} });
-  const records = withKeys((keys) => keys.list());
+  const records = await withKeys((keys) => keys.list());
   const rows = records.map(({ id, user_id, role, created_at, ending }) => {
     return [String(id), user_id, role, new Date(created_at * 1000).toISOString(), `…${ending}`].map(printable);
   });
   printTable([['id', 'user', 'role', 'created', 'key'], ...rows]);
 }
 
-function create(args: string[]): void {
+async function create(args: string[]): Promise<void> {
   const { values } = parseArgs({ args, options: { user: { type: 'string' }, role: { type: 'string' } } });
   if (values.user === undefined) throw new UsageError('--user is missing');
   const [user_id, role] = [readName('--user', values.user), readName('--role', values.role ?? 'user')];
-  const { id, apiKey } = withKeys((keys) => keys.create({ user_id, role }, Math.floor(Date.now() / 1000)));
+  const { id, apiKey } = await withKeys((keys) => keys.create({ user_id, role }, Math.floor(Date.now() / 1000)));
   console.log(apiKey);
   console.error(`made key ${id} of ${user_id}, role ${role}: it is not shown again`);
   if (user_id === 'demo') console.error('the oldest key of the user demo is logged at every start of the services');
 }
 
-function revoke(args: string[]): void {
+async function revoke(args: string[]): Promise<void> {
   const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
   const [text, ...others] = positionals;
   if (text === undefined) throw new UsageError('the id of a key is missing');
   if (others.length > 0) throw new UsageError('revoke takes one id');
   const id = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(id > 0)) throw new UsageError(`the id of a key is a whole number, got ${JSON.stringify(text)}`);
-  const revoked = withKeys((keys) => keys.revoke(id));
+  const revoked = await withKeys((keys) => keys.revoke(id));
   if (revoked === undefined)
     throw new Error(`there is no key ${id}: "npm run keys -- list" shows those that there are`);
   console.error(`revoked key ${id} of ${printable(revoked.user_id)}: tokens made by it last for an hour at most`);
@@ -71,25 +65,6 @@ function readName(option: string, text: string): string {
   if (/\p{Cc}/u.test(text)) throw new UsageError(`${option} must hold no control characters`);
   if (text.length > LONGEST_NAME) throw new UsageError(`${option} must have ${LONGEST_NAME} characters at most`);
   return text;
-}
-
-/** @throws {Error} with one line that says what to mend */
-function withKeys<T>(work: (keys: ApiKeys) => T): T {
-  const path = join(dataFolder(), 'auth.db');
-  if (!existsSync(path)) {
-    throw new Error(`there is no ${path}: "npm start" or "npm run migrate" makes it, or set DATA_DIR to its folder`);
-  }
-  const database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
-  try {
-    return work(new ApiKeys(database));
-  } catch (error) {
-    const { errcode, message } = ((error as Error).cause ?? error) as { errcode?: number; message: string };
-    const locked = ((errcode ?? 0) & 0xff) === SQLITE_BUSY;
-    const reason = locked ? 'another program holds its lock: try again when that has ended' : message;
-    throw new Error(`${path}: ${reason}`, { cause: error });
-  } finally {
-    database.close();
-  }
 }
 
 /** What is in the table may come from anywhere: nothing of it moves the cursor. */

@@ -49,6 +49,18 @@ describe('the program of the backup', () => {
     });
   }
 
+  it('says in one line what to use instead where the rows are in PostgreSQL', async () => {
+    const { dataDir, folder } = await fresh();
+    const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
+    const stderr = 'the rows and keys are in PostgreSQL, as DATABASE_URL says: back them up with pg_dump\n';
+    expect(await runCommand('backup', ['new'], { dataDir, databaseUrl, cwd: folder })).to.deep.equal({
+      code: 1,
+      stdout: '',
+      stderr,
+    });
+    expect(readdirSync(folder)).to.deep.equal([]);
+  });
+
   it('says in one line why it failed, with exit code 1', async () => {
     const { dataDir } = await fresh();
     const stderr = `${dataDir} is the data folder itself: name another one\n`;

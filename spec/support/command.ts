@@ -9,17 +9,18 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs `main/<name>` as a program, with `DATA_DIR` as given; it is left out where undefined. */
+/** Runs `main/<name>` as a program, with `DATA_DIR` and `DATABASE_URL` as given; they are left out where undefined. */
 export async function runCommand(
   name: 'keys' | 'backup',
   args: readonly string[],
-  { dataDir, cwd }: { dataDir?: string; cwd?: string },
+  { dataDir, databaseUrl, cwd }: { dataDir?: string; databaseUrl?: string; cwd?: string },
 ): Promise<Ended> {
-  const { DATA_DIR: _outer, ...env } = process.env;
+  const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
+  const env = { ...outer, ...(dataDir && { DATA_DIR: dataDir }), ...(databaseUrl && { DATABASE_URL: databaseUrl }) };
   const file = fileURLToPath(new URL(`../../main/${name}.ts`, import.meta.url));
   return promisify(execFile)(process.execPath, [file, ...args], {
     ...(cwd !== undefined && { cwd }),
-    env: dataDir === undefined ? env : { ...env, DATA_DIR: dataDir },
+    env,
   }).then(
     ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
     ({ code, stdout, stderr }) => ({ code, stdout, stderr }),

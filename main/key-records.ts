@@ -1,0 +1,65 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type ApiKeyOwner, type ApiKeyRecord, ApiKeys } from '../db/api-keys.ts';
+import { Database, DatabaseUnavailable } from '../db/database.ts';
+import { databaseUrl, dataFolder } from './command.ts';
+import type { Awaitable } from './engines/engine.ts';
+
+/** The stored API keys, for those who look after them. */
+export interface KeyRecords {
+  list(): Awaitable<ApiKeyRecord[]>;
+  create(owner: ApiKeyOwner, now: number): Awaitable<{ id: number; apiKey: string }>;
+  revoke(id: number): Awaitable<(ApiKeyOwner & { others: number }) | undefined>;
+}
+
+/** The services write to the file for a moment at a time: a lock that is longer is somebody's shell. */
+const BUSY_TIMEOUT_MS = 2000;
+const SQLITE_BUSY = 5;
+const TIME_LIMIT_MS = 5000;
+const UNDEFINED_TABLE = '42P01';
+
+/**
+ * Does something with the keys: with those in PostgreSQL where `DATABASE_URL` is set, else with those in `DATA_DIR`.
+ *
+ * @throws {Error} with one line that says what to mend
+ */
+export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+  const url = databaseUrl();
+  return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);
+}
+
+async function withKeysOfFile<T>(path: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+  if (!existsSync(path)) {
+    throw new Error(`there is no ${path}: "npm start" or "npm run migrate" makes it, or set DATA_DIR to its folder`);
+  }
+  const database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  try {
+    return await work(new ApiKeys(database));
+  } catch (error) {
+    const { errcode, message } = ((error as Error).cause ?? error) as { errcode?: number; message: string };
+    const locked = ((errcode ?? 0) & 0xff) === SQLITE_BUSY;
+    const reason = locked ? 'another program holds its lock: try again when that has ended' : message;
+    throw new Error(`${path}: ${reason}`, { cause: error });
+  } finally {
+    database.close();
+  }
+}
+
+async function withKeysOfServer<T>(url: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
+  // Loaded only where it is used.
+  const [{ PostgresDatabase, reasonOf }, { PostgresApiKeys }] = await Promise.all([
+    import('../db/postgres/database.ts'),
+    import('../db/postgres/api-keys.ts'),
+  ]);
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
+  try {
+    return await work(new PostgresApiKeys(database));
+  } catch (error) {
+    if (error instanceof DatabaseUnavailable) throw error;
+    const missing = (error as { code?: string }).code === UNDEFINED_TABLE;
+    const reason = missing ? 'there is no table of keys yet: "npm run migrate" makes it' : reasonOf(error);
+    throw new Error(`PostgreSQL at ${database.address}: ${reason}`, { cause: error });
+  } finally {
+    await database.close();
+  }
+}
