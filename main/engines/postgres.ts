@@ -1,0 +1,36 @@
+import { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import { PostgresDatabase } from '../../db/postgres/database.ts';
+import { PostgresTasks } from '../../db/postgres/tasks.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { runMigration } from '../migration.ts';
+import { RetentionRounds } from '../tasks/retention-rounds.ts';
+import type { Engine } from './engine.ts';
+
+export type PostgresOptions = Pick<Config, 'taskRetentionRows' | 'taskRetentionDays'> & { databaseUrl: string };
+
+const CONNECTIONS = 10;
+/** Whoever asks gets an answer while it still means something. */
+const TIME_LIMIT_MS = 2000;
+
+/** What PostgreSQL keeps for all nodes: API keys and rows of tasks. @throws {Error} when it cannot be migrated */
+export async function openPostgres(
+  { databaseUrl, taskRetentionRows: rows, taskRetentionDays: days }: PostgresOptions,
+  log: Log,
+): Promise<Pick<Engine, 'apiKeys' | 'tasks' | 'threadData' | 'startRetention' | 'checks' | 'close'>> {
+  await runMigration({ databaseUrl });
+  const database = new PostgresDatabase(databaseUrl, {
+    connections: CONNECTIONS,
+    timeLimitMs: TIME_LIMIT_MS,
+    onLost: (reason) => log.warn({ reason }, 'a connection to PostgreSQL was lost'),
+  });
+  const probe = () => database.probe();
+  return {
+    apiKeys: new PostgresApiKeys(database),
+    tasks: new PostgresTasks(database),
+    threadData: { databaseUrl },
+    startRetention: () => (rows > 0 || days > 0 ? new RetentionRounds(databaseUrl, { rows, days }, log) : undefined),
+    checks: { auth_database: probe, tasks_database: probe },
+    close: () => database.close(),
+  };
+}
