@@ -7,6 +7,7 @@ import type { Log } from '../log.ts';
 import { runMigration } from '../migration.ts';
 import { openQueue } from '../tasks/queue/open.ts';
 import { RetentionThread } from '../tasks/retention-thread.ts';
+import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Engine } from './engine.ts';
 
 /** Waiting for a lock holds up every client, so it is short. */
@@ -22,6 +23,7 @@ export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engi
   return {
     apiKeys: new ApiKeys(auth),
     tasks: new Tasks(tasks),
+    openTokenStore: () => new MemoryTokenStore(),
     openQueue: (onEvent) => openQueue(config, log, onEvent),
     threadData: { dataDir },
     startRetention(writeLock) {

@@ -15,7 +15,7 @@ import type { Log } from '../log.ts';
 import { loadPolicy, type Scope } from './policy.ts';
 import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
-import type { Tokens } from './tokens.ts';
+import type { Identity, Tokens } from './tokens.ts';
 
 export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
@@ -55,10 +55,10 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
   });
 
-  router.delete('/token', tokenAuth(tokens), (ctx) => {
+  router.delete('/token', tokenAuth(tokens), async (ctx) => {
     const { identity } = ctx.state;
     if (identity === undefined) throw authenticationRequired();
-    tokens.revoke(identity);
+    await revoke(identity);
     ctx.status = 204;
   });
 
@@ -99,6 +99,14 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
         cause,
         overload,
       });
+    }
+  }
+
+  async function revoke(identity: Identity): Promise<void> {
+    try {
+      await tokens.revoke(identity);
+    } catch (cause) {
+      throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
     }
   }
 

@@ -43,6 +43,7 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
   const tokens = await Tokens.create({
     key: config.tokenKey,
     lifetimeSeconds: config.tokenLifetimeSeconds,
+    store: await engine.openTokenStore(),
     onEnd(id, end) {
       if (end === 'token revoked' || config.tokenExpiryCloses) holders.end(id, end);
     },
@@ -80,7 +81,7 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
 
   const release = async () => {
     await ticker.stop();
-    tokens.close();
+    await tokens.close();
   };
 
   try {

@@ -1,3 +1,5 @@
+import type { Awaitable } from '../engines/engine.ts';
+
 /** What the store keeps of a token that was issued. */
 export interface TokenRecord {
   /** The token's identifier (`jti`). */
@@ -19,89 +21,23 @@ export class TokenStoreFull extends Error {
 /** How a token leaves the store before that is closed. */
 export type TokenEnd = 'token revoked' | 'token expired';
 
-export interface TokenStoreOptions {
-  maxTokens: number;
-  /** Told of every token that leaves. */
-  onRemove: (id: string, end: TokenEnd) => void;
-}
+/** Told of every token that leaves a store before that is closed. */
+export type OnRemove = (id: string, end: TokenEnd) => void;
 
-/** Longest wait of a Node timer; a later expiry is looked at again when this is over. */
-const MAX_TIMER_MS = 2 ** 31 - 1;
-
-/**
- * The tokens that are good, in memory. What has expired leaves by itself; past `maxTokens` no further one is
- * taken, so that a flood of new tokens cannot drive out those in use.
- *
- * All tokens of one store have the same lifetime: they expire in the order in which they came.
- */
-export class TokenStore {
-  readonly #maxTokens: number;
-  readonly #onRemove: TokenStoreOptions['onRemove'];
-  readonly #records = new Map<string, TokenRecord>();
-  #timer: NodeJS.Timeout | undefined;
-  #closed = false;
-
-  constructor({ maxTokens = 100_000, onRemove = () => {} }: Partial<TokenStoreOptions> = {}) {
-    this.#maxTokens = maxTokens;
-    this.#onRemove = onRemove;
-  }
-
-  get size(): number {
-    return this.#records.size;
-  }
-
+/** The tokens that are good. All of one store have the same lifetime. */
+export interface TokenStore {
+  /** How many tokens it knows of. */
+  readonly size: number;
+  /** To be set by who wants to be told. */
+  onRemove: OnRemove;
   /** @throws {TokenStoreUnavailable | TokenStoreFull} */
-  put(record: TokenRecord): void {
-    this.#check();
-    if (this.#records.size >= this.#maxTokens)
-      throw new TokenStoreFull(`the token store holds ${this.#maxTokens} tokens`);
-    this.#records.set(record.id, record);
-    if (this.#timer === undefined) this.#arm(record.expiresAt);
-  }
-
-  /**
-   * Whether the token is in the store and has not expired.
-   *
-   * @throws {TokenStoreUnavailable}
-   */
-  has(id: string): boolean {
-    this.#check();
-    const record = this.#records.get(id);
-    return record !== undefined && record.expiresAt > Date.now();
-  }
-
+  put(record: TokenRecord): Awaitable<void>;
+  /** Whether the token is known here and has not expired. @throws {TokenStoreUnavailable} once it is closed */
+  has(id: string): boolean;
+  /** Whether the token is good, known here or not; `has` knows of it from then on. @throws {TokenStoreUnavailable} */
+  find(id: string): Awaitable<boolean>;
   /** Lets go of a token before its time. @throws {TokenStoreUnavailable} */
-  revoke(id: string): void {
-    this.#check();
-    if (this.#records.delete(id)) this.#onRemove(id, 'token revoked');
-  }
-
-  /** Makes the store unavailable and lets go of every token. */
-  close(): void {
-    this.#closed = true;
-    clearTimeout(this.#timer);
-    this.#records.clear();
-  }
-
-  #check(): void {
-    if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
-  }
-
-  #arm(expiresAt: number): void {
-    const wait = Math.min(Math.max(expiresAt - Date.now(), 1), MAX_TIMER_MS);
-    this.#timer = setTimeout(() => this.#dropExpired(), wait).unref();
-  }
-
-  #dropExpired(): void {
-    this.#timer = undefined;
-    const now = Date.now();
-    for (const { id, expiresAt } of this.#records.values()) {
-      if (expiresAt > now) {
-        this.#arm(expiresAt);
-        return;
-      }
-      this.#records.delete(id);
-      this.#onRemove(id, 'token expired');
-    }
-  }
+  revoke(id: string): Awaitable<void>;
+  /** Makes the store unavailable and lets go of every token that is known here. */
+  close(): Awaitable<void>;
 }

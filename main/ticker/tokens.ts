@@ -2,7 +2,7 @@ import { hkdfSync, randomBytes } from 'node:crypto';
 import { type Claims, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { isScope, type Scope } from './policy.ts';
-import { TokenStore, type TokenStoreOptions } from './token-store.ts';
+import type { OnRemove, TokenStore } from './token-store.ts';
 
 /** Who acts, and what they may do: what a token says, restored in each request that bears it. */
 export interface Identity {
@@ -16,9 +16,10 @@ export interface TokensOptions {
   /** Secret of at least 32 bytes; undefined makes a random one, with which tokens end with the process. */
   key: string | undefined;
   lifetimeSeconds: number;
-  maxTokens?: number;
+  /** Where they are kept; closed with them. */
+  store: TokenStore;
   /** Told of every token that ends before the store does. */
-  onEnd?: TokenStoreOptions['onRemove'];
+  onEnd?: OnRemove;
 }
 
 interface Verified {
@@ -50,16 +51,14 @@ export class Tokens {
   /** Decryptions under way, so that a thousand clients that come at once with one token wait for one. */
   readonly #decrypting = new Map<string, Promise<Verified | undefined>>();
 
-  private constructor(key: LocalKey, { lifetimeSeconds, maxTokens, onEnd }: TokensOptions) {
+  private constructor(key: LocalKey, { lifetimeSeconds, store, onEnd }: TokensOptions) {
     this.#key = key;
     this.lifetimeSeconds = lifetimeSeconds;
-    this.store = new TokenStore({
-      ...(maxTokens !== undefined && { maxTokens }),
-      onRemove: (id, end) => {
-        this.#forget(id);
-        onEnd?.(id, end);
-      },
-    });
+    this.store = store;
+    store.onRemove = (id, end) => {
+      this.#forget(id);
+      onEnd?.(id, end);
+    };
   }
 
   static async create(options: TokensOptions): Promise<Tokens> {
@@ -90,7 +89,7 @@ export class Tokens {
       remote_address: remoteAddress,
     };
     const token = await protocol.Encrypt(this.#key, claims);
-    this.store.put({ id, expiresAt });
+    await this.store.put({ id, expiresAt });
     return token;
   }
 
@@ -105,19 +104,19 @@ export class Tokens {
     return verified !== undefined && this.store.has(verified.id) ? verified.identity : undefined;
   }
 
-  /** Whether the token of an identity is still good. @throws {TokenStoreUnavailable} */
+  /** Whether the token of an identity that was verified here is still good. @throws {TokenStoreUnavailable} */
   isLive({ tokenId }: Identity): boolean {
     return this.store.has(tokenId);
   }
 
   /** Ends the token of an identity at once. @throws {TokenStoreUnavailable} */
-  revoke({ tokenId }: Identity): void {
-    this.store.revoke(tokenId);
+  async revoke({ tokenId }: Identity): Promise<void> {
+    await this.store.revoke(tokenId);
   }
 
   /** Ends the store; no token is good after this. */
-  close(): void {
-    this.store.close();
+  async close(): Promise<void> {
+    await this.store.close();
     this.#verified.clear();
     this.#textOf.clear();
   }
@@ -145,7 +144,7 @@ export class Tokens {
       return undefined;
     if (!isScope(scope)) return undefined;
     const verified = { id: jti, identity: { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: jti } };
-    if (this.store.has(jti)) {
+    if (await this.store.find(jti)) {
       this.#verified.set(token, verified);
       this.#textOf.set(jti, token);
     }

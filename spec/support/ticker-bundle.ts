@@ -8,6 +8,7 @@ import type { Timeouts } from '../../main/http/listener.ts';
 import { RateLimit } from '../../main/http/rate-limit.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
+import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { Processes } from '../../main/ticker/processes.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
@@ -72,10 +73,10 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const tokens = await Tokens.create({
     key: undefined,
     lifetimeSeconds,
+    store: new MemoryTokenStore(maxTokens === undefined ? {} : { maxTokens }),
     onEnd(id, end) {
       if (end === 'token revoked' || expiryCloses) holders.end(id, end);
     },
-    ...(maxTokens !== undefined && { maxTokens }),
   });
   afterTest(() => tokens.close());
 

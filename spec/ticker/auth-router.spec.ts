@@ -175,7 +175,7 @@ describe('POST /auth/token', () => {
 
     it('says that the token store is unavailable when it is closed', async () => {
       const bundle = await startTickerBundle();
-      bundle.tokens.close();
+      await bundle.tokens.close();
       expectError(await exchange(bundle), 500, 'token store unavailable');
     });
 

@@ -4,6 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
+import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import type { Scope } from '../../main/ticker/policy.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
@@ -15,7 +16,7 @@ const user = { user_id: 'demo', role: 'user' };
 const identity = { actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } }, scope };
 
 async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
-  const tokens = await Tokens.create({ key: KEY, lifetimeSeconds: 3600, ...options });
+  const tokens = await Tokens.create({ key: KEY, lifetimeSeconds: 3600, store: new MemoryTokenStore(), ...options });
   afterTest(() => tokens.close());
   return tokens;
 }
@@ -85,7 +86,7 @@ describe('tokens', () => {
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
-    second.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
+    await second.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
     expect(await second.verify(token)).to.deep.include(identity);
   });
 
@@ -93,7 +94,7 @@ describe('tokens', () => {
     const [first, second] = [await create({ key: undefined }), await create({ key: undefined })];
     const token = await first.issue(user, scope, '');
     const id = 'x'.repeat(32);
-    for (const tokens of [first, second]) tokens.store.put({ id, expiresAt: Date.now() + 60_000 });
+    for (const tokens of [first, second]) await tokens.store.put({ id, expiresAt: Date.now() + 60_000 });
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const read = await protocol.Decrypt(await tokenKey(''), token).catch((error: unknown) => error);
@@ -104,7 +105,7 @@ describe('tokens', () => {
     const tokens = await create();
     const key = await tokenKey(KEY);
     const good = { jti: 'x', sub: 'user:demo', role: 'user', user_id: 'demo', scope: [] };
-    tokens.store.put({ id: 'x', expiresAt: Date.now() + 60_000 });
+    await tokens.store.put({ id: 'x', expiresAt: Date.now() + 60_000 });
     const forge = async (claims: object) => tokens.verify(await protocol.Encrypt(key, claims as typeof good));
     expect(await forge(good)).to.deep.equal({ ...identity, scope: [], tokenId: 'x' });
     for (const name of Object.keys(good)) expect(await forge({ ...good, [name]: undefined }), name).to.equal(undefined);
@@ -174,13 +175,13 @@ describe('tokens', () => {
     expect(await tokens.verify(token), 'the very same object').to.equal(first);
     mock.timers.tick(60_000);
     expect(tokens.store.size).to.equal(0);
-    tokens.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
+    await tokens.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
     expect(await tokens.verify(token), 'another object').to.not.equal(first);
   });
 
   it('are refused past the bound of the store, until others have left it', async () => {
     mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
-    const tokens = await create({ lifetimeSeconds: 60, maxTokens: 2 });
+    const tokens = await create({ lifetimeSeconds: 60, store: new MemoryTokenStore({ maxTokens: 2 }) });
     const first = await tokens.issue(user, scope, '');
     await tokens.issue(user, scope, '');
     expect(await tokens.issue(user, scope, '').catch((error: unknown) => error)).to.be.instanceOf(TokenStoreFull);
@@ -193,7 +194,7 @@ describe('tokens', () => {
     const tokens = await create();
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
     await tokens.verify(used);
-    tokens.close();
+    await tokens.close();
     const attempts = [tokens.issue(user, scope, ''), tokens.verify(used), tokens.verify(unused)];
     for (const attempt of attempts)
       expect(await attempt.catch((error: unknown) => error)).to.be.instanceOf(TokenStoreUnavailable);

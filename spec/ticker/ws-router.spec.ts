@@ -146,7 +146,7 @@ describe('GET /ws/ticker', () => {
   it('answers 500 when the token store is closed', async () => {
     const bundle = await startTickerBundle();
     const token = await bundle.token();
-    bundle.tokens.close();
+    await bundle.tokens.close();
     const { status, body } = await refusal(bundle.stream, { token });
     expect(status).to.equal(500);
     expect(body).to.have.all.keys('error');

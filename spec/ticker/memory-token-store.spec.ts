@@ -1,18 +1,24 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
+import { TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { itIsATokenStore } from './token-store-conformance.ts';
 
 const START = 1_700_000_000_000;
 
-function create(options: ConstructorParameters<typeof TokenStore>[0] = {}): TokenStore {
-  const store = new TokenStore(options);
+function create(options: ConstructorParameters<typeof MemoryTokenStore>[0] = {}): MemoryTokenStore {
+  const store = new MemoryTokenStore(options);
   afterTest(() => store.close());
   return store;
 }
 
-describe('the token store', () => {
+describe('the token store in memory', () => {
+  itIsATokenStore(async (options) => create(options));
+});
+
+describe('the token store in memory, as time goes by', () => {
   beforeEach(() => mock.timers.enable({ apis: ['Date', 'setTimeout'], now: START }));
   afterEach(() => mock.timers.reset());
 
@@ -68,7 +74,7 @@ describe('the token store', () => {
     fc.assert(
       fc.property(gaps, fc.integer({ min: 1, max: 5000 }), (waits, lifetime) => {
         const removed: string[] = [];
-        const store = new TokenStore({ onRemove: (id) => removed.push(id) });
+        const store = new MemoryTokenStore({ onRemove: (id) => removed.push(id) });
         const issued: { id: string; expiresAt: number }[] = [];
         for (const [index, wait] of waits.entries()) {
           mock.timers.tick(wait);

@@ -1,0 +1,57 @@
+import { jetstream } from '@nats-io/jetstream';
+import { type KV, Kvm } from '@nats-io/kv';
+import type { NatsConnection } from '@nats-io/transport-node';
+import type { Log } from '../log.ts';
+import { KvTokenStore } from '../ticker/kv-token-store.ts';
+import { NatsLink } from './nats-link.ts';
+
+export interface NatsTickerOptions {
+  connection: NatsConnection;
+  /** Begins the names of buckets, streams and subjects, so that several deployments can share a server. */
+  prefix?: string;
+  /** How many servers keep each message. */
+  replicas?: number;
+  log: Log;
+}
+
+const PREFIX = 'ticker-and-tasks';
+/** How long the token store may take to answer. */
+const TOKEN_TIMEOUT_MS = 2_000;
+/** The longest life of a token: a revocation's mark stays for as long as the token could be good. */
+const TOKEN_BUCKET_TTL_MS = 3_600_000;
+/** Of one token in the bucket, at most; enough that the bound by number is met first. */
+const TOKEN_BYTES = 512;
+
+/**
+ * Opens the tokens that all nodes share, in a bucket of JetStream.
+ *
+ * @param maxTokens past it no further one is taken, those that were revoked and have not expired included
+ */
+export async function openKvTokenStore({
+  connection,
+  prefix = PREFIX,
+  replicas = 1,
+  log,
+  maxTokens = 100_000,
+}: NatsTickerOptions & { maxTokens?: number }): Promise<KvTokenStore> {
+  const js = jetstream(connection, { timeout: TOKEN_TIMEOUT_MS });
+  const bounds = { max_bytes: maxTokens * TOKEN_BYTES };
+  const openBucket = async (): Promise<KV> => {
+    const name = `${prefix}-tokens`;
+    const bucket = await new Kvm(js).create(name, { ttl: TOKEN_BUCKET_TTL_MS, history: 1, replicas, ...bounds });
+    // A bucket that is full by its bytes drops old tokens on some servers; by number it refuses new ones, and no revocation.
+    const { streamInfo } = await bucket.status();
+    if (streamInfo.config.max_msgs !== maxTokens) {
+      await (await js.jetstreamManager()).streams.update(streamInfo.config.name, { max_msgs: maxTokens, ...bounds });
+    }
+    return bucket;
+  };
+  // Fails here, and not later on, where the server lacks what it takes.
+  await openBucket();
+  const store = new KvTokenStore({ link: new NatsLink(connection), openBucket, log });
+  const patience = Promise.withResolvers<void>();
+  const timer = setTimeout(patience.resolve, TOKEN_TIMEOUT_MS);
+  await Promise.race([store.loaded, patience.promise]);
+  clearTimeout(timer);
+  return store;
+}

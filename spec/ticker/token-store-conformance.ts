@@ -1,0 +1,84 @@
+import { expect } from 'chai';
+import { type TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { until } from '../support/until.ts';
+
+/** What holds of every token store. @param open opens an empty one, which ends with the test */
+export function itIsATokenStore(open: (options: { maxTokens: number }) => Promise<TokenStore>): void {
+  const HOUR_MS = 3_600_000;
+  const create = (maxTokens = 100) => open({ maxTokens });
+  const fails = async (action: () => unknown) => {
+    try {
+      return await action();
+    } catch (error) {
+      return error;
+    }
+  };
+
+  it('has what was put into it, at once, and nothing else', async () => {
+    const store = await create();
+    await store.put({ id: 'a', expiresAt: Date.now() + HOUR_MS });
+    expect([store.has('a'), store.has('b'), store.size]).to.deep.equal([true, false, 1]);
+    expect([await store.find('a'), await store.find('b')]).to.deep.equal([true, false]);
+  });
+
+  it('knows nothing of identifiers that it would never have given', async () => {
+    const store = await create();
+    for (const id of ['', ' ', '*', '>', 'a.b', 'ä', '\n', 'x'.repeat(10_000)]) {
+      expect([store.has(id), await store.find(id)], id.slice(0, 10)).to.deep.equal([false, false]);
+      await store.revoke(id);
+    }
+  });
+
+  it('lets go of what has expired, and tells of it', async () => {
+    const store = await create();
+    const removed: unknown[] = [];
+    store.onRemove = (...of) => removed.push(of);
+    const expiresAt = Date.now() + 200;
+    for (const id of ['a', 'b']) await store.put({ id, expiresAt });
+    await store.put({ id: 'c', expiresAt: Date.now() + HOUR_MS });
+    await until(() => removed.length === 2);
+    expect(Date.now()).to.be.at.least(expiresAt);
+    expect(removed).to.deep.equal([
+      ['a', 'token expired'],
+      ['b', 'token expired'],
+    ]);
+    expect([await store.find('a'), await store.find('c'), store.size]).to.deep.equal([false, true, 1]);
+  });
+
+  it('lets go of what is revoked, at once and once, and tells of it', async () => {
+    const store = await create();
+    const removed: unknown[] = [];
+    store.onRemove = (...of) => removed.push(of);
+    for (const id of ['a', 'b']) await store.put({ id, expiresAt: Date.now() + HOUR_MS });
+    await store.revoke('a');
+    expect([store.has('a'), await store.find('a'), store.has('b'), store.size]).to.deep.equal([false, false, true, 1]);
+    await store.revoke('a');
+    await store.revoke('unknown');
+    expect(removed).to.deep.equal([['a', 'token revoked']]);
+  });
+
+  it('takes no more than its bound, keeps what it has, and still revokes', async () => {
+    const store = await create(2);
+    const expiresAt = Date.now() + HOUR_MS;
+    for (const id of ['a', 'b']) await store.put({ id, expiresAt });
+    expect(await fails(() => store.put({ id: 'c', expiresAt }))).to.be.instanceOf(TokenStoreFull);
+    const found = await Promise.all(['a', 'b', 'c'].map((id) => store.find(id)));
+    expect(found).to.deep.equal([true, true, false]);
+    await store.revoke('a');
+    expect([await store.find('a'), await store.find('b')]).to.deep.equal([false, true]);
+  });
+
+  it('does nothing more once it is closed', async () => {
+    const store = await create();
+    const removed: unknown[] = [];
+    store.onRemove = (...of) => removed.push(of);
+    await store.put({ id: 'a', expiresAt: Date.now() + HOUR_MS });
+    await store.close();
+    expect(store.size).to.equal(0);
+    const put = () => store.put({ id: 'b', expiresAt: Date.now() + HOUR_MS });
+    for (const action of [put, () => store.has('a'), () => store.find('a'), () => store.revoke('a')])
+      expect(await fails(action)).to.be.instanceOf(TokenStoreUnavailable);
+    expect(removed).to.deep.equal([]);
+    await store.close();
+  });
+}
