@@ -57,6 +57,11 @@ export interface TickerStart {
   seed: string | undefined;
   /** A Float64Array of one cell in shared memory: when the last tick was due, in milliseconds since the epoch. */
   lastDue: SharedArrayBuffer;
+  /**
+   * Where one node ticks for many, a Float64Array of one cell in shared memory: until when it is this one, in milliseconds of the
+   * monotonic clock.
+   */
+  lease: SharedArrayBuffer | undefined;
   /** Where the thread notes how late its event loop is. */
   delays: Durations;
   /** Handler and client of each subscription that outlived an earlier thread. */
@@ -72,11 +77,23 @@ export interface Durations {
   cells: SharedArrayBuffer;
 }
 
-/** Main thread to ticker's thread: what handlers said in one turn of the event loop, in their order. */
-export type MainToTicker = readonly HandlerToTicker[];
+/** Main thread to ticker's thread: another node has ticked; its prices are in the shared memory already. */
+export interface RelayedTick {
+  topic: 'tick';
+  /** The JSON text for the clients. */
+  data: string;
+}
 
-/** Ticker's thread to main thread: one frame for some clients, or for all subscribers. */
-export type TickerToMain = { topic: 'ready' } | { to: readonly Pid[] | typeof SUBSCRIBERS; message: WsSend };
+/** Main thread to ticker's thread: what was said in one turn of the event loop, in its order. */
+export type MainToTicker = ReadonlyArray<HandlerToTicker | RelayedTick>;
+
+/**
+ * Ticker's thread to main thread: one frame for some clients, or for all subscribers. It has `prices` when it is a tick that
+ * this node makes for many.
+ */
+export type TickerToMain =
+  | { topic: 'ready' }
+  | { to: readonly Pid[] | typeof SUBSCRIBERS; message: WsSend; prices?: readonly number[] };
 
 /** Stands for every subscriber in {@link TickerToMain}. */
 export const SUBSCRIBERS = '*';

@@ -5,7 +5,7 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { noteLoopDelays } from './loop-delays.ts';
 import { type MainToTicker, type Pid, SUBSCRIBERS, type TickerStart, type TickerToMain } from './messages.ts';
-import { PriceWalk } from './price-walk.ts';
+import { PriceWalk, symbols } from './price-walk.ts';
 import { SeededPrices } from './seeded-prices.ts';
 import { startSchedule } from './tick-schedule.ts';
 
@@ -17,30 +17,47 @@ const values = new Float64Array(start.prices);
 const prices =
   start.seed === undefined ? new PriceWalk(values) : new SeededPrices(values, start.seed, start.intervalMs);
 const lastDue = new Float64Array(start.lastDue);
+const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);
 const subscriptions = new Map<Pid, Pid>(start.subscriptions);
+/** The last tick, where it came from another node: its time stamps are those of that node's clock. */
+let relayed: string | undefined;
 
-function send(to: readonly Pid[] | typeof SUBSCRIBERS): void {
-  const data = JSON.stringify({ type: 'ticker', data: prices.snapshot(Date.now()) });
-  port.postMessage({ to, message: { topic: 'ws.send', type: 'text', data } } satisfies TickerToMain);
+function send(to: readonly Pid[] | typeof SUBSCRIBERS, data: string, own?: readonly number[]): void {
+  const message = { topic: 'ws.send', type: 'text', data } as const;
+  port.postMessage({ to, message, ...(own && { prices: own }) } satisfies TickerToMain);
+}
+
+function snapshot(): string {
+  return JSON.stringify({ type: 'ticker', data: prices.snapshot(Date.now()) });
 }
 
 port.on('message', (messages: MainToTicker) => {
   const joined: Pid[] = [];
   for (const message of messages) {
-    if (message.topic === 'unsubscribe') {
-      subscriptions.delete(message.handler_pid);
-    } else {
-      subscriptions.set(message.handler_pid, message.client_pid);
-      joined.push(message.client_pid);
+    switch (message.topic) {
+      case 'subscribe':
+        subscriptions.set(message.handler_pid, message.client_pid);
+        joined.push(message.client_pid);
+        break;
+      case 'unsubscribe':
+        subscriptions.delete(message.handler_pid);
+        break;
+      case 'tick':
+        relayed = message.data;
+        // Those who came just now have it as their snapshot: it goes to the others, before them.
+        if (subscriptions.size > joined.length) send(SUBSCRIBERS, relayed);
     }
   }
-  if (joined.length > 0) send(joined);
+  if (joined.length > 0) send(joined, relayed ?? snapshot());
 });
 
 startSchedule(start.intervalMs, (due) => {
+  if (lease !== undefined && (lease[0] as number) < Number(process.hrtime.bigint()) / 1e6) return;
   prices.step(due);
   lastDue[0] = due;
-  if (subscriptions.size > 0) send(SUBSCRIBERS);
+  relayed = undefined;
+  if (lease !== undefined) send(SUBSCRIBERS, snapshot(), [...values.subarray(0, symbols.length)]);
+  else if (subscriptions.size > 0) send(SUBSCRIBERS, snapshot());
 });
 
 noteLoopDelays(start.delays);

@@ -24,6 +24,7 @@ export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engi
     apiKeys: new ApiKeys(auth),
     tasks: new Tasks(tasks),
     openTokenStore: () => new MemoryTokenStore(),
+    openTickFeed: () => undefined,
     openQueue: (onEvent) => openQueue(config, log, onEvent),
     threadData: { dataDir },
     startRetention(writeLock) {

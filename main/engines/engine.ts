@@ -2,6 +2,7 @@ import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { TaskLocation, TaskRecord } from '../../db/tasks.ts';
 import type { Check } from '../admin/readiness.ts';
 import type { OpenQueue, TaskEvent } from '../tasks/queue/driver.ts';
+import type { TickFeed } from '../ticker/tick-feed.ts';
 import type { TokenStore } from '../ticker/token-store.ts';
 
 /** A value that is there, or comes from elsewhere. */
@@ -25,6 +26,8 @@ export interface Engine {
   apiKeys: ApiKeyStore;
   tasks: TaskStore;
   openTokenStore(): Awaitable<TokenStore>;
+  /** Where one of many nodes ticks for all. */
+  openTickFeed(): Awaitable<TickFeed | undefined>;
   /** @param onEvent told of every step of every task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
   /** What the task threads need to find the table of tasks. */

@@ -1,8 +1,12 @@
-import { jetstream } from '@nats-io/jetstream';
+import { randomUUID } from 'node:crypto';
+import { DiscardPolicy, jetstream } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import type { Log } from '../log.ts';
 import { KvTokenStore } from '../ticker/kv-token-store.ts';
+import { LEASE_MS, Lease } from '../ticker/lease.ts';
+import { NatsTickFeed } from '../ticker/nats-tick-feed.ts';
+import type { TickFeed } from '../ticker/tick-feed.ts';
 import { NatsLink } from './nats-link.ts';
 
 export interface NatsTickerOptions {
@@ -15,8 +19,8 @@ export interface NatsTickerOptions {
 }
 
 const PREFIX = 'ticker-and-tasks';
-/** How long the token store may take to answer. */
-const TOKEN_TIMEOUT_MS = 2_000;
+/** How long the server may take to answer. */
+const TIMEOUT_MS = 2_000;
 /** The longest life of a token: a revocation's mark stays for as long as the token could be good. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
 /** Of one token in the bucket, at most; enough that the bound by number is met first. */
@@ -34,7 +38,7 @@ export async function openKvTokenStore({
   log,
   maxTokens = 100_000,
 }: NatsTickerOptions & { maxTokens?: number }): Promise<KvTokenStore> {
-  const js = jetstream(connection, { timeout: TOKEN_TIMEOUT_MS });
+  const js = jetstream(connection, { timeout: TIMEOUT_MS });
   const bounds = { max_bytes: maxTokens * TOKEN_BYTES };
   const openBucket = async (): Promise<KV> => {
     const name = `${prefix}-tokens`;
@@ -50,8 +54,46 @@ export async function openKvTokenStore({
   await openBucket();
   const store = new KvTokenStore({ link: new NatsLink(connection), openBucket, log });
   const patience = Promise.withResolvers<void>();
-  const timer = setTimeout(patience.resolve, TOKEN_TIMEOUT_MS);
+  const timer = setTimeout(patience.resolve, TIMEOUT_MS);
   await Promise.race([store.loaded, patience.promise]);
   clearTimeout(timer);
   return store;
+}
+
+/**
+ * Opens the feed that makes one ticker of all nodes' tickers; with a seed all make the same prices by themselves, and there is
+ * none.
+ */
+export async function openTickFeed({
+  connection,
+  prefix = PREFIX,
+  replicas = 1,
+  log,
+  seed,
+}: NatsTickerOptions & { seed?: string | undefined }): Promise<TickFeed | undefined> {
+  if (seed !== undefined) return undefined;
+  const js = jetstream(connection, { timeout: TIMEOUT_MS });
+  const manager = await js.jetstreamManager();
+  const link = new NatsLink(connection);
+  const subject = `${prefix}.tick`;
+  const stream = `${prefix}-tick`;
+
+  /** The stream keeps the last tick, for who has heard none; the ticks themselves go past it. */
+  const openStreams = async (): Promise<KV> => {
+    const bounds = { max_msgs: 1, max_bytes: 1024 * 1024, discard: DiscardPolicy.Old };
+    const config = { name: stream, subjects: [subject], num_replicas: replicas, ...bounds };
+    await manager.streams.info(stream).catch(() => manager.streams.add(config));
+    return new Kvm(js).create(`${prefix}-lease`, { ttl: LEASE_MS, history: 1, replicas, max_bytes: 1024 * 1024 });
+  };
+  const resume = async () => {
+    const last = await manager.streams.getMessage(stream, { last_by_subj: subject });
+    if (last !== null) feed.resumeFrom(last.data);
+  };
+
+  // Fails here, and not later on, where the server lacks what it takes.
+  await openStreams();
+  const lease = new Lease({ link, openBucket: openStreams, holder: randomUUID(), onTaken: resume, log });
+  const feed = new NatsTickFeed({ link, lease, subject });
+  await resume();
+  return feed;
 }

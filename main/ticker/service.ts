@@ -11,6 +11,7 @@ import { createHandler, TICKER } from './handler.ts';
 import { userPolicyFile } from './policy.ts';
 import { Processes } from './processes.ts';
 import { Relay, SOCKET_BUFFER } from './relay.ts';
+import type { TickFeed } from './tick-feed.ts';
 import { TickerThread } from './ticker-thread.ts';
 import { TokenHolders } from './token-holders.ts';
 import { Tokens } from './tokens.ts';
@@ -55,11 +56,13 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
     log.info({ openFiles, maxConnections }, 'the limit of open files allows fewer connections than MAX_CONNECTIONS');
   }
   const relay = new Relay(processes, { ...config, maxConnections });
+  const feed = await engine.openTickFeed();
   const ticker = new TickerThread({
     intervalMs: config.tickIntervalMs,
     seed: config.tickerSeed,
     processes,
     broadcast: (clients, message) => relay.broadcast(clients, message),
+    feed,
     log,
   });
   processes.register(TICKER, ticker);
@@ -81,6 +84,7 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
 
   const release = async () => {
     await ticker.stop();
+    await feed?.close();
     await tokens.close();
   };
 
@@ -100,7 +104,7 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
       figures: { requests, relay, ticker, tokens },
       checks: {
         auth_database: engine.checks.auth_database,
-        ticker: () => silence(ticker.lastDue, config.tickIntervalMs),
+        ticker: () => silence(ticker.lastDue, config.tickIntervalMs, feed),
       },
       async stop(deadline) {
         await Promise.all([listener.close(deadline), relay.close(deadline)]);
@@ -117,8 +121,12 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
 /** How long the ticker may be silent, or three of its intervals where these are longer. */
 const LONGEST_SILENCE_MS = 3_000;
 
-function silence(lastDue: number, intervalMs: number): string | undefined {
+function silence(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'leads'>): string | undefined {
   const silentMs = Date.now() - lastDue;
   if (silentMs < Math.max(LONGEST_SILENCE_MS, 3 * intervalMs)) return undefined;
-  return lastDue === 0 ? 'no tick yet' : `the last tick was due ${(silentMs / 1000).toFixed(1)} s ago`;
+  if (lastDue === 0) return 'no tick yet';
+  const seconds = (silentMs / 1000).toFixed(1);
+  return feed?.leads === false
+    ? `no tick from the producer for ${seconds} s`
+    : `the last tick was due ${seconds} s ago`;
 }

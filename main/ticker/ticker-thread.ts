@@ -4,6 +4,7 @@ import {
   type LifecycleMessage,
   type MainToTicker,
   type Pid,
+  type RelayedTick,
   SUBSCRIBERS,
   type TickerStart,
   type TickerToMain,
@@ -13,6 +14,7 @@ import { Distribution } from '../figures/distribution.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import type { Process, Processes } from './processes.ts';
+import type { TickFeed } from './tick-feed.ts';
 
 export interface TickerThreadOptions {
   intervalMs: number;
@@ -21,6 +23,8 @@ export interface TickerThreadOptions {
   processes: Processes;
   /** Sends a tick to all of `clients`; see `relay`. */
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
+  /** Where one of many nodes ticks for all. */
+  feed?: TickFeed | undefined;
   log: Log;
   /** The thread's code; another one in tests. */
   file?: URL;
@@ -51,7 +55,7 @@ interface Subscription {
  */
 export class TickerThread implements Process {
   readonly #options: TickerThreadOptions;
-  /** From the moment when a tick was due to the moment when the last client's socket had it. */
+  /** From the moment when a tick was due, or came from another node, to the moment when the last client's socket had it. */
   readonly lateness = new Distribution(LATENESS);
   /** How late the event loop of the thread is. */
   readonly loopDelays: Distribution;
@@ -63,7 +67,7 @@ export class TickerThread implements Process {
   readonly #live = new Set<Pid>();
   readonly #handlerOf = new Map<Pid, Pid>();
   /** What the thread is told at the end of this turn of the event loop: a crowd that comes at once is one message. */
-  #outbox: HandlerToTicker[] = [];
+  #outbox: Array<HandlerToTicker | RelayedTick> = [];
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
   #deaths = 0;
@@ -73,6 +77,14 @@ export class TickerThread implements Process {
   constructor(options: TickerThreadOptions) {
     this.#options = options;
     this.loopDelays = new Distribution(LATENESS, this.#delayCells);
+    options.feed?.follow({
+      onPrices: (prices) => this.#setPrices(prices),
+      onTick: ({ prices, data }) => {
+        this.#setPrices(prices);
+        new Float64Array(this.#lastDue)[0] = Date.now();
+        this.#post({ topic: 'tick', data });
+      },
+    });
   }
 
   get subscriptions(): number {
@@ -84,7 +96,7 @@ export class TickerThread implements Process {
     return this.#restarts;
   }
 
-  /** When the last tick was due, in milliseconds since the epoch; 0 before the first. */
+  /** When the last tick was due, or came from another node, in milliseconds since the epoch; 0 before the first. */
   get lastDue(): number {
     return new Float64Array(this.#lastDue)[0] as number;
   }
@@ -107,7 +119,12 @@ export class TickerThread implements Process {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#restartTimer);
+    this.#options.feed?.compete(false);
     await this.#worker?.terminate();
+  }
+
+  #setPrices(prices: readonly number[]): void {
+    new Float64Array(this.#prices).set(prices);
   }
 
   #subscribe(handler: Pid, client: Pid): void {
@@ -127,7 +144,7 @@ export class TickerThread implements Process {
     this.#post({ topic: 'unsubscribe', handler_pid: handler });
   }
 
-  #post(message: HandlerToTicker): void {
+  #post(message: HandlerToTicker | RelayedTick): void {
     if (this.#outbox.push(message) > 1) return;
     setImmediate(() => {
       this.#worker?.postMessage(this.#outbox satisfies MainToTicker);
@@ -136,8 +153,14 @@ export class TickerThread implements Process {
   }
 
   #onMessage(message: TickerToMain): void {
-    if ('topic' in message) return;
+    const { feed } = this.#options;
+    if ('topic' in message) {
+      feed?.compete(!this.#stopped);
+      return;
+    }
     if (message.to === SUBSCRIBERS) {
+      const { prices, message: tick } = message;
+      if (prices !== undefined && feed?.publish({ prices, data: tick.data }) !== true) return;
       this.#options.broadcast(this.#live, message.message);
       this.lateness.observe(Math.max(0, Date.now() - this.lastDue) / 1000);
       return;
@@ -152,7 +175,7 @@ export class TickerThread implements Process {
   }
 
   #spawn(): Worker {
-    const { intervalMs, seed, log, file = workerFile('ticker') } = this.#options;
+    const { intervalMs, seed, feed, log, file = workerFile('ticker') } = this.#options;
     const all = [...this.#subscriptions];
     const subscriptions = all.filter(([, { live }]) => live).map(([handler, { client }]) => [handler, client] as const);
     const workerData: TickerStart = {
@@ -160,6 +183,7 @@ export class TickerThread implements Process {
       seed,
       prices: this.#prices,
       lastDue: this.#lastDue,
+      lease: feed?.lease,
       delays: { bounds: LATENESS, cells: this.#delayCells },
       subscriptions,
     };
@@ -178,29 +202,34 @@ export class TickerThread implements Process {
     return worker;
   }
 
-  /** Ends a thread that hangs: the prices, which move at every tick, have been the same at several checks. */
+  /**
+   * Ends a thread that hangs: the prices, which move at every tick, have been the same at several checks. Where they may stand
+   * still because another node makes them, what the thread notes of its event loop has.
+   */
   #watch(worker: Worker): void {
-    const { intervalMs, log } = this.#options;
-    const prices = new Float64Array(this.#prices);
-    let seen = prices.join();
+    const { intervalMs, feed, log } = this.#options;
+    const signs = new Float64Array(feed === undefined ? this.#prices : this.#delayCells);
+    let seen = signs.join();
     // Counts from the first tick on, however long the thread takes to start.
     let still = Number.NEGATIVE_INFINITY;
     const check = () => {
-      const now = prices.join();
+      const now = signs.join();
       still = now === seen ? still + 1 : 0;
       seen = now;
+      if (still >= 0) feed?.compete(still === 0);
       if (still <= MAX_STILL_CHECKS) return;
       clearInterval(timer);
       log.error('the ticker thread hangs: it is ended');
       void worker.terminate();
     };
-    const timer = setInterval(check, Math.max(intervalMs, CHECK_INTERVAL_MS));
+    const timer = setInterval(check, feed === undefined ? Math.max(intervalMs, CHECK_INTERVAL_MS) : CHECK_INTERVAL_MS);
     worker.once('exit', () => clearInterval(timer));
   }
 
   #onExit(code: number, lifeMs: number): void {
     this.#worker = undefined;
     if (this.#stopped) return;
+    this.#options.feed?.compete(false);
     this.#deaths = lifeMs >= GOOD_LIFE_MS ? 0 : this.#deaths;
     const delayMs = RESTART_DELAYS_MS[Math.min(this.#deaths++, RESTART_DELAYS_MS.length - 1)] as number;
     this.#options.log.error({ code, delayMs }, 'the ticker thread ended: it is started again');

@@ -4,5 +4,5 @@ import '../../../workers/ticker.ts';
 import type { MainToTicker } from '../../../workers/messages.ts';
 
 parentPort?.on('message', (messages: MainToTicker) => {
-  while (messages.some(({ topic, handler_pid }) => topic === 'unsubscribe' && handler_pid === 'poison'));
+  while (messages.some((message) => message.topic === 'unsubscribe' && message.handler_pid === 'poison'));
 });

@@ -4,7 +4,7 @@ import '../../../workers/ticker.ts';
 import type { MainToTicker, TickerStart } from '../../../workers/messages.ts';
 
 parentPort?.on('message', (messages: MainToTicker) => {
-  if (!messages.some(({ topic, handler_pid }) => topic === 'unsubscribe' && handler_pid === 'poison')) return;
+  if (!messages.some((message) => message.topic === 'unsubscribe' && message.handler_pid === 'poison')) return;
   new Float64Array((workerData as TickerStart).prices)[0] = 50_000;
   process.exit(7);
 });

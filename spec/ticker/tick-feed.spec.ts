@@ -1,0 +1,219 @@
+import { jetstreamManager } from '@nats-io/jetstream';
+import type { NatsConnection } from '@nats-io/transport-node';
+import { expect } from 'chai';
+import { openTickFeed } from '../../main/engines/nats-ticker.ts';
+import type { TickerThreadOptions } from '../../main/ticker/ticker-thread.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
+import { describeWithNats } from '../support/servers.ts';
+import { pricesOf, startTicker, thread } from '../support/ticker-thread.ts';
+import { until } from '../support/until.ts';
+
+const INTERVAL_MS = 100;
+const TAKEOVER_MS = 3_000;
+
+type Node = Awaited<ReturnType<typeof startNode>>;
+
+/** A ticker with a feed over a connection of its own, and one client. */
+async function startNode(server: NatsServer, options: Partial<TickerThreadOptions> = {}) {
+  const connection = await server.connect();
+  const feed = await openTickFeed({ connection, prefix: 'spec', log: captureLog().log });
+  if (feed === undefined) throw new Error('no feed');
+  afterTest(() => feed.close());
+  const node = await startTicker({ intervalMs: INTERVAL_MS, feed, ...options });
+  const { recorder } = node.subscribe();
+  const snapshot = await recorder.next();
+  return {
+    ...node,
+    connection,
+    feed,
+    snapshot,
+    /** The texts of the ticks that its client was sent. */
+    texts: () => node.ticks.map(({ message }) => (message.topic === 'ws.send' ? message.data : '')),
+  };
+}
+
+async function startNodes(server: NatsServer, count: number): Promise<Node[]> {
+  const nodes: Node[] = [];
+  for (let n = 0; n < count; n++) {
+    nodes.push(await startNode(server));
+    // Which of them is the producer is known.
+    await until(() => nodes[0]?.feed.leads === true && nodes.every(({ ticks }) => ticks.length > 0));
+  }
+  return nodes;
+}
+
+const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.leads);
+
+/** Fails where a price moves by more than the rule allows from one of these texts to the next. */
+function expectSmoothPrices(texts: readonly string[]): void {
+  const all = texts.map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }));
+  for (const [index, prices] of all.slice(1).entries()) {
+    for (const [symbol, price] of prices) {
+      const before = all[index]?.get(symbol) ?? Number.NaN;
+      expect(Math.abs(price - before), `${symbol}: ${before}, ${price}`).to.be.at.most(before * 0.001 + 0.00501);
+    }
+  }
+}
+
+/** Waits until another node than `old` makes the ticks; fails if that takes too long, or if two do at once. */
+async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
+  const others = nodes.filter((node) => node !== old);
+  const from = performance.now();
+  const heard = others.map(({ ticks }) => ticks.length);
+  await until(() => {
+    expect(leaders(nodes), 'producers').to.have.length.at.most(1);
+    return leaders(others).length === 1 && others.every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 2);
+  });
+  expect(performance.now() - from).to.be.below(TAKEOVER_MS + 3 * INTERVAL_MS);
+  const [leader] = leaders(others);
+  if (leader === undefined) throw new Error('nobody');
+  return leader;
+}
+
+const publish = (connection: NatsConnection, tick: unknown) => connection.publish('spec.tick', JSON.stringify(tick));
+
+describeWithNats('the tickers of many nodes', () => {
+  it('send the same ticks, which one of them makes', async () => {
+    const nodes = await startNodes(await startNatsServer(), 3);
+    const first = nodes.map(({ ticks }) => ticks.length);
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (first[index] ?? 0) + 15));
+    expect(leaders(nodes)).to.deep.equal([nodes[0]]);
+    const [own, ...others] = nodes.map((node) => node.texts());
+    if (own === undefined) throw new Error('no node');
+    for (const texts of others) {
+      const shared = own.slice(own.indexOf(texts[0] ?? ''));
+      const length = Math.min(shared.length, texts.length);
+      expect(length).to.be.greaterThan(14);
+      expect(texts.slice(0, length)).to.deep.equal(shared.slice(0, length));
+    }
+    expectSmoothPrices(own);
+  });
+
+  it('greet those who come with the latest prices', async () => {
+    const server = await startNatsServer();
+    const [leader] = await startNodes(server, 1);
+    const late = await startNode(server);
+    const greeting = late.snapshot.topic === 'ws.send' ? pricesOf(late.snapshot) : undefined;
+    const told = leader?.texts().map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }));
+    expect(told).to.deep.include(greeting);
+    await until(() => late.ticks.length > 0);
+    const { recorder } = late.subscribe();
+    const message = await recorder.next();
+    if (message.topic !== 'ws.send') throw new Error(message.topic);
+    expect(leader?.texts(), 'a tick of the producer').to.include(message.data);
+  });
+
+  it('go on from the last prices when the connection of the producer is cut', async () => {
+    const nodes = await startNodes(await startNatsServer(), 3);
+    const [old, witness] = nodes as [Node, Node, Node];
+    await old.connection.close();
+    const leader = await takeover(nodes, old);
+    expect(old.feed.leads).to.equal(false);
+    expect(leader).to.not.equal(old);
+    expectSmoothPrices(witness.texts());
+    const { length } = old.ticks;
+    const heard = witness.ticks.length;
+    await until(() => witness.ticks.length > heard + 5);
+    expect(old.ticks).to.have.lengthOf(length);
+  });
+
+  it('go on from the last prices when the thread of the producer dies', async () => {
+    const server = await startNatsServer();
+    // Its thread leaves other prices behind than it has told of.
+    const old = await startNode(server, { file: thread('mortal') });
+    await until(() => old.ticks.length > 3);
+    const witness = await startNode(server);
+    await until(() => witness.ticks.length > 3);
+    old.die();
+    const diedAt = performance.now();
+    await old.logged(({ msg }) => msg.startsWith('the ticker thread ended'));
+    const heard = [old, witness].map(({ ticks }) => ticks.length);
+    await until(() => [old, witness].every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 3));
+    expect(performance.now() - diedAt).to.be.below(TAKEOVER_MS);
+    expect(leaders([old, witness])).to.have.lengthOf(1);
+    for (const node of [old, witness]) expectSmoothPrices(node.texts());
+  });
+
+  it('go on from the last prices when the thread of the producer hangs', async () => {
+    const server = await startNatsServer();
+    const old = await startNode(server, { file: thread('hangs') });
+    await until(() => old.ticks.length > 3);
+    const witness = await startNode(server);
+    await until(() => witness.ticks.length > 3);
+    old.die();
+    expect(await takeover([old, witness], old)).to.equal(witness);
+    expectSmoothPrices(witness.texts());
+    await old.logged(({ msg }) => msg === 'the ticker thread hangs: it is ended');
+    const heard = old.ticks.length;
+    await until(() => old.ticks.length > heard + 3);
+    expect(witness.texts()).to.include(old.texts().at(-1));
+    expect(leaders([old, witness])).to.deep.equal([witness]);
+  });
+
+  it('go on at once when the producer is stopped', async () => {
+    const nodes = await startNodes(await startNatsServer(), 2);
+    const [old, witness] = nodes as [Node, Node];
+    await old.ticker.stop();
+    await old.feed.close();
+    const from = performance.now();
+    expect(await takeover(nodes, old)).to.equal(witness);
+    expect(performance.now() - from).to.be.below(1500);
+    expectSmoothPrices(witness.texts());
+  });
+
+  it('take no tick of a producer before the latest, and nothing that is none', async () => {
+    const server = await startNatsServer();
+    const nodes = await startNodes(server, 2);
+    const stranger = await server.connect();
+    const forged = { number: 1_000_000, prices: [1, 1, 1], data: '{"type":"ticker","data":[]}' };
+    publish(stranger, { ...forged, epoch: 0 });
+    for (const wrong of [null, 5, {}, { ...forged, epoch: 'x' }, { ...forged, epoch: 2 ** 40, prices: [Number.NaN] }])
+      publish(stranger, wrong);
+    publish(stranger, { ...forged, epoch: 2 ** 40, prices: Array(65).fill(1) });
+    stranger.publish('spec.tick', '{');
+    await stranger.flush();
+    const heard = nodes.map(({ ticks }) => ticks.length);
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 5));
+    for (const node of nodes) {
+      expect(node.texts()).to.not.include(forged.data);
+      expectSmoothPrices(node.texts());
+    }
+    expect(leaders(nodes)).to.deep.equal([nodes[0]]);
+  });
+
+  it('stop making ticks at once when a later producer is heard of', async () => {
+    const server = await startNatsServer();
+    const nodes = await startNodes(server, 2);
+    const stranger = await server.connect();
+    const data = '{"type":"ticker","data":[]}';
+    publish(stranger, { epoch: 2 ** 40, number: 1, prices: [1, 1, 1], data });
+    await until(() => nodes.every((node) => node.texts().includes(data)));
+    expect(leaders(nodes)).to.deep.equal([]);
+  });
+
+  it('are silent without the server, and go on when it is back', async () => {
+    const server = await startNatsServer();
+    const nodes = await startNodes(server, 2);
+    const killedAt = performance.now();
+    await server.kill();
+    await until(() => leaders(nodes).length === 0);
+    expect(performance.now() - killedAt).to.be.within(500, 2000);
+    const silent = nodes.map(({ ticks }) => ticks.length);
+    await server.start();
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 5));
+    expect(leaders(nodes)).to.have.lengthOf(1);
+    const [a, b] = nodes.map((node) => node.texts()) as [string[], string[]];
+    expect(a.at(-2) === b.at(-2) || a.includes(b.at(-2) ?? '')).to.equal(true);
+  });
+
+  it('take no lease with a seed', async () => {
+    const server = await startNatsServer();
+    const connection = await server.connect();
+    expect(await openTickFeed({ connection, prefix: 'spec', log: captureLog().log, seed: 'x' })).to.equal(undefined);
+    const names: string[] = [];
+    for await (const name of (await jetstreamManager(connection)).streams.names()) names.push(name);
+    expect(names).to.deep.equal([]);
+  });
+});
