@@ -1,0 +1,88 @@
+import type { NatsConnection, Subscription } from '@nats-io/transport-node';
+import type { TaskEvent } from './driver.ts';
+import { canSend } from './nats-intake.ts';
+
+/** Most events in one message between nodes. */
+const MOST_TOGETHER = 500;
+
+/** Tasks that are remembered as running elsewhere. */
+const MOST_ELSEWHERE = 10_000;
+
+/**
+ * Tells the other nodes of what happens to tasks here, and is told by them. It is plain NATS, which nobody keeps: who is
+ * not there, or cannot be reached, misses it.
+ */
+export class NatsEvents {
+  readonly #connection: NatsConnection;
+  readonly #subject: string;
+  readonly #node: string;
+  readonly #onEvent: (event: TaskEvent) => void;
+  readonly #subscription: Subscription;
+  /** The attempts that other nodes have begun, by task. One whose node died stays until the task is delivered again. */
+  readonly #elsewhere = new Map<string, number>();
+  #untold: TaskEvent[] = [];
+
+  constructor(connection: NatsConnection, subject: string, node: string, onEvent: (event: TaskEvent) => void) {
+    this.#connection = connection;
+    this.#subject = subject;
+    this.#node = node;
+    this.#onEvent = onEvent;
+    this.#subscription = connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error === null) this.#hear(message.string());
+      },
+    });
+  }
+
+  /** Something happened here. */
+  tell(event: TaskEvent): void {
+    this.#elsewhere.delete(event.id);
+    this.#onEvent(event);
+    this.#untold.push(event);
+    if (this.#untold.length === 1) setImmediate(() => this.#send());
+  }
+
+  /** Which attempt at a task runs on another node, if one does. */
+  attemptElsewhere(id: string): number | undefined {
+    return this.#elsewhere.get(id);
+  }
+
+  /** A task came here: it runs nowhere else. */
+  arrived(id: string): void {
+    this.#elsewhere.delete(id);
+  }
+
+  close(): void {
+    this.#send();
+    if (canSend(this.#connection)) this.#subscription.unsubscribe();
+  }
+
+  #send(): void {
+    while (this.#untold.length > 0) {
+      const events = this.#untold.splice(0, MOST_TOGETHER);
+      if (canSend(this.#connection))
+        this.#connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
+    }
+  }
+
+  #hear(text: string): void {
+    let heard: { node: string; events: TaskEvent[] };
+    try {
+      heard = JSON.parse(text);
+    } catch {
+      // Whoever sent that is no node.
+      return;
+    }
+    const { node, events } = heard;
+    if (node === this.#node) return;
+    for (const event of events) {
+      this.#elsewhere.delete(event.id);
+      if (event.event === 'started') this.#elsewhere.set(event.id, event.attempt);
+      this.#onEvent(event);
+    }
+    for (const id of this.#elsewhere.keys()) {
+      if (this.#elsewhere.size <= MOST_ELSEWHERE) break;
+      this.#elsewhere.delete(id);
+    }
+  }
+}

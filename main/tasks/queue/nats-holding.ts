@@ -1,0 +1,100 @@
+import type { NatsConnection } from '@nats-io/transport-node';
+import { type Arrival, canSend } from './nats-intake.ts';
+import { type Note, noNote } from './nats-notes.ts';
+import { token } from './nats-streams.ts';
+
+/** A word to JetStream, and to any server, has to be answered within this. */
+export const TIME_LIMIT_MS = 2000;
+
+/** Headers of messages whose id stands in no subject, and of dead letters that were put back. */
+export const HEADERS = { id: 'Task-Id', seq: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
+
+/** A message that this node has and has not settled. */
+export interface Holding {
+  id: string;
+  body: string;
+  bytes: number;
+  /** Its number in the stream. */
+  place: number;
+  /** Its number in the queue, for good: that of its first place. */
+  seq: number;
+  acceptedAt: number;
+  /** The order in which this node got its messages. */
+  turn: number;
+  reply: string;
+  deliveries: number;
+  /** What the delivery has to go by. */
+  note: Note;
+  /** Whether a note about it is stored. */
+  noted: boolean;
+  /** Handed to the consumer. */
+  out: boolean;
+  begun: boolean;
+  /** When JetStream was last told that it is alive, in milliseconds since the epoch. */
+  touchedAt: number;
+}
+
+/** A message as it arrived, for the first time as far as is known. */
+export function holding({ message, reply, place, deliveries, storedAt }: Arrival, turn: number): Holding {
+  const { data, headers, subject } = message;
+  const id = headers?.get(HEADERS.id);
+  return {
+    id: id ? decodeURIComponent(id) : subject.slice(subject.lastIndexOf('.') + 1),
+    body: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString(),
+    bytes: data.byteLength,
+    place,
+    seq: Number(headers?.get(HEADERS.seq) || place),
+    acceptedAt: Number(headers?.get(HEADERS.acceptedAt) || storedAt),
+    turn,
+    reply,
+    deliveries,
+    note: noNote,
+    noted: false,
+    out: false,
+    begun: false,
+    touchedAt: Date.now(),
+  };
+}
+
+/** Whether the subject does not tell the id of the task. */
+export function needsIdHeader(id: string): boolean {
+  return token(id) !== id;
+}
+
+/**
+ * What is said to JetStream about a message. Each is answered, so that what follows it (a place that is free again)
+ * holds; all throw when there is no answer in time.
+ */
+export class Acknowledgements {
+  readonly #connection: NatsConnection;
+
+  constructor(connection: NatsConnection) {
+    this.#connection = connection;
+  }
+
+  /** Done. */
+  ack({ reply }: Holding): Promise<void> {
+    return this.#say(reply, '+ACK');
+  }
+
+  /** To be delivered again, after `delayMs`. */
+  nak({ reply }: Holding, delayMs: number): Promise<void> {
+    return this.#say(reply, delayMs > 0 ? `-NAK {"delay":${delayMs * 1_000_000}}` : '-NAK');
+  }
+
+  /** Given up. */
+  term({ reply }: Holding): Promise<void> {
+    return this.#say(reply, '+TERM');
+  }
+
+  /** Still held, by a node that lives; nobody waits for an answer to that. */
+  touch(held: Holding): void {
+    if (!canSend(this.#connection)) return;
+    held.touchedAt = Date.now();
+    this.#connection.publish(held.reply, '+WPI');
+  }
+
+  async #say(reply: string, word: string): Promise<void> {
+    await this.#connection.request(reply, word, { timeout: TIME_LIMIT_MS });
+  }
+}

@@ -1,0 +1,237 @@
+import { randomUUID } from 'node:crypto';
+import { jetstreamManager } from '@nats-io/jetstream';
+import type { NatsConnection } from '@nats-io/transport-node';
+import type {
+  Consumer,
+  DeadLetter,
+  Delivery,
+  IdempotencyKey,
+  Message,
+  OpenQueue,
+  Progress,
+  QueueCounts,
+  QueueDriver,
+  TaskEvent,
+} from './driver.ts';
+import type { QueueBounds } from './memory.ts';
+import { NatsConsumption } from './nats-consumption.ts';
+import { NatsCounts } from './nats-counts.ts';
+import { NatsEvents } from './nats-events.ts';
+import { TIME_LIMIT_MS } from './nats-holding.ts';
+import { NatsKeys } from './nats-keys.ts';
+import { NatsLetters } from './nats-letters.ts';
+import type { Note } from './nats-notes.ts';
+import { NatsPublisher, type Published, type PublishOptions } from './nats-publisher.ts';
+import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './nats-streams.ts';
+import { NatsValues } from './nats-values.ts';
+
+/** How often the numbers of all nodes are read. */
+const REFRESH_MS = 1000;
+
+export interface NatsQueueOptions {
+  /** To servers with JetStream. It stays open when the queue is closed. */
+  connection: NatsConnection;
+  /** What the names of streams and subjects begin with, so that others can use the same servers. */
+  prefix?: string;
+  bounds: QueueBounds;
+  /** Servers that keep each message. */
+  replicas: number;
+  /** How long a node may be silent until what it has goes to others. */
+  ackWaitMs?: number;
+  /** Told of every step of every message, on all nodes. */
+  onEvent?: (event: TaskEvent) => void;
+}
+
+/**
+ * A queue on JetStream that any number of nodes share: all messages, notes, keys and dead letters are there.
+ *
+ * @throws {Error} when NATS has no JetStream, or does not take the settings
+ */
+export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueue> {
+  const { connection, prefix = 'ticker-and-tasks', bounds, replicas, onEvent = () => {} } = options;
+  const { ackWaitMs = ACK_WAIT_MS } = options;
+  const manager = await jetstreamManager(connection, { timeout: TIME_LIMIT_MS });
+  await setUpStreams(manager, { prefix, bounds, replicas, ackWaitMs });
+  const values = <Value>(kind: 'notes' | 'keys') =>
+    new NatsValues<Value>(manager, streamName(prefix, kind), (name) => subject(prefix, kind, name));
+  const counts = new NatsCounts(manager, prefix);
+  const events = new NatsEvents(connection, `${prefix}.events`, randomUUID(), onEvent);
+  const letters = new NatsLetters(manager, prefix);
+  const notes = values<Note>('notes');
+  const keys = new NatsKeys(values('keys'));
+  const publisher = new NatsPublisher(connection, manager, { prefix, bounds, counts });
+  const consumption = new NatsConsumption(connection, { prefix, ackWaitMs, counts, events, letters, notes });
+  const parts = { connection, counts, events, letters, notes, keys, publisher, consumption };
+  const queue = new NatsQueue(parts);
+  await queue.refresh();
+  return { queue, close: () => queue.close().then(() => true) };
+}
+
+interface Parts {
+  connection: NatsConnection;
+  counts: NatsCounts;
+  events: NatsEvents;
+  letters: NatsLetters;
+  notes: NatsValues<Note>;
+  keys: NatsKeys;
+  publisher: NatsPublisher;
+  consumption: NatsConsumption;
+}
+
+class NatsQueue implements QueueDriver {
+  readonly durable = true;
+  readonly #parts: Parts;
+  /** Messages on their way to JetStream, by id. They may come back as deliveries before their acknowledgement does. */
+  readonly #publishing = new Set<string>();
+  /** Dead letters that are becoming messages. */
+  readonly #reviving = new Map<string, Promise<unknown>>();
+  readonly #refreshing: NodeJS.Timeout;
+  #away = false;
+  #closed = false;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    parts.consumption.onArrival = (held) => {
+      if (this.#publishing.delete(held.id)) this.#accept(held.id, held);
+      parts.counts.arrived(held.place, held.bytes, held.acceptedAt);
+    };
+    this.#refreshing = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
+    void this.#watch();
+  }
+
+  /** Reads what all nodes have done. @throws {Error} when NATS does not answer */
+  async refresh(): Promise<void> {
+    if (this.#away) return;
+    await this.#parts.counts.refresh(() => this.#parts.consumption.own());
+  }
+
+  async publish(message: Message, key?: IdempotencyKey): Promise<string> {
+    this.#checkOpen();
+    return this.#parts.counts.during(async () => {
+      if (key === undefined) {
+        await this.#publish(message);
+        return message.id;
+      }
+      return this.#parts.keys.take(key, message.id, async (messageId) => {
+        const { duplicate, place } = await this.#publish(message, { messageId });
+        return duplicate ? this.#parts.publisher.idAt(place) : message.id;
+      });
+    });
+  }
+
+  consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
+    if (this.#closed) throw new Error('the queue is closed');
+    return this.#parts.consumption.consume(prefetch, receive);
+  }
+
+  async find(id: string): Promise<Progress | undefined> {
+    const { consumption, publisher, notes, letters, events } = this.#parts;
+    await this.#reviving.get(id)?.catch(() => {});
+    const held = consumption.find(id);
+    if (held?.begun) return { state: 'running', attempt: held.note.attempts + 1 };
+    // A message is stored before its letter goes, and goes after its letter is stored: at worst it is found twice.
+    if (await publisher.isStored(id)) {
+      const attempt = events.attemptElsewhere(id);
+      if (held === undefined && attempt !== undefined) return { state: 'running', attempt };
+      const note = await notes.get(token(id));
+      if (held !== undefined || note === undefined || note.value.dueAt <= Date.now()) return { state: 'queued' };
+      const { attempts, reason, dueAt } = note.value;
+      return { state: 'retrying', attempts, reason, dueAt };
+    }
+    const stored = await letters.get(id);
+    return stored && { state: 'failed', letter: stored.letter };
+  }
+
+  counts(): QueueCounts {
+    return this.#parts.counts.counts(this.#parts.consumption.own());
+  }
+
+  oldest(): number | undefined {
+    return this.#parts.counts.oldest(this.#parts.consumption.unsettled());
+  }
+
+  deadLetters(): Promise<readonly DeadLetter[]> {
+    return this.#parts.letters.list();
+  }
+
+  async retryDeadLetter(id: string): Promise<boolean> {
+    const earlier = this.#reviving.get(id);
+    if (earlier !== undefined) await earlier.catch(() => {});
+    const reviving = this.#parts.counts.during(() => this.#revive(id));
+    this.#reviving.set(id, reviving);
+    try {
+      return await reviving;
+    } finally {
+      if (this.#reviving.get(id) === reviving) this.#reviving.delete(id);
+    }
+  }
+
+  async deleteDeadLetter(id: string): Promise<boolean> {
+    const { counts, letters } = this.#parts;
+    return counts.during(async () => {
+      const stored = await letters.get(id);
+      const removed = stored !== undefined && (await letters.remove(stored.place));
+      if (removed) counts.unburied(false);
+      return removed;
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    clearInterval(this.#refreshing);
+    await this.#parts.consumption.close();
+    this.#parts.events.close();
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw new Error('the queue is closed');
+    if (this.#away) throw new Error('the queue cannot be reached: there is no connection to NATS');
+  }
+
+  async #publish(message: Message, options: PublishOptions = {}): Promise<Published> {
+    const { id } = message;
+    this.#publishing.add(id);
+    try {
+      const published = await this.#parts.publisher.publish(message, options);
+      if (this.#publishing.delete(id) && !published.duplicate) this.#accept(id, published);
+      return published;
+    } catch (error) {
+      this.#publishing.delete(id);
+      throw error;
+    }
+  }
+
+  #accept(id: string, { place, bytes }: Pick<Published, 'place' | 'bytes'>): void {
+    this.#parts.counts.stored(place, bytes);
+    this.#parts.events.tell({ event: 'accepted', id });
+  }
+
+  /** The message is stored first. Of several nodes that do so at once, one is not told that it is there already. */
+  async #revive(id: string): Promise<boolean> {
+    this.#checkOpen();
+    const { letters, counts } = this.#parts;
+    const stored = await letters.get(id);
+    if (stored === undefined) return false;
+    const { letter, place, taskPlace } = stored;
+    const { body, seq, firstAt: acceptedAt } = letter;
+    const messageId = `${token(id)} ${taskPlace}`;
+    const { duplicate } = await this.#publish({ id, body }, { messageId, seq, acceptedAt });
+    const removed = await letters.remove(place);
+    if (removed) counts.unburied(true);
+    return removed || !duplicate;
+  }
+
+  /** Notices when the connection goes and comes. */
+  async #watch(): Promise<void> {
+    const { connection, consumption } = this.#parts;
+    for await (const { type } of connection.status()) {
+      if (this.#closed) return;
+      if (type === 'disconnect') this.#away = true;
+      if (type !== 'reconnect') continue;
+      this.#away = false;
+      consumption.renew();
+    }
+    this.#away = true;
+  }
+}

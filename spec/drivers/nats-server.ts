@@ -1,0 +1,41 @@
+import { jetstreamManager } from '@nats-io/jetstream';
+import { connect, type NatsConnection } from '@nats-io/transport-node';
+import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
+import { openNatsQueue } from '../../main/tasks/queue/nats.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { natsUrl, ownName } from '../support/servers.ts';
+import type { QueueBounds } from './inbox.ts';
+
+export const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
+
+/** A connection that is closed after the test. */
+export async function connection(url = natsUrl): Promise<NatsConnection> {
+  const nats = await connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+  afterTest(() => nats.close());
+  return nats;
+}
+
+/** A prefix whose streams are removed after the test. */
+export function ownPrefix(nats: NatsConnection): string {
+  const prefix = ownName();
+  afterTest(async () => {
+    const manager = await jetstreamManager(nats);
+    for (const kind of ['tasks', 'letters', 'notes', 'keys']) await manager.streams.delete(`${prefix}-${kind}`);
+  });
+  return prefix;
+}
+
+export interface NodeOptions {
+  nats: NatsConnection;
+  prefix: string;
+  bounds?: Partial<QueueBounds>;
+  onEvent?: (event: TaskEvent) => void;
+}
+
+/** The queue as one more node has it, closed after the test. */
+export async function openNode({ nats, prefix, bounds = {}, onEvent = () => {} }: NodeOptions): Promise<QueueDriver> {
+  const options = { connection: nats, prefix, bounds: { ...roomy, ...bounds }, replicas: 1, onEvent };
+  const { queue } = await openNatsQueue(options);
+  afterTest(() => queue.close());
+  return queue;
+}

@@ -1,0 +1,10 @@
+import { describeWithNats } from '../support/servers.ts';
+import { describeDriver } from './conformance.ts';
+import { connection, openNode, ownPrefix } from './nats-server.ts';
+
+describeWithNats('NATS', () => {
+  describeDriver('the NATS queue', async (bounds, onEvent) => {
+    const nats = await connection();
+    return openNode({ nats, prefix: ownPrefix(nats), bounds, onEvent });
+  });
+});
