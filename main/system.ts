@@ -1,6 +1,8 @@
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
+import { openClusterEngine } from './engines/cluster.ts';
 import { openEmbeddedEngine } from './engines/embedded.ts';
+import type { Engine } from './engines/engine.ts';
 import type { Log } from './log.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
@@ -14,7 +16,7 @@ export interface System {
 
 /** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
 export async function startSystem(config: Config, log: Log): Promise<System> {
-  const engine = await openEmbeddedEngine(config, log);
+  const engine = await openEngine(config, log);
   const now = Promise.resolve();
   /** What runs already, the latest first. */
   const undo: Array<() => unknown> = [() => engine.close()];
@@ -26,7 +28,7 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
   undo.unshift(() => ticker.stop(now));
   const tasks = await startTasks(config, engine, log).catch(explain('TASKS_PORT', 'HOST')).catch(takeDown);
   undo.unshift(() => tasks.stop({ connections: now, all: now }));
-  const admin = await startAdmin(config, { ticker, tasks }, log)
+  const admin = await startAdmin(config, { engine, ticker, tasks }, log)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
     .catch(takeDown);
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
@@ -55,6 +57,13 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
       }
     },
   };
+}
+
+/** What the services keep is on servers that are shared, or here. */
+function openEngine(config: Config, log: Log): Promise<Engine> {
+  const { natsUrl, databaseUrl } = config;
+  const shared = natsUrl !== undefined && databaseUrl !== undefined;
+  return shared ? openClusterEngine(config, { natsUrl, databaseUrl }, log) : openEmbeddedEngine(config, log);
 }
 
 /** Names the settings behind an address that cannot be listened on. */

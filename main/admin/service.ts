@@ -1,4 +1,5 @@
 import type { Config } from '../config.ts';
+import type { Engine } from '../engines/engine.ts';
 import { noteLoopDelay } from '../figures/loop-delay.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
@@ -25,7 +26,7 @@ export interface AdminService {
 /** Starts the listener for those who run the services, where one is wished for. @throws {Error} of the system when it cannot listen */
 export async function startAdmin(
   { adminHost, adminPort }: Pick<Config, 'adminHost' | 'adminPort'>,
-  { ticker, tasks }: { ticker: TickerService; tasks: TasksService },
+  { engine, ticker, tasks }: { engine: Pick<Engine, 'checks'>; ticker: TickerService; tasks: TasksService },
   log: Log,
 ): Promise<AdminService | undefined> {
   if (adminPort === undefined) return undefined;
@@ -37,7 +38,11 @@ export async function startAdmin(
   tasksMetrics(metrics, tasks.figures);
   requestMetrics(metrics, { ticker: ticker.figures.requests, tasks: tasks.figures.requests });
   processMetrics(metrics, { main: loop.delays, ticker: ticker.figures.ticker.loopDelays });
-  const app = createAdminApp({ checks: { shutdown, ...ticker.checks, ...tasks.checks }, metrics, log });
+  const app = createAdminApp({
+    checks: { shutdown, ...engine.checks, ...ticker.checks, ...tasks.checks },
+    metrics,
+    log,
+  });
   const listener = await listen(app.callback(), {
     host: adminHost,
     port: adminPort,

@@ -35,6 +35,6 @@ export interface Engine {
   /** Deletes old rows from now on, where a limit is set. @param writeLock the turn to write of the task threads */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
   /** Whether what it keeps can be reached. */
-  checks: { auth_database: Check; tasks_database: Check };
+  checks: Readonly<Record<string, Check>>;
   close(): Awaitable<void>;
 }

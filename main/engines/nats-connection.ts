@@ -8,21 +8,13 @@ const MAX_PINGS_OUT = 2;
 const RETRY_MS = 250;
 const CONNECT_TIMEOUT_MS = 2_000;
 
-/** A connection to NATS that comes back by itself. */
-export interface NatsLink {
-  connection: NatsConnection;
-  /** Whether there is a server at the other end, as far as is known. */
-  connected(): boolean;
-  close(): Promise<void>;
-}
-
 /**
  * Connects to NATS, and again whenever that is needed, for ever.
  *
  * @param url addresses of the servers, with commas between
  * @throws {Error} with one line that says what to mend, when none can be reached now
  */
-export async function connectNats(url: string, log: Log): Promise<NatsLink> {
+export async function connectNats(url: string, log: Log): Promise<NatsConnection> {
   const servers = url.split(',');
   const connection = await connect({
     servers: servers.map((server) => server.replace(/^(nats|tls):\/\//, '')).map(withoutCredentials),
@@ -40,22 +32,15 @@ export async function connectNats(url: string, log: Log): Promise<NatsLink> {
     const where = servers.map((server) => new URL(server).host).join(', ');
     throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or mend NATS_URL`, { cause: error });
   });
-  let connected = true;
-  void (async () => {
-    for await (const { type } of connection.status()) {
-      if (type === 'disconnect') log.error('the connection to NATS is lost');
-      else if (type === 'reconnect') log.info('connected to NATS again');
-      if (type === 'disconnect' || type === 'reconnect') connected = type === 'reconnect';
-    }
-  })();
-  return {
-    connection,
-    connected: () => connected,
-    async close() {
-      connected = false;
-      await connection.close();
-    },
-  };
+  void tell(connection, log);
+  return connection;
+}
+
+async function tell(connection: NatsConnection, log: Log): Promise<void> {
+  for await (const { type } of connection.status()) {
+    if (type === 'disconnect') log.error('the connection to NATS is lost');
+    else if (type === 'reconnect') log.info('connected to NATS again');
+  }
 }
 
 function withoutCredentials(server: string): string {

@@ -78,7 +78,6 @@ export async function startTasks(config: Config, engine: Engine, log: Log): Prom
       listener,
       figures: { requests, queue, bounds: config, dispatcher, pool, events },
       checks: {
-        tasks_database: engine.checks.tasks_database,
         task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
         task_queue: () => dispatcher.paused,
       },

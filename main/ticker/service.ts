@@ -103,7 +103,6 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
       listener,
       figures: { requests, relay, ticker, tokens },
       checks: {
-        auth_database: engine.checks.auth_database,
         ticker: () => silence(ticker.lastDue, config.tickIntervalMs, feed),
       },
       async stop(deadline) {

@@ -1,7 +1,7 @@
 import { afterTest } from '../support/cleanup.ts';
+import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { type ProgramOptions, type RunningServices, startServices } from '../support/program.ts';
-import { type NatsServer, startNatsServer } from './nats-server.ts';
-import { freshDatabase } from './postgres-server.ts';
+import { emptySchema } from '../support/servers.ts';
 
 /** Servers that nodes share, and nothing else on them. */
 export interface Cluster {
@@ -12,9 +12,12 @@ export interface Cluster {
   node(options?: ProgramOptions): Promise<RunningServices>;
 }
 
-/** @param databaseUrl a fresh database of the machine's own server where absent */
+/** @param databaseUrl an empty schema on the server that all specs share where absent */
 export async function startCluster(databaseUrl?: string): Promise<Cluster> {
-  const [nats, DATABASE_URL] = await Promise.all([startNatsServer(), databaseUrl ?? freshDatabase()]);
+  const [nats, DATABASE_URL] = await Promise.all([
+    startNatsServer(),
+    databaseUrl ?? emptySchema().then(({ url }) => url),
+  ]);
   const env = { NATS_URL: nats.url, DATABASE_URL, TOKEN_KEY: 'the key that all nodes of a spec share' };
   const nodes: RunningServices[] = [];
   // Before the servers go.

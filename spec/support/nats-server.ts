@@ -7,6 +7,7 @@ import { program } from './requirements.ts';
 
 /** A NATS server of one test, with JetStream in a folder of its own. */
 export interface NatsServer {
+  url: string;
   /** A connection of its own, which tries to come back for as long as the test takes. */
   connect(): Promise<NatsConnection>;
   /** Starts it again, where it was, with what it had. */
@@ -53,6 +54,7 @@ export async function startNatsServer(): Promise<NatsServer> {
   afterTest(kill);
   await start();
   return {
+    url: `nats://127.0.0.1:${port}`,
     async connect() {
       const connection = await connect({
         servers: `nats://127.0.0.1:${port}`,
@@ -71,7 +73,8 @@ export async function startNatsServer(): Promise<NatsServer> {
   };
 }
 
-async function freePort(): Promise<number> {
+/** A port that nobody listens on at the moment. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();

@@ -1,0 +1,38 @@
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { openNatsQueue } from '../tasks/queue/nats.ts';
+import type { Engine } from './engine.ts';
+import { connectNats } from './nats-connection.ts';
+import { NatsLink } from './nats-link.ts';
+import { openKvTokenStore, openTickFeed } from './nats-ticker.ts';
+import { openPostgres } from './postgres.ts';
+
+/** Servers that all nodes share. */
+export interface SharedServers {
+  natsUrl: string;
+  databaseUrl: string;
+}
+
+/** Messages in NATS, rows in PostgreSQL, for any number of nodes. @throws {Error} that says which server is missing */
+export async function openClusterEngine(config: Config, servers: SharedServers, log: Log): Promise<Engine> {
+  const { natsPrefix: prefix, natsReplicas: replicas, tickerSeed: seed } = config;
+  const { queueMaxLength: maxLength, queueMaxBytes: maxBytes, idempotencyMaxKeys: maxKeys } = config;
+  const connection = await connectNats(servers.natsUrl, log);
+  const postgres = await openPostgres({ ...config, databaseUrl: servers.databaseUrl }, log).catch(async (error) => {
+    await connection.close();
+    throw error;
+  });
+  const link = new NatsLink(connection);
+  return {
+    ...postgres,
+    openTokenStore: () => openKvTokenStore({ connection, prefix, replicas, log }),
+    openTickFeed: () => openTickFeed({ connection, prefix, replicas, seed, log }),
+    openQueue: (onEvent) =>
+      openNatsQueue({ connection, prefix, replicas, bounds: { maxLength, maxBytes, maxKeys }, onEvent }),
+    checks: { ...postgres.checks, nats: () => (link.up ? undefined : 'NATS cannot be reached') },
+    async close() {
+      await postgres.close();
+      await connection.close();
+    },
+  };
+}
