@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
+import { startSharedServers } from './shared-servers.ts';
 
 /** The project's folder. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
@@ -39,9 +40,20 @@ export async function startProgram({ env = {}, node, nodeOptions = [], cwd }: Pr
   return watch(child);
 }
 
-/** Settings with which nothing collides with anything. */
+/**
+ * Settings with which nothing collides with anything. With `SPEC_ENGINE=cluster` they are those of a node, on servers of the
+ * test's own.
+ */
 export async function freshSettings(): Promise<Record<string, string>> {
-  return { HOST: '127.0.0.1', TICKER_PORT: '0', TASKS_PORT: '0', ADMIN_PORT: '0', DATA_DIR: await temporaryFolder() };
+  const shared = process.env.SPEC_ENGINE === 'cluster' ? (await startSharedServers()).env : {};
+  return {
+    ...shared,
+    HOST: '127.0.0.1',
+    TICKER_PORT: '0',
+    TASKS_PORT: '0',
+    ADMIN_PORT: '0',
+    DATA_DIR: await temporaryFolder(),
+  };
 }
 
 /** Follows the output of a child that logs JSON lines, and kills it after the test. */

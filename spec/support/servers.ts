@@ -44,8 +44,9 @@ export interface Schema {
   sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>;
 }
 
-/** An empty schema on the server of {@link describeWithPostgres}, or on another, that is removed after the test. */
+/** An empty schema on the server that all suites share, or on another, that is removed after the test. */
 export async function emptySchema(server?: PostgresServer): Promise<Schema> {
+  shared ??= server === undefined ? startPostgres() : undefined;
   const { url } = server ?? (await (shared as Promise<PostgresServer>));
   const name = `spec_${randomBytes(8).toString('hex')}`;
   const schemaUrl = `${url}?options=-c%20search_path%3D${name}`;

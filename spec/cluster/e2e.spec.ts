@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect } from 'chai';
+import { projectFolder } from '../support/program.ts';
+import { describeWithServers } from '../support/servers.ts';
+
+/** What clients see; what these leave out looks into the files of an embedded process. */
+const files = ['tasks', 'ticker', 'wscat', 'seed', 'old-node'].map((name) => `spec/e2e/${name}.spec.ts`);
+
+describeWithServers('a node', () => {
+  it('passes the specs of a single process unchanged, from end to end', async () => {
+    const mocha = join(projectFolder, 'node_modules/mocha/bin/mocha.js');
+    const options = ['--no-config', '--require', 'spec/support/cleanup.ts', '--timeout', '60000', '--reporter', 'json'];
+    const { stdout } = await promisify(execFile)(process.execPath, [mocha, ...options, ...files], {
+      cwd: projectFolder,
+      env: { ...process.env, SPEC_ENGINE: 'cluster' },
+      maxBuffer: 64 * 1024 * 1024,
+    }).catch((error: { stdout: string }) => error);
+    const { stats, failures, pending } = JSON.parse(stdout.slice(stdout.indexOf('{\n')));
+    const titles = (tests: { fullTitle: string; err?: { message?: string } }[]) =>
+      tests.map(({ fullTitle, err }) => `${fullTitle}: ${err?.message ?? ''}`);
+    expect(titles(failures)).to.deep.equal([]);
+    expect(titles(pending)).to.deep.equal([]);
+    expect(stats.passes).to.be.at.least(30);
+  }).timeout(300_000);
+});
