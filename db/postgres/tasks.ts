@@ -24,7 +24,7 @@ export const taskStatements = { LIST, LIST_STATUS, LOCATE, LOCATE_STATUS, FIND }
 // A row that is written again keeps its place in the order of arrival.
 const ON_CONFLICT = `ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status,
   result = excluded.result, created_at = excluded.created_at, processed_at = excluded.processed_at`;
-const LATEST = '(extract(epoch FROM clock_timestamp()) * 1000000)::bigint';
+const LATEST = '(extract(epoch FROM statement_timestamp()) * 1000000)::bigint';
 const STORE = {
   name: 'store',
   text: `INSERT INTO tasks (${COLUMNS}, arrival) VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, ${LATEST})) ${ON_CONFLICT}`,

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { DatabaseUnavailable } from '../../../db/database.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PostgresTasks, taskStatements } from '../../../db/postgres/tasks.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -87,6 +88,19 @@ describeWithPostgres('PostgresTasks', () => {
     expect(await tasks.storeAll(rows)).to.deep.equal(rows.map(() => undefined));
     expect(await statements()).to.equal(2);
     for (const row of rows) expect(await tasks.find(row.id)).to.deep.equal(row);
+  });
+
+  it('asks a server that is away once for a batch, however many statements that takes', async () => {
+    let asked = 0;
+    const query = async () => {
+      asked++;
+      throw new DatabaseUnavailable('away');
+    };
+    const tasks = new PostgresTasks({ query } as unknown as PostgresDatabase);
+    const rows = Array.from({ length: 3 }, (_, n) => completed(`${n}`, n, { payload: 'x'.repeat(5_000_000) }));
+    const failures = await tasks.storeAll(rows);
+    expect(failures.map((failure) => failure?.ofRow)).to.deep.equal([false, false, false]);
+    expect(asked).to.equal(1);
   });
 
   it('writes of one id that is there twice the last', async () => {
