@@ -131,10 +131,8 @@ export class KvTokenStore implements TokenStore {
 
   async #lookUp(id: string): Promise<boolean> {
     const entry = await this.#ask((bucket) => bucket.get(id));
-    // What has come by the watch meanwhile is newer than the answer.
-    if (this.#closed || this.#replica.has(id) || this.#absent.get(id)?.revoked) return this.#replica.has(id);
     if (entry !== null) this.#take(entry);
-    if (!this.#replica.has(id)) this.#note(id, false);
+    if (!this.#replica.has(id) && !this.#absent.get(id)?.revoked) this.#note(id, false);
     return this.#replica.has(id);
   }
 
@@ -191,6 +189,7 @@ export class KvTokenStore implements TokenStore {
       return;
     }
     const expiresAt = Number(entry.string());
+    // It may have been read before the revocation, and come after it.
     if (this.#absent.get(entry.key)?.revoked || !(expiresAt > Date.now())) return;
     this.#absent.delete(entry.key);
     this.#replica.put({ id: entry.key, expiresAt });

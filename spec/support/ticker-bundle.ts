@@ -14,6 +14,7 @@ import { Processes } from '../../main/ticker/processes.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { TickerThread } from '../../main/ticker/ticker-thread.ts';
 import { TokenHolders } from '../../main/ticker/token-holders.ts';
+import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract } from './contract-watch.ts';
@@ -24,6 +25,8 @@ import { serve, type TestServer } from './server.ts';
 export interface TickerBundleOptions {
   lifetimeSeconds?: number;
   maxTokens?: number;
+  /** Where tokens are kept, and their secret, where other nodes have the same; else in memory, and a random one. */
+  shared?: { store: TokenStore; key: string };
   userPolicy?: URL;
   bodyLimit?: number;
   /** Exchanges of API keys by address. */
@@ -71,9 +74,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const processes = new Processes();
   const holders = new TokenHolders(processes);
   const tokens = await Tokens.create({
-    key: undefined,
+    key: options.shared?.key,
     lifetimeSeconds,
-    store: new MemoryTokenStore(maxTokens === undefined ? {} : { maxTokens }),
+    store: options.shared?.store ?? new MemoryTokenStore(maxTokens === undefined ? {} : { maxTokens }),
     onEnd(id, end) {
       if (end === 'token revoked' || expiryCloses) holders.end(id, end);
     },

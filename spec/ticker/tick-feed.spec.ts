@@ -105,6 +105,19 @@ describeWithNats('the tickers of many nodes', () => {
     expect(leader?.texts(), 'a tick of the producer').to.include(message.data);
   });
 
+  it('know the last prices when all of them were gone', async () => {
+    const server = await startNatsServer();
+    const [last] = (await startNodes(server, 1)) as [Node];
+    await last.ticker.stop();
+    await last.feed.close();
+    const feed = await openTickFeed({ connection: await server.connect(), prefix: 'spec', log: captureLog().log });
+    afterTest(() => feed?.close());
+    const told: unknown[] = [];
+    feed?.follow({ onPrices: (prices) => told.push(prices), onTick: (tick) => told.push(tick) });
+    const data = last.texts().at(-1) ?? '';
+    expect(told).to.deep.equal([[...pricesOf({ topic: 'ws.send', type: 'text', data }).values()]]);
+  });
+
   it('go on from the last prices when the connection of the producer is cut', async () => {
     const nodes = await startNodes(await startNatsServer(), 3);
     const [old, witness] = nodes as [Node, Node, Node];
@@ -206,6 +219,20 @@ describeWithNats('the tickers of many nodes', () => {
     expect(leaders(nodes)).to.have.lengthOf(1);
     const [a, b] = nodes.map((node) => node.texts()) as [string[], string[]];
     expect(a.at(-2) === b.at(-2) || a.includes(b.at(-2) ?? '')).to.equal(true);
+  });
+
+  it('do the same when the server stands still for a while, and have no two producers then', async () => {
+    const server = await startNatsServer();
+    const nodes = await startNodes(server, 2);
+    server.freeze();
+    await until(() => leaders(nodes).length === 0);
+    const silent = nodes.map(({ ticks }) => ticks.length);
+    server.thaw();
+    await until(() => {
+      expect(leaders(nodes)).to.have.length.at.most(1);
+      return nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 20);
+    });
+    expect(leaders(nodes)).to.have.lengthOf(1);
   });
 
   it('take no lease with a seed', async () => {

@@ -1,0 +1,56 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { loadConfig } from '../../main/config.ts';
+import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
+import { startTicker } from '../../main/ticker/service.ts';
+import type { TickFeed, TickFollower } from '../../main/ticker/tick-feed.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { freshSettings } from '../support/program.ts';
+
+/** A feed that is told of ticks by hand. */
+function fakeFeed() {
+  let follower: TickFollower | undefined;
+  const said: unknown[] = [];
+  const feed: TickFeed = {
+    lease: new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT),
+    leads: false,
+    follow(other) {
+      follower = other;
+    },
+    compete: (able) => said.push(able),
+    publish: () => false,
+    close: async () => void said.push('closed'),
+  };
+  return { feed, said, tick: () => follower?.onTick({ prices: [1, 2, 3], data: '{}' }) };
+}
+
+describe('service A with a feed', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('is ready while it hears ticks, and takes part from its start to its stop', async () => {
+    const config = loadConfig(await freshSettings());
+    const { log } = captureLog();
+    const engine = await openEmbeddedEngine(config, log);
+    afterTest(() => engine.close());
+    const { feed, said, tick } = fakeFeed();
+    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, log);
+    const stop = () => service.stop(Promise.resolve());
+    const check = () => service.checks.ticker?.();
+    try {
+      expect(said[0]).to.equal(true);
+      expect(check()).to.equal('no tick yet');
+      mock.timers.enable({ apis: ['Date'], now: Date.now() });
+      tick();
+      mock.timers.tick(2_999);
+      expect(check()).to.equal(undefined);
+      mock.timers.tick(1_501);
+      expect(check()).to.equal('no tick from the producer for 4.5 s');
+      tick();
+      expect(check()).to.equal(undefined);
+    } finally {
+      await stop();
+    }
+    expect(said.slice(-2)).to.deep.equal([false, 'closed']);
+  });
+});

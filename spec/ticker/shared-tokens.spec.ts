@@ -1,0 +1,70 @@
+import { expect } from 'chai';
+import { openKvTokenStore } from '../../main/engines/nats-ticker.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
+import { request } from '../support/program.ts';
+import { describeWithNats } from '../support/servers.ts';
+import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../support/ticker-bundle.ts';
+import { connect } from '../support/websocket.ts';
+
+const KEY = 'a secret of more than thirty-two bytes';
+
+/** Service A on a node of its own. */
+async function startNode(server: NatsServer, options: TickerBundleOptions = {}): Promise<TickerBundle> {
+  const connection = await server.connect();
+  const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec' });
+  afterTest(() => store.close());
+  return startTickerBundle({ intervalMs: 20, ...options, shared: { store, key: KEY } });
+}
+
+describeWithNats('the tokens of many nodes', () => {
+  it('closes the connections of a token on every node, when it is revoked on one', async () => {
+    const server = await startNatsServer();
+    const [a, b] = [await startNode(server), await startNode(server)];
+    const token = await a.token();
+    const [mine, other] = [await connect(b.stream, { token }), await connect(b.stream, { token: await a.token() })];
+    const { status } = await request(`${a.url}/auth/token`, {
+      method: 'DELETE',
+      headers: { Authorization: `Bearer ${token}` },
+    });
+    expect(status).to.equal(204);
+    const revokedAt = performance.now();
+    const { code, reason } = await mine.closed;
+    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
+    expect(performance.now() - revokedAt).to.be.below(1000);
+    await other.nextOf('ticker');
+    const refusal = await connect(b.stream, { token }).catch((error) => error);
+    expect(refusal).to.include({ status: 401 });
+  });
+
+  it('closes the connections of a token on every node, when it expires', async () => {
+    const server = await startNatsServer();
+    const options = { lifetimeSeconds: 1 };
+    const [a, b] = [await startNode(server, options), await startNode(server, options)];
+    const token = await a.token();
+    const clients = [await connect(a.stream, { token }), await connect(b.stream, { token })];
+    for (const client of clients) expect((await client.closed).code).to.equal(4003);
+  });
+
+  it('answers that it is unavailable while the server is away, and lets those in whom it knows', async () => {
+    const server = await startNatsServer();
+    const [a, b] = [await startNode(server), await startNode(server)];
+    const token = await a.token();
+    await connect(b.stream, { token });
+    const unheard = await a.token();
+    await server.kill();
+    const before = performance.now();
+    const exchange = { method: 'POST', body: JSON.stringify({ api_key: a.apiKey }) };
+    for (const { status, body } of [
+      await request(`${a.url}/auth/token`, exchange),
+      await request(`${a.url}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } }),
+    ])
+      expect([status, body]).to.deep.equal([500, { error: 'token store unavailable' }]);
+    expect(performance.now() - before).to.be.below(5000);
+    for (const { stream } of [a, b]) await (await connect(stream, { token })).nextOf('ticker');
+    expect(JSON.stringify([a.lines, b.lines]))
+      .to.not.include(token)
+      .and.not.include(unheard);
+  });
+});
