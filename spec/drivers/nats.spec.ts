@@ -1,6 +1,6 @@
 import { describeWithNats } from '../support/servers.ts';
 import { describeDriver } from './conformance.ts';
-import { connection, openNode, ownPrefix } from './nats-server.ts';
+import { connection, openNode, ownPrefix } from './nats-node.ts';
 
 describeWithNats('NATS', () => {
   describeDriver('the NATS queue', async (bounds, onEvent) => {

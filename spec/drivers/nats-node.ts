@@ -29,12 +29,13 @@ export interface NodeOptions {
   nats: NatsConnection;
   prefix: string;
   bounds?: Partial<QueueBounds>;
+  ackWaitMs?: number;
   onEvent?: (event: TaskEvent) => void;
 }
 
 /** The queue as one more node has it, closed after the test. */
-export async function openNode({ nats, prefix, bounds = {}, onEvent = () => {} }: NodeOptions): Promise<QueueDriver> {
-  const options = { connection: nats, prefix, bounds: { ...roomy, ...bounds }, replicas: 1, onEvent };
+export async function openNode({ nats, prefix, bounds = {}, ...rest }: NodeOptions): Promise<QueueDriver> {
+  const options = { connection: nats, prefix, bounds: { ...roomy, ...bounds }, replicas: 1, ...rest };
   const { queue } = await openNatsQueue(options);
   afterTest(() => queue.close());
   return queue;

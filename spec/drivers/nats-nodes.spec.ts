@@ -1,0 +1,203 @@
+import { randomUUID } from 'node:crypto';
+import { expect } from 'chai';
+import { KeyReused, type TaskEvent } from '../../main/tasks/queue/driver.ts';
+import { retryPolicy } from '../../main/tasks/retry-policy.ts';
+import { describeWithNats } from '../support/servers.ts';
+import { until } from '../support/until.ts';
+import { idsOf, openInbox, publishAll, retry } from './inbox.ts';
+import { connection, openNode, ownPrefix } from './nats-node.ts';
+
+/** A node is given up so soon here. */
+const ackWaitMs = 400;
+
+/** Two nodes on one queue, each with a connection of its own. */
+async function twoNodes(onEvent: (event: TaskEvent) => void = () => {}) {
+  const [one, other] = [await connection(), await connection()];
+  const prefix = ownPrefix(await connection());
+  const first = await openNode({ nats: one, prefix, ackWaitMs });
+  const second = await openNode({ nats: other, prefix, ackWaitMs, onEvent });
+  return { first, second, one, other, prefix };
+}
+
+describeWithNats('two nodes with one NATS queue', () => {
+  it('share the work, each within its own prefetch', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, 'abcde');
+    const inboxes = [openInbox(first, 2), openInbox(second, 2)];
+    const deliveries = (await Promise.all(inboxes.map((inbox) => inbox.take(2)))).flat();
+    expect(idsOf(deliveries).sort()).to.deep.equal([...'abcd']);
+    await deliveries[0]?.ack();
+    expect((await inboxes[0]?.next())?.message.id).to.equal('e');
+  });
+
+  it('take a submission with a key once, whichever it comes to', async () => {
+    const { first, second } = await twoNodes();
+    const key = { key: 'key', fingerprint: 'x' };
+    expect(await first.publish({ id: 'a', body: 'a' }, key)).to.equal('a');
+    expect(await second.publish({ id: 'b', body: 'b' }, key)).to.equal('a');
+    const other = await second.publish({ id: 'c', body: 'c' }, { ...key, fingerprint: 'y' }).catch((error) => error);
+    expect(other).to.be.instanceOf(KeyReused);
+    expect((await second.deadLetters()).length).to.equal(0);
+    const taken = await Promise.allSettled(
+      [first, second].map((queue, index) =>
+        queue.publish({ id: `d${index}`, body: 'd' }, { key: 'k', fingerprint: 'z' }),
+      ),
+    );
+    expect(taken.map(({ status }) => status)).to.include('fulfilled');
+    const [delivery, next] = await openInbox(second, 5).take(2);
+    expect(delivery?.message.id).to.equal('a');
+    expect(next?.message.body).to.equal('d');
+    await until(() => first.counts().accepted === 2);
+  });
+
+  it('know of each other’s tasks how far they have come, and are told of every step', async () => {
+    const events: TaskEvent[] = [];
+    const { first, second } = await twoNodes((event) => events.push(event));
+    await publishAll(first, 'a');
+    expect(await second.find('a')).to.deep.equal({ state: 'queued' });
+    const inbox = openInbox(first, 1);
+    const delivery = await inbox.next();
+    await delivery.begin();
+    await until(() => events.length === 2);
+    expect(await second.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
+    await delivery.nack(retry(60_000));
+    await until(() => events.length === 3);
+    expect(await second.find('a')).to.deep.include({ state: 'retrying', attempts: 1, reason: 'it failed' });
+    expect(events.map(({ event, id }) => `${event} ${id}`)).to.deep.equal(['accepted a', 'started a', 'retrying a']);
+  });
+
+  it('see, retry and delete the same dead letters', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, 'abc');
+    const inbox = openInbox(first, 3);
+    for (const delivery of await inbox.take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
+    inbox.consumer.stop();
+    expect((await second.deadLetters()).map(({ id }) => id)).to.deep.equal([...'abc']);
+    expect(await second.find('a')).to.deep.include({ state: 'failed' });
+    expect(await second.deleteDeadLetter('a')).to.equal(true);
+    expect(await first.deleteDeadLetter('a')).to.equal(false);
+    const revived = await Promise.all([first.retryDeadLetter('b'), second.retryDeadLetter('b')]);
+    expect(revived).to.include(true);
+    expect((await first.deadLetters()).map(({ id }) => id)).to.deep.equal(['c']);
+    expect(await openInbox(second, 2).next()).to.deep.include({ attempt: 1, message: { id: 'b', body: 'b' } });
+    await until(() => first.counts().inFlight === 1 && second.counts().dead === 1);
+    expect(first.counts()).to.include({ waiting: 0, dead: 1 });
+  });
+
+  it('count what both do, a second later', async () => {
+    const { first, second } = await twoNodes();
+    const ids = Array.from('abcd', () => randomUUID());
+    await publishAll(first, ids);
+    const inbox = openInbox(second, 3);
+    const [a, b, c] = await inbox.take(3);
+    await a?.ack();
+    await b?.nack({ verdict: 'dead', reason: 'no' });
+    await c?.nack(retry(60_000));
+    await inbox.next();
+    const settled = { accepted: 4, completed: 1, dead: 1 };
+    await until(() => first.counts().completed === 1 && first.counts().inFlight === 2);
+    expect(first.counts()).to.include({ ...settled, waiting: 0 });
+    await until(() => second.counts().accepted === 4);
+    expect(second.counts()).to.include({ ...settled, inFlight: 1, delayed: 1, waiting: 0, bytes: 2 * 36 });
+    expect(first.counts().bytes).to.equal(2 * 36);
+  });
+
+  it('keep attempts, crashes and reasons from one to the other', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, 'a');
+    const inbox = openInbox(first, 1);
+    await (await inbox.next()).nack(retry(0, true));
+    const again = await inbox.next();
+    expect(again).to.include({ attempt: 2, crashes: 1, cut: false });
+    inbox.consumer.stop();
+    await again.release();
+    expect(await openInbox(second, 1).next()).to.include({ attempt: 2, crashes: 1, cut: false });
+  });
+
+  it('hand over what one gives back when it closes, without a doubt about it', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, 'abc');
+    const [a] = await openInbox(first, 3).take(3);
+    await a?.begin();
+    await first.close();
+    const deliveries = await openInbox(second, 3).take(3);
+    expect(idsOf(deliveries).sort()).to.deep.equal([...'abc']);
+    for (const delivery of deliveries) expect(delivery).to.include({ attempt: 1, crashes: 0, cut: false });
+  });
+});
+
+describeWithNats('a node with a NATS queue that is cut off', () => {
+  it('loses nothing: what it held goes to another, which is told to be careful and blames nobody', async () => {
+    const { first, second, one } = await twoNodes();
+    await publishAll(first, 'abc');
+    const [a] = await openInbox(first, 3).take(3);
+    await a?.begin();
+    await one.close();
+    const deliveries = await openInbox(second, 3).take(3);
+    expect(idsOf(deliveries).sort()).to.deep.equal([...'abc']);
+    for (const delivery of deliveries) expect(delivery).to.include({ attempt: 1, crashes: 0, cut: true });
+    for (const delivery of deliveries) await delivery.ack();
+    expect(second.counts()).to.include({ waiting: 0, inFlight: 0 });
+  });
+
+  it('is blamed on a task that it had begun while that was under suspicion, so that one that kills nodes ends', async () => {
+    const nats = await connection();
+    const prefix = ownPrefix(nats);
+    const publisher = await openNode({ nats, prefix, ackWaitMs });
+    await publishAll(publisher, 'a');
+    const seen: object[] = [];
+    for (let deaths = 0; deaths <= retryPolicy.maxCrashes; deaths++) {
+      const mortal = await connection();
+      const node = await openNode({ nats: mortal, prefix, ackWaitMs });
+      const delivery = await openInbox(node, 5).next();
+      const { attempt, crashes, cut } = delivery;
+      seen.push({ attempt, crashes, cut });
+      await delivery.begin();
+      await mortal.close();
+    }
+    expect(seen).to.deep.equal([
+      { attempt: 1, crashes: 0, cut: false },
+      { attempt: 1, crashes: 0, cut: true },
+      { attempt: 2, crashes: 1, cut: true },
+    ]);
+    expect(await openInbox(publisher, 1).next()).to.include({ crashes: retryPolicy.maxCrashes });
+  });
+
+  it('does not blame a suspect that only waited', async () => {
+    const nats = await connection();
+    const prefix = ownPrefix(nats);
+    const publisher = await openNode({ nats, prefix, ackWaitMs });
+    await publishAll(publisher, 'a');
+    for (let deaths = 0; deaths < 3; deaths++) {
+      const mortal = await connection();
+      await openInbox(await openNode({ nats: mortal, prefix, ackWaitMs }), 5).next();
+      await mortal.close();
+    }
+    expect(await openInbox(publisher, 1).next()).to.include({ attempt: 1, crashes: 0, cut: true });
+  });
+
+  it('has what it did not get to say said when the message comes back', async () => {
+    const { first, second, one } = await twoNodes();
+    await publishAll(first, 'a');
+    const delivery = await openInbox(first, 1).next();
+    await one.close();
+    expect(await delivery.ack().catch((error) => error)).to.be.instanceOf(Error);
+    expect((await openInbox(second, 1).next()).message.id).to.equal('a');
+  });
+});
+
+describeWithNats('a task that takes long', () => {
+  it('is delivered once while its node lives, however long it takes', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, 'ab');
+    const [a, b] = await openInbox(first, 2).take(2);
+    const others = openInbox(second, 2);
+    await a?.begin();
+    const begun = performance.now();
+    await until(() => performance.now() - begun > 5 * ackWaitMs);
+    expect(others.received()).to.equal(0);
+    await a?.ack();
+    await b?.ack();
+    expect(first.counts()).to.include({ completed: 2, waiting: 0 });
+  });
+});

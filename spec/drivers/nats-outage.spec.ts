@@ -1,0 +1,67 @@
+import { expect } from 'chai';
+import { QueueFull } from '../../main/tasks/queue/driver.ts';
+import { startNatsServer } from '../support/nats-server.ts';
+import { describeWith, lackingProgram } from '../support/requirements.ts';
+import { until } from '../support/until.ts';
+import { openInbox, publishAll, retry } from './inbox.ts';
+import { connection, openNode } from './nats-node.ts';
+
+describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes and comes', () => {
+  it('refuses within two seconds meanwhile, and goes on with all it held when it is back', async () => {
+    const server = await startNatsServer();
+    const queue = await openNode({ nats: await connection(server.url), prefix: 'p' });
+    await publishAll(queue, 'abcd');
+    const inbox = openInbox(queue, 2);
+    const [a, b] = await inbox.take(2);
+    await a?.nack(retry(100));
+    const c = await inbox.next();
+    await server.kill();
+
+    const begun = performance.now();
+    const error = await queue.publish({ id: 'e', body: 'e' }).catch((error) => error);
+    expect(error).to.be.instanceOf(Error).that.is.not.instanceOf(QueueFull);
+    expect(performance.now() - begun).to.be.below(2500);
+    expect(await b?.ack().catch((error) => error)).to.be.instanceOf(Error);
+    await c.release();
+
+    await server.start();
+    const seen = new Map<string, number>();
+    while (['a', 'c', 'd'].some((id) => !seen.has(id))) {
+      const delivery = await inbox.next();
+      seen.set(delivery.message.id, delivery.attempt);
+      // Before the connection is back that fails; it is said again when the message comes again.
+      await delivery.ack().catch(() => {});
+    }
+    expect(Object.fromEntries(seen)).to.include({ a: 2, c: 1, d: 1 });
+    expect(seen.has('b'), 'b, which was done').to.equal(false);
+    await until(() => queue.counts().completed === 4);
+    expect(queue.counts()).to.include({ accepted: 4, waiting: 0, delayed: 0, inFlight: 0 });
+    await publishAll(queue, 'f');
+    expect((await inbox.next()).message.id).to.equal('f');
+  });
+
+  it('keeps what was promised and what was given up when the server is killed, and knows submissions with a key', async () => {
+    const server = await startNatsServer();
+    const open = async () => openNode({ nats: await connection(server.url), prefix: 'p', ackWaitMs: 400 });
+    const before = await open();
+    const key = { key: 'key', fingerprint: 'x' };
+    await before.publish({ id: 'a', body: 'a' }, key);
+    await publishAll(before, 'b');
+    await (await openInbox(before, 1).next()).nack({ verdict: 'dead', reason: 'no' });
+    await before.close();
+    await server.kill();
+    await server.start();
+    const after = await open();
+    expect((await after.deadLetters()).map(({ id, reason }) => ({ id, reason }))).to.deep.equal([
+      { id: 'a', reason: 'no' },
+    ]);
+    expect(await after.publish({ id: 'c', body: 'c' }, key)).to.equal('a');
+    const inbox = openInbox(after, 5);
+    // A server that was killed may have forgotten that it let go of a task, or even that it ever delivered it.
+    for (let delivery = await inbox.next(); delivery.message.id !== 'b'; delivery = await inbox.next()) {
+      await delivery.nack({ verdict: 'dead', reason: 'no' });
+    }
+    while ((await after.find('a'))?.state !== 'failed') await new Promise(setImmediate);
+    expect((await after.deadLetters()).length).to.equal(1);
+  });
+});

@@ -1,0 +1,89 @@
+import { expect } from 'chai';
+import type { Delivery, QueueDriver } from '../../main/tasks/queue/driver.ts';
+import { randomFrom, seedNote } from '../support/seed.ts';
+import { describeWithNats } from '../support/servers.ts';
+import { until } from '../support/until.ts';
+import { connection, openNode, ownPrefix } from './nats-node.ts';
+
+const STEPS = 400;
+const PREFETCH = 4;
+const ackWaitMs = 300;
+
+/** A node, and what its consumer has in hand. */
+interface Node {
+  queue: QueueDriver;
+  hand: Delivery[];
+  /** Cuts it off without a word. */
+  cutOff(): Promise<void>;
+}
+
+describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
+  it(`bring every task that was accepted to its end, those of nodes that are cut off, too ${seedNote}`, async function () {
+    this.timeout(60_000);
+    const { below, pick } = randomFrom(11);
+    const prefix = ownPrefix(await connection());
+    const open = async (): Promise<Node> => {
+      const nats = await connection();
+      const hand: Delivery[] = [];
+      const queue = await openNode({ nats, prefix, ackWaitMs });
+      queue.consume(PREFETCH, (delivery) => hand.push(delivery));
+      return { queue, hand, cutOff: () => nats.close() };
+    };
+    const nodes = [await open(), await open()];
+    const accepted = new Set<string>();
+    const ended = new Map<string, number>();
+    const end = (id: string) => ended.set(id, (ended.get(id) ?? 0) + 1);
+    let cuts = 0;
+
+    const settle = async ({ hand }: Node, does: string) => {
+      const [delivery] = hand.splice(below(hand.length), 1);
+      if (delivery === undefined) return;
+      const { id } = delivery.message;
+      await delivery.begin();
+      if (does === 'release') await delivery.release();
+      else if (does === 'retry') {
+        await delivery.nack({ verdict: 'retry', delayMs: below(20), reason: 'no', crashed: false });
+      } else {
+        end(id);
+        if (does === 'ack') await delivery.ack();
+        else await delivery.nack({ verdict: 'dead', reason: 'no' });
+      }
+    };
+
+    for (let step = 0; step < STEPS; step++) {
+      const node = nodes[below(nodes.length)] as Node;
+      const does = pick(['publish', 'publish', 'publish', 'ack', 'ack', 'retry', 'release', 'give up', 'turn']);
+      if (does === 'publish') {
+        const id = `task ${step}`;
+        expect(await node.queue.publish({ id, body: id })).to.equal(id);
+        accepted.add(id);
+      } else if (does === 'turn') await new Promise(setImmediate);
+      else await settle(node, does);
+      expect(node.hand.length).to.be.at.most(PREFETCH);
+      const held = nodes.flatMap(({ hand }) => hand.map(({ message }) => message.id));
+      expect(new Set(held).size, 'tasks that two nodes have').to.equal(held.length);
+      if (step % 100 === 99) {
+        await node.cutOff();
+        nodes[nodes.indexOf(node)] = await open();
+        cuts += 1;
+      }
+    }
+    while (ended.size < accepted.size) {
+      await until(() => nodes.some(({ hand }) => hand.length > 0));
+      for (const node of nodes) await settle(node, 'ack');
+    }
+    expect(cuts).to.equal(STEPS / 100);
+    expect([...ended.keys()].sort()).to.deep.equal([...accepted].sort());
+    expect([...ended.values()].every((times) => times === 1)).to.equal(true);
+    for (const { queue } of nodes) {
+      await until(() => queue.counts().accepted === accepted.size && queue.counts().inFlight === 0);
+      const { completed, dead, waiting, delayed } = queue.counts();
+      expect({ ended: completed + dead, waiting, delayed }).to.deep.equal({
+        ended: accepted.size,
+        waiting: 0,
+        delayed: 0,
+      });
+      expect((await queue.deadLetters()).length).to.equal(dead);
+    }
+  });
+});
