@@ -176,7 +176,7 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     expect(await openInbox(publisher, 1).next()).to.include({ attempt: 1, crashes: 0, cut: true });
   });
 
-  it('has what it did not get to say said when the message comes back', async () => {
+  it('is told when it cannot say what it has done, and the task is done again by another', async () => {
     const { first, second, one } = await twoNodes();
     await publishAll(first, 'a');
     const delivery = await openInbox(first, 1).next();

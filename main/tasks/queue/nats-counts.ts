@@ -48,6 +48,12 @@ export class NatsCounts {
     this.#prefix = prefix;
   }
 
+  /** Messages that have not come to their end. */
+  get unsettled(): number {
+    return this.#unsettled;
+  }
+
+  /** Bytes of their bodies. */
   get bytes(): number {
     return this.#bytes;
   }

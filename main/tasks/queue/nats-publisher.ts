@@ -55,14 +55,13 @@ export class NatsPublisher {
    * Fulfilled when JetStream has stored the message.
    *
    * @throws {QueueFull} when a bound is reached
-   * @throws {Error} when that is not known in time, or the message is too large for NATS
+   * @throws {Error} when that is not known in time
    */
   async publish(
     { id, body }: Message,
     { messageId = token(id), seq, acceptedAt }: PublishOptions = {},
   ): Promise<Published> {
     const bytes = Buffer.byteLength(body);
-    this.#checkRoom(bytes);
     const head = headers();
     if (needsIdHeader(id)) head.set(HEADERS.id, encodeURIComponent(id));
     if (seq !== undefined) head.set(HEADERS.seq, String(seq));
@@ -94,8 +93,16 @@ export class NatsPublisher {
     return id ? decodeURIComponent(id) : message.subject.slice(message.subject.lastIndexOf('.') + 1);
   }
 
-  /** JetStream bounds the number of messages exactly; of their bytes it counts all, so that bodies are counted here. */
-  #checkRoom(bytes: number): void {
+  /**
+   * A queue that is known to be full is not asked; at worst another node has made room within the last second. JetStream
+   * itself bounds the number of messages exactly; of their bytes it counts all, so that bodies are counted here.
+   *
+   * @throws {QueueFull} when there is no room for one more message of so many bytes
+   * @throws {Error} when it is too large for NATS
+   */
+  checkRoom(bytes: number): void {
+    const { unsettled } = this.#counts;
+    if (unsettled >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${unsettled} messages`);
     const held = this.#counts.bytes + this.#reserved;
     if (held + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${held} bytes`);
     const most = (this.#connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;

@@ -92,7 +92,7 @@ class NatsQueue implements QueueDriver {
   constructor(parts: Parts) {
     this.#parts = parts;
     parts.consumption.onArrival = (held) => {
-      if (this.#publishing.delete(held.id)) this.#accept(held.id, held);
+      if (this.#publishing.has(held.id)) this.#accept(held.id, held);
       parts.counts.arrived(held.place, held.bytes, held.acceptedAt);
     };
     this.#refreshing = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
@@ -107,15 +107,13 @@ class NatsQueue implements QueueDriver {
 
   async publish(message: Message, key?: IdempotencyKey): Promise<string> {
     this.#checkOpen();
-    return this.#parts.counts.during(async () => {
-      if (key === undefined) {
-        await this.#publish(message);
-        return message.id;
-      }
-      return this.#parts.keys.take(key, message.id, async (messageId) => {
-        const { duplicate, place } = await this.#publish(message, { messageId });
-        return duplicate ? this.#parts.publisher.idAt(place) : message.id;
-      });
+    if (key === undefined) {
+      await this.#publish(message);
+      return message.id;
+    }
+    return this.#parts.keys.take(key, message.id, async (messageId) => {
+      const { duplicate, place } = await this.#publish(message, { messageId });
+      return duplicate ? this.#parts.publisher.idAt(place) : message.id;
     });
   }
 
@@ -190,19 +188,24 @@ class NatsQueue implements QueueDriver {
   }
 
   async #publish(message: Message, options: PublishOptions = {}): Promise<Published> {
-    const { id } = message;
+    const { counts, publisher } = this.#parts;
+    const { id, body } = message;
+    // What is refused here is no operation that would make the numbers of others useless.
+    publisher.checkRoom(Buffer.byteLength(body));
     this.#publishing.add(id);
     try {
-      const published = await this.#parts.publisher.publish(message, options);
-      if (this.#publishing.delete(id) && !published.duplicate) this.#accept(id, published);
-      return published;
-    } catch (error) {
+      return await counts.during(async () => {
+        const published = await publisher.publish(message, options);
+        if (this.#publishing.has(id) && !published.duplicate) this.#accept(id, published);
+        return published;
+      });
+    } finally {
       this.#publishing.delete(id);
-      throw error;
     }
   }
 
   #accept(id: string, { place, bytes }: Pick<Published, 'place' | 'bytes'>): void {
+    this.#publishing.delete(id);
     this.#parts.counts.stored(place, bytes);
     this.#parts.events.tell({ event: 'accepted', id });
   }
