@@ -3,14 +3,16 @@ import { connect, type NatsConnection } from '@nats-io/transport-node';
 import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
 import { openNatsQueue } from '../../main/tasks/queue/nats.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { natsUrl, ownName } from '../support/servers.ts';
+import { sharedNatsServer } from '../support/nats-server.ts';
+import { ownName } from '../support/servers.ts';
 import type { QueueBounds } from './inbox.ts';
 
 export const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
 
 /** A connection that is closed after the test. */
-export async function connection(url = natsUrl): Promise<NatsConnection> {
-  const nats = await connect({ servers: url, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
+export async function connection(url?: string): Promise<NatsConnection> {
+  const servers = url ?? (await sharedNatsServer());
+  const nats = await connect({ servers, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
   afterTest(() => nats.close());
   return nats;
 }

@@ -1,6 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { program } from './requirements.ts';
@@ -17,6 +21,35 @@ export interface NatsServer {
   /** It stands still, and no connection is closed, until it goes on. */
   freeze(): void;
   thaw(): void;
+}
+
+let shared: Promise<string> | undefined;
+
+/** Address of a server for specs that use names of their own; it is started once, and ends with this process. */
+export function sharedNatsServer(): Promise<string> {
+  shared ??= startShared();
+  return shared;
+}
+
+async function startShared(): Promise<string> {
+  const port = await freePort();
+  const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-nats-'));
+  const options = ['-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', folder];
+  const child = spawn(program('nats-server') ?? 'nats-server', options, { stdio: 'ignore' });
+  child.unref();
+  process.once('exit', () => {
+    child.kill('SIGKILL');
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const url = `nats://127.0.0.1:${port}`;
+  for (;;) {
+    const connection = await connect({ servers: url, reconnect: false }).catch(() => undefined);
+    if (connection !== undefined) {
+      await connection.close();
+      return url;
+    }
+    await setTimeout(20);
+  }
 }
 
 export async function startNatsServer(): Promise<NatsServer> {

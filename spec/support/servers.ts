@@ -28,9 +28,6 @@ export function describeWithPostgres(title: string, define: () => void): void {
   });
 }
 
-/** A NATS server of this machine that specs may use, each with names of its own. */
-export const natsUrl = process.env.SPEC_NATS_URL ?? 'nats://127.0.0.1:4222';
-
 /** A name for streams, buckets and subjects that nobody else has. */
 export function ownName(): string {
   return `spec_${randomBytes(12).toString('hex')}`;
