@@ -1,8 +1,6 @@
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
-import { openClusterEngine } from './engines/cluster.ts';
-import { openEmbeddedEngine } from './engines/embedded.ts';
-import type { Engine } from './engines/engine.ts';
+import { openEngine } from './engines/open.ts';
 import type { Log } from './log.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
@@ -57,13 +55,6 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
       }
     },
   };
-}
-
-/** What the services keep is on servers that are shared, or here. */
-function openEngine(config: Config, log: Log): Promise<Engine> {
-  const { natsUrl, databaseUrl } = config;
-  const shared = natsUrl !== undefined && databaseUrl !== undefined;
-  return shared ? openClusterEngine(config, { natsUrl, databaseUrl }, log) : openEmbeddedEngine(config, log);
 }
 
 /** Names the settings behind an address that cannot be listened on. */

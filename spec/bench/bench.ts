@@ -6,6 +6,7 @@ import { type Figure, meets, type Reading } from './figure.ts';
 import { counting } from './figures/counting.ts';
 import { flood } from './figures/flood.ts';
 import { listing } from './figures/listing.ts';
+import { nodes } from './figures/nodes.ts';
 import { crowds, stream, streamLinearity } from './figures/stream.ts';
 import { submissionLinearity, submissions } from './figures/submissions.ts';
 import { durableTasks, tasks } from './figures/tasks.ts';
@@ -28,6 +29,7 @@ const figures: Readonly<Record<string, Sizes>> = {
   flood: { full: () => flood(1000, 20), smoke: () => flood(20, 4) },
   counting: { full: () => counting(8, 1_000_000), smoke: () => counting(1, 1000) },
   listing: { full: () => listing(1000, 1_000_000, 2000), smoke: () => listing(100, 1000, 100) },
+  nodes: { full: () => nodes(10_000, 20), smoke: () => nodes(200, 2) },
   frames: {
     full: () => streamLinearity([1000, 2000, 5000, 18_000, 10_000], 15),
     smoke: () => streamLinearity([10, 20], 2),

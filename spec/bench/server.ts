@@ -50,7 +50,7 @@ export class Server {
     const child = spawn(process.execPath, [join(project, file), ...args], {
       cwd: project,
       env: { ...process.env, ...settings, ...env },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     });
     return new Server(child, folder);
   }
@@ -63,6 +63,21 @@ export class Server {
       if (this.#ended) throw new Error('the contender ended early');
       await this.#wake.promise;
     }
+  }
+
+  /** The newest number that it told under a name; 0 before the first. */
+  latest(name: string): number {
+    return Number(this.#lines.findLast((line) => line[name] !== undefined)?.[name] ?? 0);
+  }
+
+  /** Tells it to begin, where it waits for that. */
+  go(): void {
+    this.#child.stdin?.write('go\n');
+  }
+
+  /** Ends it as a crash does, its folder included. */
+  kill(): void {
+    this.#child.kill('SIGKILL');
   }
 
   /** Seconds of CPU that all its threads have used; to the nanosecond, where `stat` counts hundredths. */

@@ -1,12 +1,5 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtemp } from 'node:fs/promises';
-import { createConnection } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
-import { tie } from '../child.ts';
 import type { Figure } from '../figure.ts';
+import { withRedis } from '../redis.ts';
 import { Server } from '../server.ts';
 
 /** How fast queued tasks are worked off. */
@@ -68,41 +61,5 @@ async function measure(starting: Promise<Server>): Promise<Record<string, number
     return (await server.line((line) => line.worked !== undefined)) as Record<string, number>;
   } finally {
     await server.stop();
-  }
-}
-
-/** Runs `work` beside a Redis of its own, so that nothing else is on it. */
-async function withRedis<T>(settings: string[], work: (port: number) => Promise<T>): Promise<T> {
-  const folder = await mkdtemp(join(tmpdir(), 'bench-redis-'));
-  const port = 20_000 + Math.floor(Math.random() * 10_000);
-  const redis = spawn(
-    'redis-server',
-    ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--dir', folder, ...settings],
-    {
-      stdio: 'ignore',
-    },
-  );
-  const stop = tie(redis, folder);
-  const failed = once(redis, 'error').then(([error]) => {
-    throw new Error(`redis-server does not start: ${error.message}`);
-  });
-  try {
-    await Promise.race([answers(port), failed]);
-    return await work(port);
-  } finally {
-    await stop();
-  }
-}
-
-async function answers(port: number): Promise<void> {
-  for (;;) {
-    const socket = createConnection({ host: '127.0.0.1', port });
-    const connected = await once(socket, 'connect').then(
-      () => true,
-      () => false,
-    );
-    socket.destroy();
-    if (connected) return;
-    await setTimeout(20);
   }
 }

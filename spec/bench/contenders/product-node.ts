@@ -1,0 +1,33 @@
+/** One of several nodes: adds its share of the tasks, and works off what it gets. Tells how many are done on all of them. */
+import { randomUUID } from 'node:crypto';
+import { loadConfig } from '../../../main/config.ts';
+import { openEngine } from '../../../main/engines/open.ts';
+import { createLog } from '../../../main/log.ts';
+import { Dispatcher } from '../../../main/tasks/dispatcher.ts';
+import { startPool } from '../../../main/tasks/service.ts';
+
+const share = Number(process.argv[2]);
+const config = loadConfig(process.env);
+const { log } = createLog({ level: 'error', format: 'json' });
+const engine = await openEngine(config, log);
+let done = 0;
+const { queue } = await engine.openQueue(({ event }) => {
+  if (event === 'completed') done += 1;
+});
+const pool = await startPool(config, engine.threadData, log);
+const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
+console.log(JSON.stringify({ ready: true }));
+process.stdin.once('data', async () => {
+  dispatcher.start();
+  setInterval(() => console.log(JSON.stringify({ doneByAll: done })), 50);
+  let begun = 0;
+  const add = async () => {
+    while (begun++ < share) {
+      const id = randomUUID();
+      const created_at = Math.floor(Date.now() / 1000);
+      const message = { id, action: 'uppercase', data: { text: 'hello world' }, created_at };
+      await queue.publish({ id, body: JSON.stringify(message) });
+    }
+  };
+  await Promise.all(Array.from({ length: 32 }, add));
+});

@@ -1,0 +1,120 @@
+import { setTimeout } from 'node:timers/promises';
+import { StreamClient } from '../../load/stream-client.ts';
+import { sharedNatsServer } from '../../support/nats-server.ts';
+import { startPostgres } from '../../support/postgres-server.ts';
+import type { Figure } from '../figure.ts';
+import { withRedis } from '../redis.ts';
+import { type Product, Server, startProduct } from '../server.ts';
+
+const NODES = 2;
+
+/** What two nodes do together, beside two processes of BullMQ with one Redis. */
+export function nodes(count: number, ticks: number): Figure {
+  return {
+    name: `${NODES} nodes: ${count} tasks from submission to row, and ${ticks} ticks`,
+    contenders: {
+      product: () =>
+        withServers(async (env) => ({
+          ...(await work(productNode(count, env), count)),
+          ...(await stream(env, ticks)),
+        })),
+      BullMQ: () => withRedis(['--appendonly', 'no'], (port) => work(bullMqNode(count, port), count)),
+      'BullMQ, appendfsync always': () =>
+        withRedis(['--appendonly', 'yes', '--appendfsync', 'always'], (port) => work(bullMqNode(count, port), count)),
+    },
+    readings: [
+      { key: 'worked', name: 'tasks, submission to stored row', unit: '/s', beside: 'BullMQ, appendfsync always' },
+      { key: 'worked', name: 'the same, by a BullMQ that loses them', unit: '/s', beside: 'BullMQ' },
+      { key: 'skew', name: 'one tick on one node and on the other, median', unit: 'ms' },
+      { key: 'largestSkew', name: 'the same, at most', unit: 'ms' },
+      { key: 'failover', name: 'between two ticks when their maker is killed', unit: 'ms', target: { atMost: 4000 } },
+    ],
+  };
+}
+
+let prefixes = 0;
+
+/** Runs `work` with the settings of nodes that have nothing in common with earlier ones. */
+async function withServers<T>(run: (env: Record<string, string>) => Promise<T>): Promise<T> {
+  const postgres = await startPostgres();
+  try {
+    return await run({
+      NATS_URL: await sharedNatsServer(),
+      NATS_PREFIX: `bench-${process.pid}-${++prefixes}`,
+      DATABASE_URL: postgres.url,
+      TOKEN_KEY: 'the key that all nodes of a bench share',
+    });
+  } finally {
+    await postgres.remove();
+  }
+}
+
+const productNode = (count: number, env: Record<string, string>) => () =>
+  Server.start({
+    file: 'spec/bench/contenders/product-node.ts',
+    args: [String(count / NODES)],
+    env: { QUEUE_MAX_LENGTH: String(count), ...env },
+  });
+
+const bullMqNode = (count: number, port: number) => () =>
+  Server.start({ file: 'spec/bench/contenders/bullmq-node.ts', args: [String(count / NODES), String(port)] });
+
+/** Has all nodes begin at once, and waits until all that they add is done. */
+async function work(start: () => Promise<Server>, count: number): Promise<Record<string, number>> {
+  const servers = await Promise.all(Array.from({ length: NODES }, start));
+  try {
+    await Promise.all(servers.map((server) => server.line(({ ready }) => ready === true)));
+    const began = performance.now();
+    for (const server of servers) server.go();
+    const done = () => {
+      const byEach = servers.reduce((sum, server) => sum + server.latest('doneByThis'), 0);
+      return Math.max(byEach, ...servers.map((server) => server.latest('doneByAll')));
+    };
+    while (done() < count) await setTimeout(10);
+    return { worked: count / ((performance.now() - began) / 1000) };
+  } finally {
+    for (const server of servers) await server.stop();
+  }
+}
+
+/** A client of each node; the one that makes the ticks is killed in the end. */
+async function stream(env: Record<string, string>, ticks: number): Promise<Record<string, number>> {
+  // The first one there makes them.
+  const maker = await startProduct(env);
+  const other = await startProduct(env);
+  try {
+    const [here, there] = await Promise.all([listen(maker), listen(other)]);
+    while (here.size < ticks || there.size < ticks) await setTimeout(50);
+    const skews = [...here.entries()]
+      .flatMap(([tick, at]) => (there.has(tick) ? [Math.abs((there.get(tick) as number) - at)] : []))
+      // The snapshots come when the clients do.
+      .slice(1)
+      .sort((a, b) => a - b);
+    maker.server.kill();
+    const before = there.size;
+    while (there.size < before + 2) await setTimeout(10);
+    const times = [...there.values()];
+    const failover = Math.max(
+      ...times.slice(before - 1).map((at, index) => at - (times[before - 2 + index] as number)),
+    );
+    return { skew: skews[Math.floor(skews.length / 2)] ?? 0, largestSkew: skews.at(-1) ?? 0, failover };
+  } finally {
+    await Promise.all([maker.server.stop(), other.server.stop()]);
+  }
+}
+
+/** When each update came, by its text. */
+async function listen(product: Product): Promise<Map<string, number>> {
+  const times = new Map<string, number>();
+  const target = { ...product.ticker, path: '/ws/ticker', token: await product.token() };
+  const client = new StreamClient(target, {
+    onOpen() {},
+    onText(payload) {
+      const text = payload.toString();
+      if (text.includes('"ticker"') && !times.has(text)) times.set(text, performance.now());
+    },
+    onEnd() {},
+  });
+  void client;
+  return times;
+}
