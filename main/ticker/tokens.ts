@@ -32,6 +32,9 @@ const TOKEN_LENGTH = 32;
 /** Longer than any token that is issued here; a longer text is not worth the decryption. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
+/** By how much the clock of the node that issued a token may be ahead. Its end is the store's to say, to the second. */
+const CLOCK_TOLERANCE_SECONDS = 60;
+
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
 /**
@@ -135,7 +138,7 @@ export class Tokens {
   async #decrypt(token: string): Promise<Verified | undefined> {
     let claims: Claims;
     try {
-      ({ claims } = await protocol.Decrypt(this.#key, token));
+      ({ claims } = await protocol.Decrypt(this.#key, token, { clockTolerance: CLOCK_TOLERANCE_SECONDS }));
     } catch {
       return undefined;
     }

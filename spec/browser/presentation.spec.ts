@@ -3,9 +3,9 @@ import { get, type IncomingMessage } from 'node:http';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { request, startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
 import { violations } from './accessibility.ts';
 import { describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
-import { severable } from './severable.ts';
 
 const WIDTHS = [320, 1280, 2560];
 const SCHEMES = ['light', 'dark'] as const;

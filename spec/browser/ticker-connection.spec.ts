@@ -3,8 +3,8 @@ import type { Page } from 'playwright-core';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { inspect, inspectable } from '../support/inspector.ts';
 import { startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
-import { severable } from './severable.ts';
 import { price, shown } from './ticker-page.ts';
 
 const LOST = /net::ERR_|WebSocket connection to|status of 401/;

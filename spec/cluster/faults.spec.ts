@@ -1,12 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import { severable } from '../browser/severable.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { Ledger } from '../support/ledger.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { post, type RunningServices, request } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithServers } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
 import { connect } from '../support/websocket.ts';
 import { type Cluster, startCluster } from './cluster.ts';
 

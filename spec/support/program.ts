@@ -27,12 +27,18 @@ export interface ProgramOptions {
   /** The Node that runs it; the one that runs the specs where absent. */
   node?: string;
   nodeOptions?: string[];
+  /** A program that runs it, and its arguments; the process is the same. */
+  within?: string[];
+  /** Where its listeners are reached. */
+  host?: string;
   cwd?: string;
 }
 
 /** Starts `node dist/main` on free ports in a folder of its own, without waiting for anything. */
-export async function startProgram({ env = {}, node, nodeOptions = [], cwd }: ProgramOptions = {}): Promise<Program> {
-  const child = spawn(node ?? process.execPath, [...nodeOptions, 'dist/main'], {
+export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
+  const { env = {}, node = process.execPath, nodeOptions = [], within = [], cwd } = options;
+  const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main'];
+  const child = spawn(command, args, {
     cwd: cwd ?? projectFolder,
     env: { ...process.env, ...(await freshSettings()), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -122,14 +128,15 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
   const program = await startProgram(options);
   const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
   const key = await program.logged((line) => line.msg.startsWith('demo API key'));
-  const ticker = `http://127.0.0.1:${await port('ticker')}`;
-  const tasks = `http://127.0.0.1:${await port('tasks')}`;
+  const { host = '127.0.0.1' } = options;
+  const ticker = `http://${host}:${await port('ticker')}`;
+  const tasks = `http://${host}:${await port('tasks')}`;
   const apiKey = key.api_key as string;
   return {
     ...program,
     ticker,
     tasks,
-    admin: `http://127.0.0.1:${await port('admin')}`,
+    admin: `http://${host}:${await port('admin')}`,
     stream: `${ticker.replace('http', 'ws')}/ws/ticker`,
     apiKey,
     async token() {

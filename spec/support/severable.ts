@@ -1,18 +1,18 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
-import { afterTest } from '../support/cleanup.ts';
+import { afterTest } from './cleanup.ts';
 
 /** A way to a service that can be cut and mended, as networks are. */
 export interface Severable {
-  /** `http://127.0.0.1:<port>` */
+  /** `http://<host>:<port>` */
   url: string;
   /** Ends every connection, and every new one until it is mended. */
   cut(): void;
   mend(): void;
 }
 
-/** Puts a TCP proxy before a service. */
-export async function severable(service: string): Promise<Severable> {
+/** Puts a TCP proxy before a service. @param host address of this machine that it listens on */
+export async function severable(service: string, host = '127.0.0.1'): Promise<Severable> {
   const { hostname, port } = new URL(service);
   const sockets = new Set<Socket>();
   let severed = false;
@@ -44,10 +44,10 @@ export async function severable(service: string): Promise<Severable> {
     server.close();
     await once(server, 'close');
   });
-  server.listen(0, '127.0.0.1');
+  server.listen(0, host);
   await once(server, 'listening');
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://${host}:${(server.address() as AddressInfo).port}`,
     cut,
     mend() {
       severed = false;

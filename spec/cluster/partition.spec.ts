@@ -1,0 +1,105 @@
+import { setTimeout } from 'node:timers/promises';
+import { expect } from 'chai';
+import { Ledger } from '../support/ledger.ts';
+import { lackingNamespaces, makeNetworkNamespace } from '../support/network-namespace.ts';
+import { post, request } from '../support/program.ts';
+import { describeWith } from '../support/requirements.ts';
+import { randomFrom } from '../support/seed.ts';
+import { describeWithServers } from '../support/servers.ts';
+import { severable } from '../support/severable.ts';
+import { connect } from '../support/websocket.ts';
+import { startCluster } from './cluster.ts';
+
+describeWith(lackingNamespaces(), 'a node whose network loses everything', () => {
+  describeWithServers('between it and the servers', () => {
+    it('is not ready, refuses what it cannot keep, and comes back; the others do what it held', async () => {
+      const cluster = await startCluster();
+      const network = await makeNetworkNamespace();
+      const way = async (url: string) => {
+        const { port } = new URL((await severable(url.replace(/^\w+:/, 'http:'), network.gateway)).url);
+        const there = new URL(url.replace(/^\w+:/, 'http:'));
+        there.hostname = network.gateway;
+        there.port = port;
+        return there.href.replace(/^http:/, url.slice(0, url.indexOf(':') + 1));
+      };
+      const { NATS_URL, DATABASE_URL } = cluster.env as { NATS_URL: string; DATABASE_URL: string };
+      const stays = await cluster.node();
+      const lost = await cluster.node({
+        within: network.within,
+        host: network.address,
+        env: {
+          HOST: '0.0.0.0',
+          ADMIN_HOST: '0.0.0.0',
+          NATS_URL: (await way(NATS_URL)).replace(/\/$/, ''),
+          DATABASE_URL: await way(DATABASE_URL),
+        },
+      });
+      const client = await connect(lost.stream, { token: await lost.token() });
+      await client.nextOf('ticker');
+      const ledger = new Ledger();
+      let over = false;
+      const loads = [stays, lost].map((node, index) =>
+        ledger.flood(node.tasks, randomFrom(30 + index), { clients: 4, over: () => over }),
+      );
+      while (ledger.size < 300) await setTimeout(5);
+      await network.cut();
+      for (;;) {
+        const { status, body } = await request(`${lost.admin}/readyz`);
+        if (status === 503 && body.checks.nats.state === 'failed') break;
+      }
+      let refused = await post(`${lost.tasks}/tasks`, { action: 'x' });
+      while (refused.status === 202) refused = await post(`${lost.tasks}/tasks`, { action: 'x' });
+      expect([refused.status, refused.body]).to.deep.equal([500, { error: 'failed to queue task' }]);
+      const goal = ledger.size + 200;
+      while (ledger.size < goal) await setTimeout(5);
+      expect(client.socket.readyState).to.equal(client.socket.OPEN);
+      await network.mend();
+      for (let status = 0; status !== 202; ) ({ status } = await post(`${lost.tasks}/tasks`, { action: 'x' }));
+      over = true;
+      await Promise.all(loads);
+      await ledger.accountedFor(lost.tasks);
+      const mended = Date.now() / 1000;
+      for (let timestamp = 0; timestamp < mended; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);
+      for (let status = 0; status !== 200; ) ({ status } = await request(`${lost.admin}/readyz`));
+    }).timeout(120_000);
+  });
+});
+
+describeWithServers('nodes whose clocks differ by half a minute', () => {
+  for (const [which, shifts] of [
+    ['the one that makes the ticks is ahead', [30_000, 0]],
+    ['the one that makes the ticks is behind', [0, 30_000]],
+  ] as const) {
+    it(`know the same tokens, send the same ticks, and share tasks: ${which}`, async () => {
+      const cluster = await startCluster();
+      const start = (shift: number) =>
+        cluster.node({
+          nodeOptions: ['--import', new URL('../support/clock-shift.ts', import.meta.url).href],
+          env: { CLOCK_SHIFT_MS: String(shift) },
+        });
+      const [maker, other] = [await start(shifts[0]), await start(shifts[1])];
+      for (const [issuer, user] of [
+        [maker, other],
+        [other, maker],
+      ] as const) {
+        const client = await connect(user.stream, { token: await issuer.token() });
+        await client.nextOf('ticker');
+      }
+      const clients = [maker, other].map(async (node) => connect(node.stream, { token: await node.token() }));
+      const seen = await Promise.all(
+        clients.map(async (connecting) => {
+          const client = await connecting;
+          const texts: string[] = [];
+          while (texts.length < 6) texts.push(JSON.stringify((await client.nextOf('ticker')).data));
+          return texts;
+        }),
+      );
+      const [here = [], there = []] = seen;
+      expect(here.filter((text) => there.includes(text)).length).to.be.at.least(3);
+      const { body } = await post(`${maker.tasks}/tasks`, { action: 'sum', data: { numbers: [2, 3] } });
+      let task = { status: '', result: '' };
+      while (task.status !== 'completed') task = (await request(`${other.tasks}/tasks/${body.id}`)).body;
+      expect(task.result).to.equal('{"output":5}');
+    }).timeout(60_000);
+  }
+});

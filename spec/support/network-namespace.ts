@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { promisify } from 'node:util';
+import { afterTest } from './cleanup.ts';
+import { lackingProgram } from './requirements.ts';
+
+const ip = (...args: string[]) => promisify(execFile)('ip', args);
+
+/** A host of its own, on two networks: what goes over one of them can be lost without a word. */
+export interface NetworkNamespace {
+  /** What a program is started with to run there. */
+  within: string[];
+  /** How this host reaches it, over a network that is never cut. */
+  address: string;
+  /** This host's address on the network that can be cut. */
+  gateway: string;
+  /** From now on nothing arrives, in either direction, and nobody is told. */
+  cut(): Promise<void>;
+  mend(): Promise<void>;
+}
+
+/** Why there can be none here; undefined where there can. */
+export function lackingNamespaces(): string | undefined {
+  if (process.getuid?.() !== 0) return 'only root makes network namespaces';
+  return lackingProgram('ip');
+}
+
+/** Makes one that is removed after the test. */
+export async function makeNetworkNamespace(): Promise<NetworkNamespace> {
+  const id = randomBytes(3).toString('hex');
+  const name = `spec-${id}`;
+  await ip('netns', 'add', name);
+  afterTest(() => ip('netns', 'delete', name));
+  await ip('-n', name, 'link', 'set', 'lo', 'up');
+  const network = async (letter: string) => {
+    const [near, far] = [`s${letter}${id}`, `t${letter}${id}`];
+    const prefix = `10.${200 + Math.floor(Math.random() * 50)}.${Math.floor(Math.random() * 250)}`;
+    await ip('link', 'add', near, 'type', 'veth', 'peer', 'name', far, 'netns', name);
+    afterTest(() => ip('link', 'delete', near).catch(() => {}));
+    await ip('address', 'add', `${prefix}.1/24`, 'dev', near);
+    await ip('-n', name, 'address', 'add', `${prefix}.2/24`, 'dev', far);
+    await ip('link', 'set', near, 'up');
+    await ip('-n', name, 'link', 'set', far, 'up');
+    return { far, near: `${prefix}.1`, address: `${prefix}.2` };
+  };
+  const clients = await network('c');
+  const servers = await network('s');
+  const set = (state: 'up' | 'down') => ip('-n', name, 'link', 'set', servers.far, state);
+  return {
+    within: ['ip', 'netns', 'exec', name],
+    address: clients.address,
+    gateway: servers.near,
+    cut: () => set('down').then(() => {}),
+    mend: () => set('up').then(() => {}),
+  };
+}
