@@ -152,7 +152,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
   const address = (name: string, scheme: RegExp, expected: string) => {
     const value = text(name);
     // Not shown: it may hold a password.
-    if (value !== undefined && !value.split(',').every((each) => scheme.test(each))) {
+    if (value !== undefined && !value.split(',').every((each) => scheme.test(each) && isAddress(each))) {
       throw new ConfigError(name, expected, 'another address');
     }
     return value;
@@ -213,4 +213,15 @@ export function loadConfig(env: Environment, terminal = false): Config {
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
     logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),
   };
+}
+
+/** Whether a text can be taken apart as an address, user and password included. */
+function isAddress(text: string): boolean {
+  try {
+    const { username, password } = new URL(text);
+    decodeURIComponent(username + password);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -4,12 +4,13 @@
  */
 const PATIENCE_MS = 4000;
 /** What listens on every address is asked on its own. */
-const OWN: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '[::1]' };
+const OWN: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 const [path = '/healthz'] = process.argv.slice(2);
 const host = process.env.ADMIN_HOST || '127.0.0.1';
 const port = process.env.ADMIN_PORT || '9464';
-const url = `http://${OWN[host] ?? host}:${port}${path}`;
+const address = OWN[host] ?? host;
+const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}${path}`;
 
 try {
   if (port === 'off') throw new Error('ADMIN_PORT is off: set a port, or start the container without its health check');

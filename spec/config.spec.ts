@@ -239,6 +239,9 @@ describe('config', () => {
       expect(refusal({ NATS_URL: 'http://user:hunter2@x', DATABASE_URL })).to.equal(
         'NATS_URL must be an address like nats://127.0.0.1:4222, got another address',
       );
+      for (const url of ['nats://user:hunter2%@x', 'nats://x:99999', 'nats://x,http://y']) {
+        expect(refusal({ NATS_URL: url, DATABASE_URL })).to.match(/^NATS_URL must be an address like/);
+      }
       expect(refusal({ NATS_URL, DATABASE_URL: 'mysql://user:hunter2@x' })).to.equal(
         'DATABASE_URL must be an address like postgres://127.0.0.1/test, got another address',
       );

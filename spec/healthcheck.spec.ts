@@ -42,6 +42,11 @@ describe('the health check', () => {
     expect(asked).to.deep.equal(['/readyz']);
   });
 
+  it('puts an address of IPv6 as it has to be', async () => {
+    const { errors } = await check({ ADMIN_PORT: '1', ADMIN_HOST: '::1' });
+    expect(errors).to.match(/^http:\/\/\[::1\]:1\/healthz: /);
+  });
+
   it('ends with exit code 1 and the answer when it is another', async () => {
     const { port } = await listen(503);
     const { code, errors } = await check({ ADMIN_PORT: port }, '/readyz');

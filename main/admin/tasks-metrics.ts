@@ -1,3 +1,4 @@
+import type { RequestFigures } from '../figures/requests.ts';
 import type { TasksFigures } from '../tasks/service.ts';
 import { labelled, type Metrics } from './metrics.ts';
 
@@ -8,20 +9,20 @@ export function tasksMetrics(
 ): void {
   const { figures } = dispatcher;
   const counts = () => queue.counts();
-  metrics.counter(
-    'tasks_accepted_total',
-    'Tasks taken into the queue, or left there by an earlier process.',
-    () => counts().accepted,
+  metrics.counter('tasks_accepted_total', 'Submissions that this process has answered with 200 or 202.', () =>
+    submissions(requests, ''),
   );
-  metrics.counter('tasks_completed_total', 'Tasks whose row is stored.', () => counts().completed);
+  metrics.counter(
+    'tasks_completed_total',
+    'Tasks that this process has done, each with its row.',
+    () => figures.completed,
+  );
   metrics.counter('tasks_retried_total', 'Attempts that failed and are followed by another.', () =>
     labelled('reason', figures.retried.entries()),
   );
   metrics.counter('tasks_dead_total', 'Tasks that were given up.', () => labelled('reason', figures.dead.entries()));
   metrics.counter('tasks_refused_total', 'Submissions that the queue did not take.', () =>
-    [...requests.series()]
-      .filter(({ error }) => error === 'failed to queue task')
-      .reduce((sum, { durations }) => sum + durations.cumulative().count, 0),
+    submissions(requests, 'failed to queue task'),
   );
   metrics.gauge('tasks_queue_length', 'Tasks in the queue.', () => {
     const { waiting, delayed, inFlight } = counts();
@@ -49,4 +50,11 @@ export function tasksMetrics(
   metrics.gauge('tasks_pool_threads', 'Threads that work tasks off.', () =>
     labelled('state', Object.entries({ busy: dispatcher.busy, idle: pool.threads - dispatcher.busy })),
   );
+}
+
+/** How many submissions were answered with that error; with none, where it is empty. */
+function submissions(requests: RequestFigures, withError: string): number {
+  return [...requests.series()]
+    .filter(({ route, method, error }) => route === '/tasks' && method === 'POST' && error === withError)
+    .reduce((sum, { durations }) => sum + durations.cumulative().count, 0);
 }

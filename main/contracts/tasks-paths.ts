@@ -122,7 +122,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
             ),
           },
         },
-        ['taskNotFound', 'databaseUnavailable', 'queryFailed'],
+        ['taskNotFound', 'databaseUnavailable', 'queryFailed', 'queueUnavailable'],
       ),
     ),
     'x-other-methods': otherMethods('GET', 'HEAD'),
@@ -130,12 +130,15 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/dead-letters': {
     servers: [servers.tasks],
     ...getAndHead(
-      operation({
-        operationId: 'listDeadLetters',
-        tags: [TAG],
-        summary: 'The latest 100 tasks that were given up',
-        responses: { 200: json('Dead letters, latest first.', ref('DeadLetterList')) },
-      }),
+      operation(
+        {
+          operationId: 'listDeadLetters',
+          tags: [TAG],
+          summary: 'The latest 100 tasks that were given up',
+          responses: { 200: json('Dead letters, latest first.', ref('DeadLetterList')) },
+        },
+        ['queueUnavailable'],
+      ),
     ),
     'x-other-methods': otherMethods('GET', 'HEAD'),
   },
@@ -149,7 +152,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
         parameters: [id],
         responses: { 204: { description: 'It is gone.' } },
       },
-      ['deadLetterNotFound'],
+      ['deadLetterNotFound', 'queueUnavailable'],
     ),
     'x-other-methods': otherMethods('DELETE'),
   },

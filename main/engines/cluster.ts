@@ -1,6 +1,6 @@
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import { openNatsQueue } from '../tasks/queue/nats.ts';
+import { openNatsQueue } from '../tasks/queue/nats/queue.ts';
 import type { Engine } from './engine.ts';
 import { connectNats } from './nats-connection.ts';
 import { NatsLink } from './nats-link.ts';
@@ -15,7 +15,7 @@ export interface SharedServers {
 
 /** Messages in NATS, rows in PostgreSQL, for any number of nodes. @throws {Error} that says which server is missing */
 export async function openClusterEngine(config: Config, servers: SharedServers, log: Log): Promise<Engine> {
-  const { natsPrefix: prefix, natsReplicas: replicas, tickerSeed: seed } = config;
+  const { natsPrefix: prefix, natsReplicas: replicas, tickerSeed: seed, tickIntervalMs: intervalMs } = config;
   const { queueMaxLength: maxLength, queueMaxBytes: maxBytes, idempotencyMaxKeys: maxKeys } = config;
   const connection = await connectNats(servers.natsUrl, log);
   const postgres = await openPostgres({ ...config, databaseUrl: servers.databaseUrl }, log).catch(async (error) => {
@@ -26,7 +26,7 @@ export async function openClusterEngine(config: Config, servers: SharedServers, 
   return {
     ...postgres,
     openTokenStore: () => openKvTokenStore({ connection, prefix, replicas, log }),
-    openTickFeed: () => openTickFeed({ connection, prefix, replicas, seed, log }),
+    openTickFeed: () => openTickFeed({ connection, prefix, replicas, seed, intervalMs, log }),
     openQueue: (onEvent) =>
       openNatsQueue({ connection, prefix, replicas, bounds: { maxLength, maxBytes, maxKeys }, onEvent }),
     checks: { ...postgres.checks, nats: () => (link.up ? undefined : 'NATS cannot be reached') },

@@ -23,6 +23,8 @@ export async function connectNats(url: string, log: Log): Promise<NatsConnection
     name: 'ticker-and-tasks',
     timeout: CONNECT_TIMEOUT_MS,
     maxReconnectAttempts: -1,
+    // Nor is it given up when the server does not know the user for a while.
+    ignoreAuthErrorAbort: true,
     reconnectTimeWait: RETRY_MS,
     reconnectJitter: RETRY_MS / 2,
     pingInterval: PING_MS,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { DiscardPolicy, jetstream } from '@nats-io/jetstream';
+import { DiscardPolicy, type JetStreamManager, jetstream, type StreamConfig } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import type { Log } from '../log.ts';
@@ -42,12 +42,19 @@ export async function openKvTokenStore({
   const bounds = { max_bytes: maxTokens * TOKEN_BYTES };
   const openBucket = async (): Promise<KV> => {
     const name = `${prefix}-tokens`;
-    const bucket = await new Kvm(js).create(name, { ttl: TOKEN_BUCKET_TTL_MS, history: 1, replicas, ...bounds });
+    // A read goes to the leader: a follower may not have heard of a token yet, or of its end.
+    const reads = { allow_direct: false };
+    const bucket = await new Kvm(js).create(name, {
+      ttl: TOKEN_BUCKET_TTL_MS,
+      history: 1,
+      replicas,
+      ...bounds,
+      ...reads,
+    });
     // A bucket that is full by its bytes drops old tokens on some servers; by number it refuses new ones, and no revocation.
     const { streamInfo } = await bucket.status();
-    if (streamInfo.config.max_msgs !== maxTokens) {
-      await (await js.jetstreamManager()).streams.update(streamInfo.config.name, { max_msgs: maxTokens, ...bounds });
-    }
+    const settings = { max_msgs: maxTokens, num_replicas: replicas, ...bounds, ...reads };
+    await bring(await js.jetstreamManager(), streamInfo.config, settings);
     return bucket;
   };
   // Fails here, and not later on, where the server lacks what it takes.
@@ -70,7 +77,8 @@ export async function openTickFeed({
   replicas = 1,
   log,
   seed,
-}: NatsTickerOptions & { seed?: string | undefined }): Promise<TickFeed | undefined> {
+  intervalMs,
+}: NatsTickerOptions & { seed?: string | undefined; intervalMs: number }): Promise<TickFeed | undefined> {
   if (seed !== undefined) return undefined;
   const js = jetstream(connection, { timeout: TIMEOUT_MS });
   const manager = await js.jetstreamManager();
@@ -82,8 +90,12 @@ export async function openTickFeed({
   const openStreams = async (): Promise<KV> => {
     const bounds = { max_msgs: 1, max_bytes: 1024 * 1024, discard: DiscardPolicy.Old };
     const config = { name: stream, subjects: [subject], num_replicas: replicas, ...bounds };
-    await manager.streams.info(stream).catch(() => manager.streams.add(config));
-    return new Kvm(js).create(`${prefix}-lease`, { ttl: LEASE_MS, history: 1, replicas, max_bytes: 1024 * 1024 });
+    const found = await manager.streams.info(stream).catch(() => manager.streams.add(config));
+    await bring(manager, found.config, { num_replicas: replicas });
+    const bucket = { ttl: LEASE_MS, history: 1, replicas, max_bytes: 1024 * 1024 };
+    const lease = await new Kvm(js).create(`${prefix}-lease`, bucket);
+    await bring(manager, (await lease.status()).streamInfo.config, { num_replicas: replicas });
+    return lease;
   };
   const resume = async () => {
     const last = await manager.streams.getMessage(stream, { last_by_subj: subject });
@@ -93,7 +105,13 @@ export async function openTickFeed({
   // Fails here, and not later on, where the server lacks what it takes.
   await openStreams();
   const lease = new Lease({ link, openBucket: openStreams, holder: randomUUID(), onTaken: resume, log });
-  const feed = new NatsTickFeed({ link, lease, subject });
+  const feed = new NatsTickFeed({ link, lease, subject, intervalMs });
   await resume();
   return feed;
+}
+
+/** Brings a stream that is there already to these settings, where it has others. */
+async function bring(manager: JetStreamManager, found: StreamConfig, settings: Partial<StreamConfig>): Promise<void> {
+  const same = Object.entries(settings).every(([name, value]) => found[name as keyof StreamConfig] === value);
+  if (!same) await manager.streams.update(found.name, settings);
 }

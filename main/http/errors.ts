@@ -35,6 +35,7 @@ export const catalogue = {
   tooManyRequests: [429, 'too many requests'],
   tooManyConnectionsFromAddress: [429, 'too many connections from this address'],
   headersTooLarge: [431, 'request headers too large'],
+  queueUnavailable: [500, 'queue unavailable'],
   internalError: [500, 'internal error'],
   tooManyConnections: [503, 'too many connections'],
 } as const satisfies Record<string, readonly [status: number, text: string]>;

@@ -150,14 +150,14 @@ export class Dispatcher {
       for (const delivery of batch) delivery.release().catch(() => {});
       return;
     }
-    this.#noteWaits(batch);
+    const begunAt = Date.now();
     const early = new Set<Delivery>();
     const tasks = batch.map((delivery) => ({
       body: delivery.message.body,
       arrival: delivery.seq,
       onSettled: (settlement: Settlement) => {
         early.add(delivery);
-        this.#written(delivery, settlement === 'ack' ? delivery.ack() : this.#nack(delivery, nackedByHandler));
+        this.#written(delivery, settlement === 'ack' ? this.#ack(delivery) : this.#nack(delivery, nackedByHandler));
       },
     }));
     const run = this.#pool.run(tasks);
@@ -171,8 +171,10 @@ export class Dispatcher {
     else this.#rest(unstored.reason);
     this.#settling = true;
     for (const [index, delivery] of batch.entries()) {
+      const outcome = outcomes[index] as PoolOutcome;
+      if (isAttempt(outcome)) this.#noteWait(delivery, begunAt);
       this.#suspects.delete(delivery.message.id);
-      if (!early.has(delivery)) this.#written(delivery, this.#settle(delivery, outcomes[index] as PoolOutcome));
+      if (!early.has(delivery)) this.#written(delivery, this.#settle(delivery, outcome));
     }
     this.#settling = false;
   }
@@ -186,11 +188,8 @@ export class Dispatcher {
     }, SHARE_AFTER_MS);
   }
 
-  #noteWaits(batch: readonly Delivery[]): void {
-    const now = Date.now();
-    for (const { attempt, acceptedAt } of batch) {
-      if (attempt === 1) this.figures.waits.observe(Math.max(0, now - acceptedAt) / 1000);
-    }
+  #noteWait({ attempt, acceptedAt }: Delivery, begunAt: number): void {
+    if (attempt === 1) this.figures.waits.observe(Math.max(0, begunAt - acceptedAt) / 1000);
   }
 
   /**
@@ -238,10 +237,15 @@ export class Dispatcher {
     if (outcome.ended === 'crashed') return this.#nack(delivery, { failure: 'crash', reason: outcome.reason });
     // The handler's own word goes before how it ended, whichever of the two messages came first.
     if (outcome.settled === 'nack') return this.#nack(delivery, nackedByHandler);
-    if (outcome.settled === 'ack' || outcome.ended === 'returned') return delivery.ack();
+    if (outcome.settled === 'ack' || outcome.ended === 'returned') return this.#ack(delivery);
     if (outcome.ended === 'unstored') return delivery.release();
     const { permanent, reason } = outcome;
     return this.#nack(delivery, { failure: permanent ? 'permanent' : 'transient', reason });
+  }
+
+  #ack(delivery: Delivery): Promise<void> {
+    this.figures.completed += 1;
+    return delivery.ack();
   }
 
   async #nack(delivery: Delivery, failure: Failure): Promise<void> {
@@ -249,15 +253,15 @@ export class Dispatcher {
     const verdict = failure === poisonous ? buried : this.#judge(delivery, failure);
     if (verdict.verdict === 'dead' && (failure.failure === 'crash' || delivery.crashes > 0)) {
       const end = await this.#endAfterCrash(message.id);
-      if (end === 'stored') return delivery.ack();
+      if (end === 'stored') return this.#ack(delivery);
       if (end === 'unknown') return delivery.nack({ ...lookAgain, reason: verdict.reason });
     }
-    this.#count(failure, verdict);
+    this.#count(failure === poisonous ? 'crash' : failure.failure, verdict);
     this.#log.warn({ task: message.id, attempt, ...failure, ...verdict }, 'task failed');
     await delivery.nack(verdict);
   }
 
-  #count({ failure }: Failure, { verdict }: Verdict): void {
+  #count(failure: Failure['failure'], { verdict }: Verdict): void {
     if (verdict === 'retry') this.figures.retried.count(failure === 'crash' ? 'crash' : 'error');
     else this.figures.dead.count(failure === 'crash' ? 'crashes' : failure === 'permanent' ? 'permanent' : 'attempts');
   }
@@ -271,6 +275,11 @@ export class Dispatcher {
       return 'unknown';
     }
   }
+}
+
+/** Whether the task has been tried; else it waits on, and is tried again. */
+function isAttempt({ ended }: PoolOutcome): boolean {
+  return ended !== 'unstored' && ended !== 'interrupted';
 }
 
 /** How long a thread may have several deliveries while another has none: far longer than a batch of short tasks takes. */

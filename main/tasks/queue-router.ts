@@ -20,7 +20,7 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
   });
 
   router.get('/dead-letters', async (ctx) => {
-    const letters = await queue.deadLetters();
+    const letters = await queue.deadLetters().catch(unavailable);
     replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), failedTask);
   });
 
@@ -34,7 +34,8 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
   });
 
   router.delete('/dead-letters/:id', async (ctx) => {
-    if (!(await queue.deleteDeadLetter(ctx.params.id ?? ''))) throw new HttpError('deadLetterNotFound');
+    if (!(await queue.deleteDeadLetter(ctx.params.id ?? '').catch(unavailable)))
+      throw new HttpError('deadLetterNotFound');
     ctx.status = 204;
   });
 
@@ -44,6 +45,11 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
   router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));
 
   return router;
+}
+
+/** @throws {HttpError} always */
+function unavailable(cause: unknown): never {
+  throw new HttpError('queueUnavailable', { cause });
 }
 
 /** The answer to whoever had a task queued: its id, and where to look for it. */

@@ -52,6 +52,10 @@ export class TaskEvents {
    * @param end told that there will be no more
    */
   follow(wake: () => void, end: () => void): () => void {
+    if (this.#closed) {
+      setImmediate(end);
+      return () => {};
+    }
     const follower = { wake, end };
     clearTimeout(this.#forgetting);
     if (!this.#recording) {

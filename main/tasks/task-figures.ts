@@ -3,6 +3,8 @@ import { Tally } from '../figures/tally.ts';
 
 /** What happened to the tasks that were taken out of the queue. */
 export class TaskFigures {
+  /** Tasks that were acknowledged, by this process. */
+  completed = 0;
   /** Attempts that are followed by another, by what failed. */
   readonly retried = new Tally(['error', 'crash']);
   /** Tasks that were given up, by why. */

@@ -62,9 +62,10 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
   router.get('/tasks/:id', async (ctx) => {
     const { id = '' } = ctx.params;
     // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
-    const progress = await queue.find(id);
+    const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
     const row = await (progress === undefined ? query(() => tasks.find(id)) : storedRow(id));
-    const task = row ?? (progress && unfinishedTask(id, progress));
+    if (row === undefined && progress instanceof HttpError) throw progress;
+    const task = row ?? (progress && unfinishedTask(id, progress as Progress));
     if (task === undefined) throw new HttpError('taskNotFound');
     replyJson(ctx, 200, task);
   });
@@ -76,7 +77,7 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
     response.once('close', leave);
     const ended = events.ended(id, seconds * 1000, over.signal);
     // Looked for only now, so that its end cannot slip through; an idempotency key may name a task of long ago.
-    const progress = await queue.find(id);
+    const progress = await queue.find(id).catch(() => UNKNOWN);
     if (progress !== undefined && progress.state !== 'failed') await ended;
     response.off('close', leave);
     over.abort();
@@ -98,6 +99,9 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
 
   return router;
 }
+
+/** What is taken for true where the queue cannot say: that its task is not done. */
+const UNKNOWN: Progress = { state: 'queued' };
 
 /** A task without a row, as a client sees it. Times are Unix seconds. */
 function unfinishedTask(id: string, progress: Progress): object {

@@ -1,5 +1,11 @@
 import { AttemptField, type PoolThreadData } from '../../workers/messages.ts';
 
+/**
+ * Storing the rows has a time limit of its own where they are stored, and is nobody's fault: this is only for one that never
+ * ends.
+ */
+const STORING_MS = 30_000;
+
 export interface TimeLimitOptions {
   /** Batches that can be under way at once. */
   slots: number;
@@ -37,9 +43,10 @@ export class TimeLimit {
   /**
    * Watches over the batch that is about to run in a slot.
    *
+   * @param tasks how many tasks it has
    * @returns a function to be called when it has ended
    */
-  watch(slot: number): () => LastSeen {
+  watch(slot: number, tasks: number): () => LastSeen {
     const first = slot * AttemptField.count;
     const read = (field: number) => this.#cells[first + field] as number;
     this.#cells[first + AttemptField.beganAt] = 0;
@@ -47,7 +54,8 @@ export class TimeLimit {
     let timedOut = false;
     const check = () => {
       const beganAt = read(AttemptField.beganAt);
-      const left = beganAt === 0 ? timeoutMs : beganAt + timeoutMs - monotonicMs();
+      const limitMs = read(AttemptField.index) === tasks ? Math.max(timeoutMs, STORING_MS) : timeoutMs;
+      const left = beganAt === 0 ? timeoutMs : beganAt + limitMs - monotonicMs();
       if (left <= 0) {
         timedOut = true;
         onTimeout(read(AttemptField.threadId));

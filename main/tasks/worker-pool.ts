@@ -130,9 +130,12 @@ export class WorkerPool {
       this.#listeners.set(++this.#deliveries, onSettled);
       return { delivery: this.#deliveries, body, arrival };
     });
-    const ended = this.#timeLimit.watch(slot);
+    const ended = this.#timeLimit.watch(slot, tasks.length);
     try {
-      return await this.#taskThreads.run({ tasks: deliveries, slot });
+      const outcomes = await this.#taskThreads.run({ tasks: deliveries, slot });
+      // A thread that was ended may have claimed a task of this batch in its last moment.
+      if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
+      return outcomes;
     } catch (error) {
       const { index, timedOut } = ended();
       return this.#blame(kept(), error as Error, { index: index === tasks.length ? 'storing' : index, timedOut });

@@ -17,7 +17,7 @@ export interface LeaseOptions {
 export const LEASE_MS = 1_750;
 /** How long a holder uses it from the moment when it asked: it has stopped before anybody else can begin. */
 const USE_MS = 1_500;
-/** A question has its answer by then; two renewals may fail before the lease is lost. */
+/** A question has its answer by then; a renewal may fail before the lease is lost. */
 const LEASE_TIMEOUT_MS = 500;
 const RENEW_MS = 500;
 /** How often one who does not hold it looks whether it is free: expiry tells nobody. */
@@ -84,15 +84,18 @@ export class Lease {
 
   async #work(): Promise<void> {
     if (!this.#able) this.#until[0] = 0;
+    let failed = false;
     try {
       if (this.#options.link.up) await (this.#able ? this.#claim() : this.#release());
     } catch (error) {
       this.#options.log.debug({ err: error }, 'the lease of the ticker could not be asked for');
       this.#bucket = undefined;
       this.#revision = undefined;
+      failed = true;
     }
     clearTimeout(this.#timer);
-    if (this.#able && !this.#closed) this.#timer = setTimeout(() => this.#wake(), this.held ? RENEW_MS : LOOK_MS);
+    const waitMs = this.held && !failed ? RENEW_MS : LOOK_MS;
+    if (this.#able && !this.#closed) this.#timer = setTimeout(() => this.#wake(), waitMs);
   }
 
   async #claim(): Promise<void> {

@@ -8,6 +8,8 @@ export interface NatsTickFeedOptions {
   lease: Lease;
   /** Where the ticks go. */
   subject: string;
+  /** How often there is a tick. */
+  intervalMs: number;
 }
 
 /** A tick's place in the order of all. */
@@ -19,7 +21,7 @@ interface Place {
 
 type PlacedTick = Tick & Place;
 
-/** Past it the order starts anew: the revisions of a server that has lost its files do. */
+/** Past it, and past three intervals, the order starts anew: the revisions of a server that has lost its files do. */
 const FORGET_MS = 2 * LEASE_MS;
 const MAX_PRICES = 64;
 const MAX_BYTES = 16 * 1024;
@@ -87,7 +89,8 @@ export class NatsTickFeed implements TickFeed {
 
   #hear(message: Msg): void {
     const tick = message.data.length > MAX_BYTES ? undefined : parseTick(message.data);
-    if (tick === undefined || (this.#remembers() && !isBefore(this.#latest, tick))) return;
+    if (tick === undefined || isSame(tick, this.#latest)) return;
+    if (this.#remembers() && isBefore(tick, this.#latest)) return;
     const { lease } = this.#options;
     if (lease.held) {
       if (tick.epoch < lease.epoch) return;
@@ -103,8 +106,12 @@ export class NatsTickFeed implements TickFeed {
   }
 
   #remembers(): boolean {
-    return performance.now() - this.#heardAt < FORGET_MS;
+    return performance.now() - this.#heardAt < Math.max(FORGET_MS, 3 * this.#options.intervalMs);
   }
+}
+
+function isSame(a: Place, b: Place): boolean {
+  return a.epoch === b.epoch && a.number === b.number;
 }
 
 function isBefore(a: Place, b: Place): boolean {

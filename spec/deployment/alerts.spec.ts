@@ -25,6 +25,7 @@ const well: Series = {
   ticker_frames_skipped_total: '0+1x80',
   [`${lateness}{le="0.1"}`]: RISING,
   [`${lateness}{le="+Inf"}`]: RISING,
+  ticker_tick_lateness_seconds_count: RISING,
   ticker_thread_restarts_total: NEVER,
   'auth_tokens_refused_total{reason="invalid API key"}': '0+1x80',
   tasks_refused_total: NEVER,
@@ -48,7 +49,8 @@ const well: Series = {
 const ill: [alert: string, series: Series][] = [
   ['ServicesDown', { up: '0x80' }],
   ['ServicesRestart', { process_start_time_seconds: '1000+60x80' }],
-  ['TicksMissing', { ticker_frames_skipped_total: '9x80', ticker_frames_sent_total: '99x80' }],
+  // Pongs go on.
+  ['TicksMissing', { ticker_frames_skipped_total: '9x80', ticker_tick_lateness_seconds_count: '99x80' }],
   ['TicksLate', { [`${lateness}{le="0.1"}`]: NEVER, [`${lateness}{le="1"}`]: RISING }],
   ['TickerThreadDies', { ticker_thread_restarts_total: ONCE }],
   ['ClientsTooSlow', { ticker_frames_skipped_total: RISING }],

@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
-import { openNatsQueue } from '../../main/tasks/queue/nats.ts';
+import { openNatsQueue } from '../../main/tasks/queue/nats/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { sharedNatsServer } from '../support/nats-server.ts';
 import { ownName } from '../support/servers.ts';

@@ -50,6 +50,25 @@ describeWithNats('two nodes with one NATS queue', () => {
     await until(() => first.counts().accepted === 2);
   });
 
+  it('read on after what no node has sent', async () => {
+    const events: TaskEvent[] = [];
+    const { first, one, prefix } = await twoNodes((event) => events.push(event));
+    for (const odd of [
+      '',
+      'null',
+      '{}',
+      '{"events":[null]}',
+      '{"events":[{"id":1}]}',
+      '{"events":[{"id":"x","event":"y"}]}',
+    ]) {
+      one.publish(`${prefix}.events`, odd);
+    }
+    await publishAll(first, 'a');
+    await until(() => events.length > 0);
+    expect(events).to.deep.equal([{ event: 'accepted', id: 'a' }]);
+    expect(await first.find('a')).to.deep.equal({ state: 'queued' });
+  });
+
   it('know of each other’s tasks how far they have come, and are told of every step', async () => {
     const events: TaskEvent[] = [];
     const { first, second } = await twoNodes((event) => events.push(event));

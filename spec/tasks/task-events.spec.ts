@@ -143,6 +143,15 @@ describe('the events of tasks', () => {
     await events.ended('a', 1000, gone.signal);
   });
 
+  it('end at once for whoever follows too late', async () => {
+    const events = new TaskEvents();
+    events.close();
+    await new Promise<void>((end) => {
+      events.follow(() => {}, end);
+    });
+    expect(events.followers).to.equal(0);
+  });
+
   it('end for all when they are closed', async () => {
     const events = new TaskEvents();
     let ended = 0;

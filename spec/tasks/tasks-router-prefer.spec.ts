@@ -58,6 +58,17 @@ describe('POST /tasks with Prefer: wait', () => {
     expect((await answering).status).to.equal(202);
   });
 
+  it('answers as usual when the queue cannot be asked', async () => {
+    const server = await startTasksServer();
+    server.queue.find = async () => {
+      throw new Error('away');
+    };
+    const answering = submitAndWait(server, 30);
+    const delivery = await take(server);
+    await delivery.ack();
+    expect((await answering).status).to.equal(202);
+  });
+
   it('answers as usual when the row cannot be read', async () => {
     const server = await startTasksServer();
     const answering = submitAndWait(server, 30);

@@ -36,6 +36,22 @@ describe('GET /tasks/:id', () => {
       .and.to.be.within(before + 60, Date.now() / 1000 + 61);
   });
 
+  it('shows the row though the queue cannot be asked, and says so where there is none', async () => {
+    const server = await startTasksServer();
+    const { id, location, delivery } = await submitAndTake(server);
+    server.queue.find = async () => {
+      throw new Error('away');
+    };
+    const unknown = await request(server.url + location);
+    expect({ status: unknown.status, body: unknown.body }).to.deep.equal({
+      status: 500,
+      body: { error: 'queue unavailable' },
+    });
+    const payload = delivery.message.body;
+    server.tasks.store({ id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 });
+    expect((await request(server.url + location)).body).to.include({ id, status: 'completed' });
+  });
+
   it('shows the row of a completed task, exactly as the listing does', async () => {
     const server = await startTasksServer();
     const { id, location, delivery } = await submitAndTake(server);

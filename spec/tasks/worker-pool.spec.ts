@@ -282,6 +282,11 @@ describe('WorkerPool', () => {
       expect(outcomes).to.deep.equal(Array(6).fill({ ended: 'returned' }));
     });
 
+    it('has its row stored slowly: is not blamed for that', async () => {
+      const { runAll } = await startPool({ file: 'stores-slowly', timeoutMs: 100 });
+      expect(await runAll(Array(2).fill('return'))).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+    });
+
     it('waits for a thread: does not count that', async () => {
       // No thread starts in so short a time.
       const { run } = await startPool({ timeoutMs: 5 });

@@ -18,7 +18,7 @@ type Node = Awaited<ReturnType<typeof startNode>>;
 /** A ticker with a feed over a connection of its own, and one client. */
 async function startNode(server: NatsServer, options: Partial<TickerThreadOptions> = {}) {
   const connection = await server.connect();
-  const feed = await openTickFeed({ connection, prefix: 'spec', log: captureLog().log });
+  const feed = await openTickFeed({ connection, prefix: 'spec', intervalMs: 100, log: captureLog().log });
   if (feed === undefined) throw new Error('no feed');
   afterTest(() => feed.close());
   const node = await startTicker({ intervalMs: INTERVAL_MS, feed, ...options });
@@ -110,7 +110,12 @@ describeWithNats('the tickers of many nodes', () => {
     const [last] = (await startNodes(server, 1)) as [Node];
     await last.ticker.stop();
     await last.feed.close();
-    const feed = await openTickFeed({ connection: await server.connect(), prefix: 'spec', log: captureLog().log });
+    const feed = await openTickFeed({
+      connection: await server.connect(),
+      prefix: 'spec',
+      intervalMs: 100,
+      log: captureLog().log,
+    });
     afterTest(() => feed?.close());
     const told: unknown[] = [];
     feed?.follow({ onPrices: (prices) => told.push(prices), onTick: (tick) => told.push(tick) });
@@ -238,7 +243,9 @@ describeWithNats('the tickers of many nodes', () => {
   it('take no lease with a seed', async () => {
     const server = await startNatsServer();
     const connection = await server.connect();
-    expect(await openTickFeed({ connection, prefix: 'spec', log: captureLog().log, seed: 'x' })).to.equal(undefined);
+    expect(
+      await openTickFeed({ connection, prefix: 'spec', intervalMs: 100, log: captureLog().log, seed: 'x' }),
+    ).to.equal(undefined);
     const names: string[] = [];
     for await (const name of (await jetstreamManager(connection)).streams.names()) names.push(name);
     expect(names).to.deep.equal([]);

@@ -8,9 +8,9 @@ import {
   StorageType,
   type StreamConfig,
 } from '@nats-io/jetstream';
-import { deadLetterBounds } from './dead-letters.ts';
-import { KEY_LIFETIME_MS } from './idempotency-keys.ts';
-import type { QueueBounds } from './memory.ts';
+import { deadLetterBounds } from '../dead-letters.ts';
+import { KEY_LIFETIME_MS } from '../idempotency-keys.ts';
+import type { QueueBounds } from '../memory.ts';
 
 /** The durable consumer of tasks that all nodes share. */
 export const CONSUMER = 'nodes';

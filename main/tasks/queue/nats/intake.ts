@@ -73,7 +73,7 @@ export class NatsIntake {
 
   /** Begins anew: what was asked for on an earlier connection may come, or not. */
   renew(): void {
-    if (this.#stopped) return;
+    if (this.#stopped || !canSend(this.#options.connection)) return;
     this.#subscription.unsubscribe();
     this.#asked = 0;
     this.#subscription = this.#subscribe();

@@ -12,18 +12,18 @@ import type {
   QueueCounts,
   QueueDriver,
   TaskEvent,
-} from './driver.ts';
-import type { QueueBounds } from './memory.ts';
-import { NatsConsumption } from './nats-consumption.ts';
-import { NatsCounts } from './nats-counts.ts';
-import { NatsEvents } from './nats-events.ts';
-import { TIME_LIMIT_MS } from './nats-holding.ts';
-import { NatsKeys } from './nats-keys.ts';
-import { NatsLetters } from './nats-letters.ts';
-import type { Note } from './nats-notes.ts';
-import { NatsPublisher, type Published, type PublishOptions } from './nats-publisher.ts';
-import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './nats-streams.ts';
-import { NatsValues } from './nats-values.ts';
+} from '../driver.ts';
+import type { QueueBounds } from '../memory.ts';
+import { NatsConsumption } from './consumption.ts';
+import { NatsCounts } from './counts.ts';
+import { NatsEvents } from './events.ts';
+import { TIME_LIMIT_MS } from './holding.ts';
+import { NatsKeys } from './keys.ts';
+import { NatsLetters } from './letters.ts';
+import type { Note } from './notes.ts';
+import { NatsPublisher, type Published, type PublishOptions } from './publisher.ts';
+import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './streams.ts';
+import { NatsValues } from './values.ts';
 
 /** How often the numbers of all nodes are read. */
 const REFRESH_MS = 1000;
@@ -111,9 +111,13 @@ class NatsQueue implements QueueDriver {
       await this.#publish(message);
       return message.id;
     }
-    return this.#parts.keys.take(key, message.id, async (messageId) => {
-      const { duplicate, place } = await this.#publish(message, { messageId });
-      return duplicate ? this.#parts.publisher.idAt(place) : message.id;
+    return this.#parts.keys.take(key, message.id, async (messageId, id) => {
+      // The body names its task first of all.
+      const { duplicate, place } = await this.#publish(
+        { id, body: message.body.replace(message.id, id) },
+        { messageId },
+      );
+      return duplicate ? this.#parts.publisher.idAt(place) : id;
     });
   }
 

@@ -1,7 +1,7 @@
-import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from './driver.ts';
-import { KEY_LIFETIME_MS } from './idempotency-keys.ts';
-import { digest } from './nats-streams.ts';
-import { Conflict, type NatsValues } from './nats-values.ts';
+import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../driver.ts';
+import { KEY_LIFETIME_MS } from '../idempotency-keys.ts';
+import { digest } from './streams.ts';
+import { Conflict, type NatsValues } from './values.ts';
 
 /** A submission with a key, as all nodes know it. */
 export interface NatsKeyRecord {
@@ -21,7 +21,8 @@ const UNDER_WAY_MS = 3000;
 /**
  * The submissions that named themselves. A key is reserved by compare-and-set before the message is published: of
  * several nodes one succeeds. A reservation whose end is not known (the acknowledgement or the node was lost) is taken over
- * by the next try under the same `Nats-Msg-Id`, so that JetStream itself tells whether the message had been stored.
+ * by the next try under the same `Nats-Msg-Id`, so that JetStream itself tells for two minutes whether the message had been
+ * stored, and for the same task: one that is stored again later leaves one row.
  */
 export class NatsKeys {
   readonly #records: NatsValues<NatsKeyRecord>;
@@ -33,7 +34,7 @@ export class NatsKeys {
   /**
    * Publishes a submission unless it was taken before.
    *
-   * @param publish stores the message by that `Nats-Msg-Id`; fulfilled with the id of the task that is stored under it,
+   * @param publish stores the message by that `Nats-Msg-Id`, as that task; fulfilled with the id of the task that is stored under it,
    *   undefined where it was another one, of which nothing is left
    * @returns the id of the task that stands for the submission
    * @throws {KeyReused | KeyInUse | QueueFull}
@@ -41,7 +42,7 @@ export class NatsKeys {
   async take(
     { key, fingerprint }: IdempotencyKey,
     taskId: string,
-    publish: (messageId: string) => Promise<string | undefined>,
+    publish: (messageId: string, taskId: string) => Promise<string | undefined>,
   ): Promise<string> {
     const name = digest(key);
     const found = await this.#records.get(name);
@@ -53,18 +54,20 @@ export class NatsKeys {
       if (now - earlier.acceptedAt < UNDER_WAY_MS) throw underWay();
     }
     const messageId = earlier?.messageId ?? taskId;
-    const record = { fingerprint, taskId, acceptedAt: now, taken: false, messageId };
+    const firstId = earlier?.taskId ?? taskId;
+    const record = { fingerprint, taskId: firstId, acceptedAt: now, taken: false, messageId };
     const revision = await this.#records.put(name, record, found?.revision ?? 0).catch((error) => {
       throw error instanceof Conflict ? underWay(error) : error;
     });
     try {
-      const id = (await publish(messageId)) ?? earlier?.taskId ?? taskId;
+      const id = (await publish(messageId, firstId)) ?? firstId;
       // Where this is lost, the next try finds the same by the message's id.
       await this.#records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
       return id;
     } catch (error) {
-      // Only a refusal is certain; after all other errors the message may be there.
-      if (error instanceof QueueFull) await this.#records.removeRevision(revision).catch(() => {});
+      // Only the refusal of a first try is certain; after all other errors the message may be there.
+      if (error instanceof QueueFull && earlier === undefined)
+        await this.#records.removeRevision(revision).catch(() => {});
       throw error;
     }
   }

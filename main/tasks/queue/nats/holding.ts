@@ -1,7 +1,7 @@
 import type { NatsConnection } from '@nats-io/transport-node';
-import { type Arrival, canSend } from './nats-intake.ts';
-import { type Note, noNote } from './nats-notes.ts';
-import { token } from './nats-streams.ts';
+import { type Arrival, canSend } from './intake.ts';
+import { type Note, noNote } from './notes.ts';
+import { token } from './streams.ts';
 
 /** A word to JetStream, and to any server, has to be answered within this. */
 export const TIME_LIMIT_MS = 2000;

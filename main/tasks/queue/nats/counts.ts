@@ -1,6 +1,6 @@
 import type { JetStreamManager } from '@nats-io/jetstream';
-import type { QueueCounts } from './driver.ts';
-import { CONSUMER, overhead, streamName } from './nats-streams.ts';
+import type { QueueCounts } from '../driver.ts';
+import { CONSUMER, overhead, streamName } from './streams.ts';
 
 /** What changes here while JetStream is asked makes its answer useless; after so many of those it is taken all the same. */
 const MOST_USELESS = 5;

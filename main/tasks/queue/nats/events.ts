@@ -1,6 +1,6 @@
 import type { NatsConnection, Subscription } from '@nats-io/transport-node';
-import type { TaskEvent } from './driver.ts';
-import { canSend } from './nats-intake.ts';
+import type { TaskEvent } from '../driver.ts';
+import { canSend } from './intake.ts';
 
 /** Most events in one message between nodes. */
 const MOST_TOGETHER = 500;
@@ -66,16 +66,9 @@ export class NatsEvents {
   }
 
   #hear(text: string): void {
-    let heard: { node: string; events: TaskEvent[] };
-    try {
-      heard = JSON.parse(text);
-    } catch {
-      // Whoever sent that is no node.
-      return;
-    }
-    const { node, events } = heard;
-    if (node === this.#node) return;
-    for (const event of events) {
+    const heard = parseEvents(text);
+    if (heard === undefined || heard.node === this.#node) return;
+    for (const event of heard.events) {
       this.#elsewhere.delete(event.id);
       if (event.event === 'started') this.#elsewhere.set(event.id, event.attempt);
       this.#onEvent(event);
@@ -86,3 +79,22 @@ export class NatsEvents {
     }
   }
 }
+
+/** What another node tells; undefined for what no node of this kind sends, which must not end the reading of all others. */
+function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
+  try {
+    const { node, events } = JSON.parse(text);
+    const known = Array.isArray(events) && events.every((each) => typeof each.id === 'string' && each.event in KINDS);
+    return known ? { node, events } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const KINDS: Readonly<Record<TaskEvent['event'], true>> = {
+  accepted: true,
+  started: true,
+  retrying: true,
+  completed: true,
+  failed: true,
+};

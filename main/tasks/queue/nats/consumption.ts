@@ -1,12 +1,12 @@
 import type { NatsConnection } from '@nats-io/transport-node';
-import type { Consumer, Delivery, Verdict } from './driver.ts';
-import { Fifo } from './fifo.ts';
-import type { NatsCounts, OwnMessages } from './nats-counts.ts';
-import type { NatsEvents } from './nats-events.ts';
-import { Acknowledgements, type Holding, holding } from './nats-holding.ts';
-import { type Arrival, NatsIntake } from './nats-intake.ts';
-import { NatsSettling, type SettlingParts } from './nats-settling.ts';
-import { CONSUMER, streamName } from './nats-streams.ts';
+import type { Consumer, Delivery, Verdict } from '../driver.ts';
+import { Fifo } from '../fifo.ts';
+import type { NatsCounts, OwnMessages } from './counts.ts';
+import type { NatsEvents } from './events.ts';
+import { Acknowledgements, type Holding, holding } from './holding.ts';
+import { type Arrival, NatsIntake } from './intake.ts';
+import { NatsSettling, type SettlingParts } from './settling.ts';
+import { CONSUMER, streamName } from './streams.ts';
 
 /** JetStream is told what this node still holds so often that it misses three times until it takes that away. */
 const BEATS = 4;
@@ -35,6 +35,8 @@ export class NatsConsumption {
   readonly #ready = new Fifo<Holding>();
   /** Messages that were given back, until they come again or their time is long over: another node has them then. */
   readonly #returned = new Map<number, { acceptedAt: number; dueAt: number }>();
+  /** Of those that this node holds, the ones whose earlier deliveries are being looked up. */
+  readonly #recalling = new Set<Holding>();
   readonly #operations = new Set<Promise<unknown>>();
   readonly #beat: NodeJS.Timeout;
   #intake: NatsIntake | undefined;
@@ -98,7 +100,8 @@ export class NatsConsumption {
   /** Gives everything back, and waits for what was said about other messages, all within a few seconds. */
   async close(): Promise<void> {
     this.#stop();
-    for (const held of this.#held.values()) void this.#giveBack(held);
+    // What is being looked up comes back by itself, once it is known what is to be kept of it.
+    for (const held of this.#held.values()) if (!this.#recalling.has(held)) void this.#giveBack(held);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#beat);
   }
@@ -127,10 +130,14 @@ export class NatsConsumption {
   }
 
   async #recall(held: Holding): Promise<void> {
+    this.#recalling.add(held);
     try {
-      if (await this.#counts.during(() => this.#settling.recall(held))) return this.#admit(held);
+      const open = await this.#counts.during(() => this.#settling.recall(held));
+      this.#recalling.delete(held);
+      if (open) return this.#admit(held);
     } catch {
       // JetStream gives it again after a while.
+      this.#recalling.delete(held);
     }
     this.#leave(held);
   }

@@ -1,11 +1,11 @@
-import type { DeadLetter, Verdict } from './driver.ts';
-import type { NatsCounts } from './nats-counts.ts';
-import type { NatsEvents } from './nats-events.ts';
-import type { Acknowledgements, Holding } from './nats-holding.ts';
-import type { NatsLetters } from './nats-letters.ts';
-import { type Note, noNote, standing } from './nats-notes.ts';
-import { token } from './nats-streams.ts';
-import type { NatsValues } from './nats-values.ts';
+import type { DeadLetter, Verdict } from '../driver.ts';
+import type { NatsCounts } from './counts.ts';
+import type { NatsEvents } from './events.ts';
+import type { Acknowledgements, Holding } from './holding.ts';
+import type { NatsLetters } from './letters.ts';
+import { type Note, noNote, standing } from './notes.ts';
+import { token } from './streams.ts';
+import type { NatsValues } from './values.ts';
 
 /** Messages whose acknowledgement was lost, so that they are acknowledged when they come again. */
 const MOST_UNHEARD = 10_000;

@@ -1,7 +1,7 @@
 import type { JetStreamManager, PubAck, StoredMsg } from '@nats-io/jetstream';
-import type { DeadLetter } from './driver.ts';
-import { streamName, subject, token } from './nats-streams.ts';
-import { removeMessage } from './nats-values.ts';
+import type { DeadLetter } from '../driver.ts';
+import { streamName, subject, token } from './streams.ts';
+import { removeMessage } from './values.ts';
 
 /** Time for one part of a listing to arrive. */
 const LISTING_WAIT_MS = 2000;

@@ -1,10 +1,10 @@
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream';
 import { headers, type NatsConnection } from '@nats-io/transport-node';
-import { type Message, QueueFull } from './driver.ts';
-import type { QueueBounds } from './memory.ts';
-import type { NatsCounts } from './nats-counts.ts';
-import { HEADERS, needsIdHeader, TIME_LIMIT_MS } from './nats-holding.ts';
-import { streamName, subject, token } from './nats-streams.ts';
+import { type Message, QueueFull } from '../driver.ts';
+import type { QueueBounds } from '../memory.ts';
+import type { NatsCounts } from './counts.ts';
+import { HEADERS, needsIdHeader, TIME_LIMIT_MS } from './holding.ts';
+import { streamName, subject, token } from './streams.ts';
 
 /** Answered by JetStream for what it did not store, because a bound is reached or the disk fails. */
 const STORE_FAILED = 10077;
