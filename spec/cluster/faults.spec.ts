@@ -32,6 +32,8 @@ describeWithServers('nodes', () => {
     const [doomed, stays] = (await nodes(cluster, 2)) as [RunningServices, RunningServices];
     const client = await connect(stays.stream, { token: await stays.token() });
     await client.nextOf('ticker');
+    const token = await doomed.token();
+    const cut = await connect(doomed.stream, { token });
     const ledger = new Ledger();
     let over = false;
     const loads = [doomed, stays].map((node, index) =>
@@ -47,7 +49,9 @@ describeWithServers('nodes', () => {
     // Whoever made the prices is dead, or lives: they go on.
     for (let tick = 0; tick < 3; tick++) await client.nextOf('ticker');
     expect(client.socket.readyState).to.equal(client.socket.OPEN);
-    const again = await connect(stays.stream, { token: await stays.token() });
+    // Whoever was cut off connects elsewhere, with the token that it has.
+    await cut.closed;
+    const again = await connect(stays.stream, { token });
     await again.nextOf('ticker');
   }).timeout(120_000);
 
