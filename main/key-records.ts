@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ApiKeyOwner, type ApiKeyRecord, ApiKeys } from '../db/api-keys.ts';
 import { Database, DatabaseUnavailable } from '../db/database.ts';
+import type { Awaitable } from './awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
-import type { Awaitable } from './engines/engine.ts';
 
 /** The stored API keys, for those who look after them. */
 export interface KeyRecords {

@@ -1,12 +1,10 @@
 import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { TaskLocation, TaskRecord } from '../../db/tasks.ts';
 import type { Check } from '../admin/readiness.ts';
+import type { Awaitable } from '../awaitable.ts';
 import type { OpenQueue, TaskEvent } from '../tasks/queue/driver.ts';
 import type { TickFeed } from '../ticker/tick-feed.ts';
 import type { TokenStore } from '../ticker/token-store.ts';
-
-/** A value that is there, or comes from elsewhere. */
-export type Awaitable<Value> = Value | Promise<Value>;
 
 /** The stored API keys. Every method throws as `ApiKeys` of `db` does. */
 export interface ApiKeyStore {

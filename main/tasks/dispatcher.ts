@@ -1,7 +1,8 @@
 import type { Settlement } from '../../workers/messages.ts';
-import type { Awaitable } from '../engines/engine.ts';
+import type { Awaitable } from '../awaitable.ts';
 import type { Log } from '../log.ts';
 import { BusyPoll } from './busy-poll.ts';
+import { Pause } from './pause.ts';
 import type { Consumer, Delivery, QueueDriver, Verdict } from './queue/driver.ts';
 import { type Failure, judge, retryPolicy } from './retry-policy.ts';
 import { TaskFigures } from './task-figures.ts';
@@ -39,10 +40,8 @@ export class Dispatcher {
   #isolating = false;
   /** While a batch is settled, and more comes from the queue for each of it, that is gathered. */
   #settling = false;
-  /** While it runs nothing is begun, because what is done could not be written down. */
-  #pause: NodeJS.Timeout | undefined;
-  #pauseReason: string | undefined;
-  #pauses = 0;
+  /** While it is on nothing is begun. */
+  readonly #pause = new Pause(() => this.#fill());
   /** Ids of tasks that may have killed a thread, with others: each has a batch of its own next time. */
   readonly #suspects = new Set<string>();
   readonly #poll = new BusyPoll();
@@ -65,7 +64,7 @@ export class Dispatcher {
 
   /** Why all tasks wait at present, if they do. */
   get paused(): string | undefined {
-    return this.#pauseReason;
+    return this.#pause.reason;
   }
 
   start(): void {
@@ -86,7 +85,7 @@ export class Dispatcher {
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#consumer?.stop();
-    clearTimeout(this.#pause);
+    this.#pause.stop();
     for (const delivery of this.#pending.splice(0)) this.#written(delivery, delivery.release());
     await this.#until(() => this.#running === 0, deadline);
     await this.#pool.destroy();
@@ -105,7 +104,7 @@ export class Dispatcher {
   /** Gives the pool as many batches as it has threads. */
   #fill(): void {
     if (this.#settling) return;
-    while (this.#running < this.#pool.threads && !this.#isolating && this.#pause === undefined) {
+    while (this.#running < this.#pool.threads && !this.#isolating && !this.#pause.on) {
       const [next] = this.#pending;
       if (next === undefined) return;
       if (next.cut) {
@@ -167,7 +166,7 @@ export class Dispatcher {
     this.#poll.end();
     clearInterval(sharing);
     const unstored = outcomes.find((outcome) => outcome.ended === 'unstored');
-    if (unstored === undefined) this.#goOn();
+    if (unstored === undefined) this.#pause.forget();
     else this.#rest(unstored.reason);
     this.#settling = true;
     for (const [index, delivery] of batch.entries()) {
@@ -192,25 +191,11 @@ export class Dispatcher {
     if (attempt === 1) this.figures.waits.observe(Math.max(0, begunAt - acceptedAt) / 1000);
   }
 
-  /**
-   * Begins nothing for a while, longer each time in a row. That nothing can be written is no task's fault, and none loses an
-   * attempt by it.
-   */
+  /** Begins nothing for a while. That nothing can be written is no task's fault, and none loses an attempt by it. */
   #rest(reason: string): void {
-    if (this.#pause !== undefined) return;
-    const delayMs = Math.min(LONGEST_PAUSE_MS, SHORTEST_PAUSE_MS * 2 ** this.#pauses++);
-    this.#log.error({ reason, delayMs }, 'what is done cannot be written down: all tasks wait');
-    this.#pauseReason = reason;
-    this.#pause = setTimeout(() => {
-      this.#pause = undefined;
-      this.#fill();
-    }, delayMs);
-  }
-
-  /** Something could be written down. */
-  #goOn(): void {
-    this.#pauses = 0;
-    this.#pauseReason = undefined;
+    const delayMs = this.#pause.begin(reason);
+    if (delayMs !== undefined)
+      this.#log.error({ reason, delayMs }, 'what is done cannot be written down: all tasks wait');
   }
 
   /** What is said of a delivery counts at once; no thread waits until the queue has written it down. */
@@ -284,10 +269,6 @@ function isAttempt({ ended }: PoolOutcome): boolean {
 
 /** How long a thread may have several deliveries while another has none: far longer than a batch of short tasks takes. */
 const SHARE_AFTER_MS = 5;
-
-/** Waits while nothing can be written. */
-const SHORTEST_PAUSE_MS = 100;
-const LONGEST_PAUSE_MS = 5000;
 
 /** What a durable queue finds out about a task when it is opened again. */
 function isPoisonous({ crashes, attempt }: Delivery): boolean {

@@ -5,7 +5,7 @@ import Type from 'typebox';
 import { Compile } from 'typebox/schema';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
-import type { Awaitable } from '../engines/engine.ts';
+import type { Awaitable } from '../awaitable.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';

@@ -1,6 +1,6 @@
 import { JetStreamApiError } from '@nats-io/jetstream';
 import type { KV, KvWatchEntry } from '@nats-io/kv';
-import type { Awaitable } from '../engines/engine.ts';
+import type { Awaitable } from '../awaitable.ts';
 import type { NatsLink } from '../engines/nats-link.ts';
 import type { Log } from '../log.ts';
 import { MemoryTokenStore } from './memory-token-store.ts';

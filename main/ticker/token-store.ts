@@ -1,4 +1,4 @@
-import type { Awaitable } from '../engines/engine.ts';
+import type { Awaitable } from '../awaitable.ts';
 
 /** What the store keeps of a token that was issued. */
 export interface TokenRecord {
