@@ -1,16 +1,5 @@
+import { type RetentionLimits, SECONDS_A_DAY, STEP_BYTES, STEP_ROWS } from '../db/retention-limits.ts';
 import type { AgedRow, TaskRetention } from '../db/task-retention.ts';
-
-/** What is kept; 0 stands for all. */
-export interface RetentionLimits {
-  rows: number;
-  days: number;
-}
-
-/** Rows that a step reads and deletes at most, and bytes, of which one row may have more: some milliseconds. */
-export const STEP_ROWS = 200;
-export const STEP_BYTES = 4 * 1024 * 1024;
-
-const SECONDS_A_DAY = 86_400;
 
 /**
  * Deletes all rows that are beyond the limits now. It goes on only as it is asked to, a step at a time: each is one short

@@ -43,3 +43,6 @@ export class Distribution {
 
 /** From half a millisecond to ten seconds: answers, tasks, waits. */
 export const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
+
+/** From a millisecond to seconds: how late what is due comes. */
+export const DELAYS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;

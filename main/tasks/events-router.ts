@@ -5,6 +5,7 @@ import { refuseOtherMethods } from '../http/other-methods.ts';
 import { dataHeaders } from '../http/security-headers.ts';
 import type { TaskEvent } from './queue/driver.ts';
 import type { Cursor, TaskEvents } from './task-events.ts';
+import { unfinishedTask } from './task-status.ts';
 
 /** Streams that are open at a time. */
 const MAX_STREAMS = 100;
@@ -101,13 +102,11 @@ function dataOf(event: TaskEvent): object {
   const { id } = event;
   switch (event.event) {
     case 'accepted':
-      return { id, status: 'queued' };
+      return unfinishedTask(id, { state: 'queued' });
     case 'started':
-      return { id, status: 'running', attempt: event.attempt };
-    case 'retrying': {
-      const { attempts, reason, dueAt } = event;
-      return { id, status: 'retrying', attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000) };
-    }
+      return unfinishedTask(id, { state: 'running', attempt: event.attempt });
+    case 'retrying':
+      return unfinishedTask(id, { state: 'retrying', ...event });
     case 'completed':
       return { id, status: 'completed' };
     case 'failed':

@@ -4,8 +4,8 @@ import { HttpError } from '../http/errors.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { TasksAppOptions } from './app.ts';
-import type { DeadLetter } from './queue/driver.ts';
 import { queueError } from './queue-errors.ts';
+import { failedTask } from './task-status.ts';
 
 /** As many as `GET /tasks` lists. */
 const LISTING_SIZE = 100;
@@ -55,10 +55,4 @@ function unavailable(cause: unknown): never {
 /** The answer to whoever had a task queued: its id, and where to look for it. */
 export function replyQueued(ctx: ParameterizedContext, id: string): void {
   replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
-}
-
-/** A task that was given up, as a client sees it: accepted at `first_at`, given up at `last_at`, in Unix seconds. */
-export function failedTask({ id, body, reason, attempts, firstAt, lastAt }: DeadLetter) {
-  const [first_at, last_at] = [firstAt, lastAt].map((ms) => Math.floor(ms / 1000));
-  return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };
 }

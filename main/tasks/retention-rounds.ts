@@ -1,6 +1,7 @@
 import { setTimeout } from 'node:timers/promises';
 import { PostgresDatabase, reasonOf } from '../../db/postgres/database.ts';
-import { type RetentionLimits, retentionRound } from '../../db/postgres/retention.ts';
+import { retentionRound } from '../../db/postgres/retention.ts';
+import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
 /** Between two steps, by the time that a step took: two thirds of the time belong to those who store rows. */

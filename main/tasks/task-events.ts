@@ -20,7 +20,7 @@ export class TaskEvents {
   readonly #epoch = randomBytes(4).toString('hex');
   readonly #window: (TaskEvent | undefined)[] = [];
   readonly #followers = new Set<{ wake: () => void; end: () => void }>();
-  /** Whoever waits for the end of a task, by its id. */
+  /** Whoever waits for the end of a task, by its id: no more than there are requests. */
   readonly #waiters = new Map<string, Set<() => void>>();
   /** The number of the newest event, and of the last one before those that are kept. */
   #newest = 0;

@@ -15,8 +15,9 @@ import type { TasksAppOptions } from './app.ts';
 import { preferredWait } from './prefer.ts';
 import type { Progress } from './queue/driver.ts';
 import { queueError } from './queue-errors.ts';
-import { failedTask, replyQueued } from './queue-router.ts';
+import { replyQueued } from './queue-router.ts';
 import { idempotencyKey, messageText, parseSubmission } from './submission.ts';
+import { unfinishedTask } from './task-status.ts';
 
 /** A listing over this size is not put together in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
@@ -102,22 +103,6 @@ export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions
 
 /** What is taken for true where the queue cannot say: that its task is not done. */
 const UNKNOWN: Progress = { state: 'queued' };
-
-/** A task without a row, as a client sees it. Times are Unix seconds. */
-function unfinishedTask(id: string, progress: Progress): object {
-  switch (progress.state) {
-    case 'queued':
-      return { id, status: 'queued' };
-    case 'running':
-      return { id, status: 'running', attempt: progress.attempt };
-    case 'retrying': {
-      const { attempts, reason, dueAt } = progress;
-      return { id, status: 'retrying', attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000) };
-    }
-    case 'failed':
-      return failedTask(progress.letter);
-  }
-}
 
 async function query<T>(run: () => Awaitable<T>): Promise<T> {
   try {

@@ -10,7 +10,7 @@ import {
   type TickerToMain,
   type WsSend,
 } from '../../workers/messages.ts';
-import { Distribution } from '../figures/distribution.ts';
+import { DELAYS, Distribution } from '../figures/distribution.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import type { Process, Processes } from './processes.ts';
@@ -32,8 +32,6 @@ export interface TickerThreadOptions {
 
 /** Shared memory for the prices: more symbols than there are ever to be. */
 const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
-/** Bounds in seconds. */
-const LATENESS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;
 /** A thread that dies is followed at once; one that dies again and again by ever later ones. */
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 /** How often a thread is looked after, if its interval is not longer, and how often it may have done nothing since. */
@@ -56,12 +54,12 @@ interface Subscription {
 export class TickerThread implements Process {
   readonly #options: TickerThreadOptions;
   /** From the moment when a tick was due, or came from another node, to the moment when the last client's socket had it. */
-  readonly lateness = new Distribution(LATENESS);
+  readonly lateness = new Distribution(DELAYS);
   /** How late the event loop of the thread is. */
   readonly loopDelays: Distribution;
   readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
   readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
-  readonly #delayCells = new SharedArrayBuffer(Distribution.bytes(LATENESS));
+  readonly #delayCells = new SharedArrayBuffer(Distribution.bytes(DELAYS));
   readonly #subscriptions = new Map<Pid, Subscription>();
   /** Clients to which ticks go, kept apart so that a tick does not have to look for them. */
   readonly #live = new Set<Pid>();
@@ -76,7 +74,7 @@ export class TickerThread implements Process {
 
   constructor(options: TickerThreadOptions) {
     this.#options = options;
-    this.loopDelays = new Distribution(LATENESS, this.#delayCells);
+    this.loopDelays = new Distribution(DELAYS, this.#delayCells);
     options.feed?.follow({
       onPrices: (prices) => this.#setPrices(prices),
       onTick: ({ prices, data }) => {
@@ -184,7 +182,7 @@ export class TickerThread implements Process {
       prices: this.#prices,
       lastDue: this.#lastDue,
       lease: feed?.lease,
-      delays: { bounds: LATENESS, cells: this.#delayCells },
+      delays: { bounds: DELAYS, cells: this.#delayCells },
       subscriptions,
     };
     const worker = new Worker(file, { workerData, name: 'ticker' });

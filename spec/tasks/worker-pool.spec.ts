@@ -282,6 +282,14 @@ describe('WorkerPool', () => {
       expect(outcomes).to.deep.equal(Array(6).fill({ ended: 'returned' }));
     });
 
+    it('is claimed by a thread that was ended: all of its batch is tried again, and none is blamed', async () => {
+      const { runAll } = await startPool({ file: 'claims-less' });
+      const reason = 'a task of the batch was claimed by another thread';
+      expect(await runAll(['return', 'return'])).to.deep.equal(
+        Array(2).fill({ ended: 'interrupted', reason, suspect: false }),
+      );
+    });
+
     it('has its row stored slowly: is not blamed for that', async () => {
       const { runAll } = await startPool({ file: 'stores-slowly', timeoutMs: 100 });
       expect(await runAll(Array(2).fill('return'))).to.deep.equal(Array(2).fill({ ended: 'returned' }));

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
-import { type RetentionLimits, retentionRound, STEP_BYTES, STEP_ROWS } from '../../workers/retention-round.ts';
+import { type RetentionLimits, STEP_BYTES, STEP_ROWS } from '../../db/retention-limits.ts';
+import { retentionRound } from '../../workers/retention-round.ts';
 import { freshRows, range } from '../support/aged-rows.ts';
 
 const DAY = 86_400;

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
-import { type RetentionLimits, retentionRound, STEP_BYTES, STEP_ROWS } from '../../../db/postgres/retention.ts';
+import { retentionRound } from '../../../db/postgres/retention.ts';
+import { type RetentionLimits, STEP_BYTES, STEP_ROWS } from '../../../db/retention-limits.ts';
 import { range } from '../../support/aged-rows.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../../support/servers.ts';

@@ -1,4 +1,4 @@
-import type { NatsConnection } from '@nats-io/transport-node';
+import type { NatsLink } from '../../../engines/nats-link.ts';
 import type { Consumer, Delivery, Verdict } from '../driver.ts';
 import { Fifo } from '../fifo.ts';
 import type { NatsCounts, OwnMessages } from './counts.ts';
@@ -23,7 +23,7 @@ export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgement
 export class NatsConsumption {
   /** Told of each message that comes here, before the consumer is. */
   onArrival: (held: Holding) => void = () => {};
-  readonly #connection: NatsConnection;
+  readonly #link: NatsLink;
   readonly #acknowledgements: Acknowledgements;
   readonly #settling: NatsSettling;
   readonly #counts: NatsCounts;
@@ -45,9 +45,9 @@ export class NatsConsumption {
   #turns = 0;
   #handingOut = false;
 
-  constructor(connection: NatsConnection, { prefix, ackWaitMs, ...parts }: ConsumptionOptions) {
-    this.#connection = connection;
-    this.#acknowledgements = new Acknowledgements(connection);
+  constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: ConsumptionOptions) {
+    this.#link = link;
+    this.#acknowledgements = new Acknowledgements(link);
     this.#settling = new NatsSettling({ ...parts, acknowledgements: this.#acknowledgements });
     this.#counts = parts.counts;
     this.#events = parts.events;
@@ -60,7 +60,7 @@ export class NatsConsumption {
     const consumer = { prefetch, receive };
     this.#consumer = consumer;
     this.#intake = new NatsIntake({
-      connection: this.#connection,
+      link: this.#link,
       stream: this.#stream,
       consumer: CONSUMER,
       room: () => prefetch - this.#held.size,

@@ -1,6 +1,6 @@
-import type { NatsConnection, Subscription } from '@nats-io/transport-node';
+import type { Subscription } from '@nats-io/transport-node';
+import type { NatsLink } from '../../../engines/nats-link.ts';
 import type { TaskEvent } from '../driver.ts';
-import { canSend } from './intake.ts';
 
 /** Most events in one message between nodes. */
 const MOST_TOGETHER = 500;
@@ -13,7 +13,7 @@ const MOST_ELSEWHERE = 10_000;
  * not there, or cannot be reached, misses it.
  */
 export class NatsEvents {
-  readonly #connection: NatsConnection;
+  readonly #link: NatsLink;
   readonly #subject: string;
   readonly #node: string;
   readonly #onEvent: (event: TaskEvent) => void;
@@ -22,12 +22,12 @@ export class NatsEvents {
   readonly #elsewhere = new Map<string, number>();
   #untold: TaskEvent[] = [];
 
-  constructor(connection: NatsConnection, subject: string, node: string, onEvent: (event: TaskEvent) => void) {
-    this.#connection = connection;
+  constructor(link: NatsLink, subject: string, node: string, onEvent: (event: TaskEvent) => void) {
+    this.#link = link;
     this.#subject = subject;
     this.#node = node;
     this.#onEvent = onEvent;
-    this.#subscription = connection.subscribe(subject, {
+    this.#subscription = link.connection.subscribe(subject, {
       callback: (error, message) => {
         if (error === null) this.#hear(message.string());
       },
@@ -54,14 +54,13 @@ export class NatsEvents {
 
   close(): void {
     this.#send();
-    if (canSend(this.#connection)) this.#subscription.unsubscribe();
+    if (!this.#link.connection.isClosed()) this.#subscription.unsubscribe();
   }
 
   #send(): void {
     while (this.#untold.length > 0) {
       const events = this.#untold.splice(0, MOST_TOGETHER);
-      if (canSend(this.#connection))
-        this.#connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
+      if (this.#link.up) this.#link.connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
     }
   }
 

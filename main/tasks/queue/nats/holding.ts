@@ -1,5 +1,5 @@
-import type { NatsConnection } from '@nats-io/transport-node';
-import { type Arrival, canSend } from './intake.ts';
+import type { NatsLink } from '../../../engines/nats-link.ts';
+import type { Arrival } from './intake.ts';
 import { type Note, noNote } from './notes.ts';
 import { token } from './streams.ts';
 
@@ -66,10 +66,10 @@ export function needsIdHeader(id: string): boolean {
  * holds; all throw when there is no answer in time.
  */
 export class Acknowledgements {
-  readonly #connection: NatsConnection;
+  readonly #link: NatsLink;
 
-  constructor(connection: NatsConnection) {
-    this.#connection = connection;
+  constructor(link: NatsLink) {
+    this.#link = link;
   }
 
   /** Done. */
@@ -89,12 +89,12 @@ export class Acknowledgements {
 
   /** Still held, by a node that lives; nobody waits for an answer to that. */
   touch(held: Holding): void {
-    if (!canSend(this.#connection)) return;
+    if (!this.#link.up) return;
     held.touchedAt = Date.now();
-    this.#connection.publish(held.reply, '+WPI');
+    this.#link.connection.publish(held.reply, '+WPI');
   }
 
   async #say(reply: string, word: string): Promise<void> {
-    await this.#connection.request(reply, word, { timeout: TIME_LIMIT_MS });
+    await this.#link.connection.request(reply, word, { timeout: TIME_LIMIT_MS });
   }
 }

@@ -1,4 +1,5 @@
-import { createInbox, type Msg, type NatsConnection, type Subscription } from '@nats-io/transport-node';
+import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node';
+import type { NatsLink } from '../../../engines/nats-link.ts';
 
 /** How long a request for messages stands, until it is made anew. */
 const EXPIRES_MS = 5000;
@@ -26,7 +27,7 @@ export interface Arrival {
 }
 
 export interface IntakeOptions {
-  connection: NatsConnection;
+  link: NatsLink;
   stream: string;
   consumer: string;
   /** How many more messages are wanted, without regard to those that were asked for. */
@@ -73,7 +74,7 @@ export class NatsIntake {
 
   /** Begins anew: what was asked for on an earlier connection may come, or not. */
   renew(): void {
-    if (this.#stopped || !canSend(this.#options.connection)) return;
+    if (this.#stopped || !this.#options.link.up) return;
     this.#subscription.unsubscribe();
     this.#asked = 0;
     this.#subscription = this.#subscribe();
@@ -88,7 +89,7 @@ export class NatsIntake {
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, DRAIN_MS);
     });
-    const drained = canSend(this.#options.connection) ? this.#subscription.drain() : undefined;
+    const drained = this.#options.link.connection.isClosed() ? undefined : this.#subscription.drain();
     await Promise.race([drained?.catch(() => {}), late]);
     clearTimeout(timer);
   }
@@ -98,19 +99,19 @@ export class NatsIntake {
     const callback = (error: Error | null, message: Msg) => {
       if (error === null) this.#receive(message);
     };
-    return this.#options.connection.subscribe(`${this.#inbox}.*`, { callback });
+    return this.#options.link.connection.subscribe(`${this.#inbox}.*`, { callback });
   }
 
   #request(): void {
-    const { connection, stream, consumer, room } = this.#options;
+    const { link, stream, consumer, room } = this.#options;
     const batch = room() - this.#asked;
-    if (batch <= 0 || this.#stopped || !canSend(connection)) return;
+    if (batch <= 0 || this.#stopped || !link.up) return;
     this.#asked += batch;
     this.#until = Date.now() + 2 * EXPIRES_MS;
     const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
     // The answer to a request that is refused comes to this address, and names the number.
     const reply = `${this.#inbox}.${batch}`;
-    connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, request, { reply });
+    link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, request, { reply });
   }
 
   #receive(message: Msg): void {
@@ -132,11 +133,6 @@ export class NatsIntake {
       this.ask();
     }, REFUSED_WAIT_MS).unref();
   }
-}
-
-/** Whether something can be sent: with a connection that is closed, or about to be, that throws. */
-export function canSend(connection: NatsConnection): boolean {
-  return !connection.isClosed() && !connection.isDraining();
 }
 
 /** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<place>.<delivery>.<nanoseconds>.<pending>[.<random>]` */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { jetstreamManager } from '@nats-io/jetstream';
 import type { NatsConnection } from '@nats-io/transport-node';
+import { NatsLink } from '../../../engines/nats-link.ts';
 import type {
   Consumer,
   DeadLetter,
@@ -50,25 +51,26 @@ export interface NatsQueueOptions {
 export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueue> {
   const { connection, prefix = 'ticker-and-tasks', bounds, replicas, onEvent = () => {} } = options;
   const { ackWaitMs = ACK_WAIT_MS } = options;
+  const link = new NatsLink(connection);
   const manager = await jetstreamManager(connection, { timeout: TIME_LIMIT_MS });
   await setUpStreams(manager, { prefix, bounds, replicas, ackWaitMs });
   const values = <Value>(kind: 'notes' | 'keys') =>
     new NatsValues<Value>(manager, streamName(prefix, kind), (name) => subject(prefix, kind, name));
   const counts = new NatsCounts(manager, prefix);
-  const events = new NatsEvents(connection, `${prefix}.events`, randomUUID(), onEvent);
+  const events = new NatsEvents(link, `${prefix}.events`, randomUUID(), onEvent);
   const letters = new NatsLetters(manager, prefix);
   const notes = values<Note>('notes');
   const keys = new NatsKeys(values('keys'));
   const publisher = new NatsPublisher(connection, manager, { prefix, bounds, counts });
-  const consumption = new NatsConsumption(connection, { prefix, ackWaitMs, counts, events, letters, notes });
-  const parts = { connection, counts, events, letters, notes, keys, publisher, consumption };
+  const consumption = new NatsConsumption(link, { prefix, ackWaitMs, counts, events, letters, notes });
+  const parts = { link, counts, events, letters, notes, keys, publisher, consumption };
   const queue = new NatsQueue(parts);
   await queue.refresh();
   return { queue, close: () => queue.close().then(() => true) };
 }
 
 interface Parts {
-  connection: NatsConnection;
+  link: NatsLink;
   counts: NatsCounts;
   events: NatsEvents;
   letters: NatsLetters;
@@ -86,7 +88,7 @@ class NatsQueue implements QueueDriver {
   /** Dead letters that are becoming messages. */
   readonly #reviving = new Map<string, Promise<unknown>>();
   readonly #refreshing: NodeJS.Timeout;
-  #away = false;
+  readonly #forgetLink: () => void;
   #closed = false;
 
   constructor(parts: Parts) {
@@ -96,12 +98,12 @@ class NatsQueue implements QueueDriver {
       parts.counts.arrived(held.place, held.bytes, held.acceptedAt);
     };
     this.#refreshing = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
-    void this.#watch();
+    this.#forgetLink = parts.link.onUp(() => parts.consumption.renew());
   }
 
   /** Reads what all nodes have done. @throws {Error} when NATS does not answer */
   async refresh(): Promise<void> {
-    if (this.#away) return;
+    if (!this.#parts.link.up) return;
     await this.#parts.counts.refresh(() => this.#parts.consumption.own());
   }
 
@@ -127,6 +129,7 @@ class NatsQueue implements QueueDriver {
   }
 
   async find(id: string): Promise<Progress | undefined> {
+    this.#checkReachable();
     const { consumption, publisher, notes, letters, events } = this.#parts;
     await this.#reviving.get(id)?.catch(() => {});
     const held = consumption.find(id);
@@ -152,7 +155,8 @@ class NatsQueue implements QueueDriver {
     return this.#parts.counts.oldest(this.#parts.consumption.unsettled());
   }
 
-  deadLetters(): Promise<readonly DeadLetter[]> {
+  async deadLetters(): Promise<readonly DeadLetter[]> {
+    this.#checkReachable();
     return this.#parts.letters.list();
   }
 
@@ -169,6 +173,7 @@ class NatsQueue implements QueueDriver {
   }
 
   async deleteDeadLetter(id: string): Promise<boolean> {
+    this.#checkReachable();
     const { counts, letters } = this.#parts;
     return counts.during(async () => {
       const stored = await letters.get(id);
@@ -182,13 +187,19 @@ class NatsQueue implements QueueDriver {
     if (this.#closed) return;
     this.#closed = true;
     clearInterval(this.#refreshing);
+    this.#forgetLink();
     await this.#parts.consumption.close();
     this.#parts.events.close();
   }
 
   #checkOpen(): void {
     if (this.#closed) throw new Error('the queue is closed');
-    if (this.#away) throw new Error('the queue cannot be reached: there is no connection to NATS');
+    this.#checkReachable();
+  }
+
+  /** What is asked while there is no connection would wait in memory, without a bound. */
+  #checkReachable(): void {
+    if (!this.#parts.link.up) throw new Error('the queue cannot be reached: there is no connection to NATS');
   }
 
   async #publish(message: Message, options: PublishOptions = {}): Promise<Published> {
@@ -227,18 +238,5 @@ class NatsQueue implements QueueDriver {
     const removed = await letters.remove(place);
     if (removed) counts.unburied(true);
     return removed || !duplicate;
-  }
-
-  /** Notices when the connection goes and comes. */
-  async #watch(): Promise<void> {
-    const { connection, consumption } = this.#parts;
-    for await (const { type } of connection.status()) {
-      if (this.#closed) return;
-      if (type === 'disconnect') this.#away = true;
-      if (type !== 'reconnect') continue;
-      this.#away = false;
-      consumption.renew();
-    }
-    this.#away = true;
   }
 }
