@@ -10,6 +10,23 @@ import { afterTest, temporaryFolder } from './support/cleanup.ts';
 import { runCommand } from './support/command.ts';
 import { until } from './support/until.ts';
 
+/** Module that is loaded before the program: copies one page every millisecond, which takes longer than any test may. */
+const SLOW_COPY = `
+  import { syncBuiltinESMExports } from 'node:module';
+  import sqlite from 'node:sqlite';
+  const { backup } = sqlite;
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  sqlite.backup = (source, path, options) =>
+    backup(source, path, {
+      rate: 1,
+      progress: () => {
+        Atomics.wait(cell, 0, 0, 1);
+        options.progress();
+      },
+    });
+  syncBuiltinESMExports();
+`;
+
 async function fresh(): Promise<{ dataDir: string; folder: string }> {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -75,7 +92,8 @@ describe('the program of the backup', () => {
       database.close();
       const file = fileURLToPath(new URL('../main/backup.ts', import.meta.url));
       const env = { ...process.env, DATA_DIR: dataDir };
-      const child = spawn(process.execPath, [file, join(folder, 'new')], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+      const args = ['--import', `data:text/javascript,${encodeURIComponent(SLOW_COPY)}`, file, join(folder, 'new')];
+      const child = spawn(process.execPath, args, { env, stdio: ['ignore', 'ignore', 'pipe'] });
       afterTest(() => child.kill('SIGKILL'));
       let errors = '';
       child.stderr.setEncoding('utf8').on('data', (text: string) => {

@@ -1,11 +1,19 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import { chromium, type Page } from 'playwright-core';
+import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterTest } from '../support/cleanup.ts';
+import { describeWith, lacking } from '../support/requirements.ts';
 
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const executablePath = PATHS.find((path) => existsSync(path));
 const ARGUMENTS = [
+  '--headless',
   '--no-sandbox',
   '--disable-gpu',
   '--disable-quic',
@@ -13,17 +21,62 @@ const ARGUMENTS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
+  // A page in the background, beside that of another test, runs at full speed.
+  '--disable-background-timer-throttling',
+  '--disable-backgrounding-occluded-windows',
+  '--disable-renderer-backgrounding',
 ];
 
-/** A suite that needs Chromium: pending on a machine without it, but never in CI. */
+/** A suite that needs Chromium: pending on a machine without it, but never in CI. Its tests share one browser. */
 export function describeInBrowser(title: string, define: () => void): void {
-  const lacking = executablePath === undefined && process.env.CI !== 'true';
-  describe(lacking ? `${title} (pending: there is no Chromium on this machine)` : title, () => {
-    before(function () {
-      if (lacking) this.skip();
+  describeWith(executablePath === undefined ? lacking('Chromium', 'chromium') : undefined, title, () => {
+    after(async () => {
+      await (await running)?.close();
+      running = undefined;
     });
     define();
   });
+}
+
+interface RunningBrowser {
+  browser: Browser;
+  close(): Promise<void>;
+}
+
+let running: Promise<RunningBrowser> | undefined;
+
+async function startBrowser(): Promise<RunningBrowser> {
+  const profile = await mkdtemp(join(tmpdir(), 'ticker-spec-chromium-'));
+  const options = ['--remote-debugging-port=0', `--user-data-dir=${profile}`, 'about:blank'];
+  const child = spawn(executablePath ?? '', [...ARGUMENTS, ...options], { stdio: 'ignore', detached: true });
+  const ended = once(child, 'exit');
+  // It outlives the tests, which must leave nothing running.
+  child.unref();
+  const kill = () => process.kill(-(child.pid as number), 'SIGKILL');
+  process.once('exit', kill);
+  const port = await debuggingPort(child, profile);
+  const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
+  return {
+    browser,
+    async close() {
+      process.off('exit', kill);
+      await browser.close();
+      child.ref();
+      kill();
+      await ended;
+      await rm(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
+    },
+  };
+}
+
+/** The port that Chromium writes into its profile once it listens. */
+async function debuggingPort(child: ChildProcess, profile: string): Promise<string> {
+  for (;;) {
+    const [port] = (await readFile(join(profile, 'DevToolsActivePort'), 'utf8').catch(() => '')).split('\n');
+    if (port) return port;
+    if (child.exitCode !== null) throw new Error(`Chromium ended with exit code ${child.exitCode}`);
+    await setTimeout(20);
+  }
 }
 
 export interface VisitOptions {
@@ -38,14 +91,15 @@ export interface VisitOptions {
 }
 
 /**
- * Opens a page in a fresh browser, does `test` with it, and fails if the page logged an error, threw one, or did what
+ * Opens a page in a fresh browser context, calls `test` with it, and fails if the page logged an error, threw one, or did what
  * its Content-Security-Policy forbids.
  */
 export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<void>): Promise<void> {
   const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
-  const browser = await chromium.launch({ executablePath: executablePath ?? PATHS[0] ?? '', args: ARGUMENTS });
-  afterTest(() => browser.close());
+  running ??= startBrowser();
+  const { browser } = await running;
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, reducedMotion });
+  afterTest(() => context.close());
   const page = await context.newPage();
   const problems: string[] = [];
   page.on('console', (message) => {

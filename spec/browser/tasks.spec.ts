@@ -248,6 +248,8 @@ describeInBrowser('the task board', () => {
     await visit(tasks, { tolerated: /status of 500/ }, async (page) => {
       await reaches(page, 'live');
       await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
+      // Its event makes the page ask for the listing again.
+      await post(`${tasks}/tasks`, { action: 'sum' });
       await reaches(page, 'failing');
       expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: database unavailable');
       await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));

@@ -1,24 +1,35 @@
 import { expect } from 'chai';
-import type { Page } from 'playwright-core';
+import type { Page, WebSocketRoute } from 'playwright-core';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { inspect, inspectable } from '../support/inspector.ts';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
-import { price, shown } from './ticker-page.ts';
+import { price, STALE_AFTER_MS, shown, waitLongToReconnect } from './ticker-page.ts';
 
 const LOST = /net::ERR_|WebSocket connection to|status of 401/;
 
-/** Has a try to reconnect wait for ten seconds, so that what is faster has another cause. */
-const patiently = (page: Page) => page.addInitScript('Math.random = () => 10');
-
 describeInBrowser('the connection of the ticker client', () => {
   it('says that prices are stale after three seconds without one, and live again with the next', async () => {
-    const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '6000' } });
-    await visit(ticker, {}, async (page) => {
+    const { ticker, apiKey } = await startServices();
+    let stream: WebSocketRoute | undefined;
+    const tick = () => {
+      const data = [{ symbol: 'BTC-USD', price: 1, timestamp: Math.floor(Date.now() / 1000) }];
+      stream?.send(JSON.stringify({ type: 'ticker', data }));
+    };
+    const prepare = async (page: Page) => {
+      await page.clock.install();
+      await page.routeWebSocket('**/ws/ticker', (route) => {
+        stream = route;
+        tick();
+      });
+    };
+    await visit(ticker, { prepare }, async (page) => {
       await signIn(page, apiKey);
+      await page.clock.fastForward(STALE_AFTER_MS);
       await reaches(page, 'stale');
-      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for [3-6] s$/);
+      expect(await part(page, 'connection-text').textContent()).to.match(/^Stale, no price for \d+ s$/);
+      tick();
       await reaches(page, 'live');
     });
   });
@@ -47,26 +58,24 @@ describeInBrowser('the connection of the ticker client', () => {
     it(`reconnects at once when ${cause}`, async () => {
       const { ticker, apiKey } = await startServices();
       const network = await severable(ticker);
-      await visit(network.url, { tolerated: LOST, prepare: patiently }, async (page) => {
+      await visit(network.url, { tolerated: LOST, prepare: waitLongToReconnect }, async (page) => {
         await signIn(page, apiKey);
         network.cut();
         await reaches(page, 'reconnecting');
         network.mend();
-        const since = Date.now();
         await bringAbout(page);
         await reaches(page, 'live');
-        expect(Date.now() - since).to.be.below(8_000);
       });
     });
   }
 
   it('asks for the key again when the token has expired, and keeps the charts', async () => {
-    const { ticker, apiKey } = await startServices({ env: { TOKEN_LIFETIME_SECONDS: '1' } });
+    const { ticker, apiKey } = await startServices({ env: { TOKEN_LIFETIME_SECONDS: '3' } });
     const network = await severable(ticker);
     await visit(network.url, { tolerated: LOST }, async (page) => {
       await signIn(page, apiKey);
       // The open socket outlives the token.
-      for (let tick = 0; tick < 2; tick++) await changes(price(page), await price(page)());
+      for (let tick = 0; tick < 4; tick++) await changes(price(page), await price(page)());
       network.cut();
       network.mend();
       await reaches(page, 'signed-out');

@@ -30,6 +30,16 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     ]);
   });
 
+  it('finds the owner of a new key until the key is revoked', async () => {
+    const { keys } = await fresh();
+    const alice = { user_id: 'alice', role: 'user' };
+    expect(await keys.findOwner('unknown')).to.equal(undefined);
+    const { id, apiKey } = await keys.create(alice, 1);
+    expect(await keys.findOwner(apiKey)).to.deep.equal(alice);
+    await keys.revoke(id);
+    expect(await keys.findOwner(apiKey)).to.equal(undefined);
+  });
+
   it('makes the demo user once, however often it is asked to', async () => {
     const { keys, all } = await fresh();
     const { apiKey } = await keys.ensureDemoUser(1);

@@ -150,6 +150,18 @@ describe('Database', () => {
     expect(read(database)).to.have.length(1);
   });
 
+  it('waits for the disk in durable transactions only', async () => {
+    const { database } = await fresh();
+    const [NORMAL, FULL] = [1, 2];
+    for (const durable of [true, false, true]) {
+      let synchronous: unknown;
+      database.transaction(durable, () => {
+        synchronous = database.statement('PRAGMA synchronous').get();
+      });
+      expect(synchronous).to.deep.equal({ synchronous: durable ? FULL : NORMAL });
+    }
+  });
+
   it('waits for a lock no longer than it was told to', async () => {
     const { path, database } = await fresh();
     const other = new DatabaseSync(path);

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { Locked, lock } from '../../db/lock.ts';
@@ -32,6 +33,11 @@ describe('lock', () => {
   it('says why a file cannot be locked', async () => {
     expect(() => lock(join('/nowhere', 'a.lock')))
       .to.throw(Error, 'unable to open')
+      .and.not.be.instanceOf(Locked);
+    const path = join(await temporaryFolder(), 'a.lock');
+    await writeFile(path, 'no database '.repeat(100));
+    expect(() => lock(path))
+      .to.throw(Error, 'file is not a database')
       .and.not.be.instanceOf(Locked);
   });
 });

@@ -42,7 +42,7 @@ export function lackingForContainers(): string | undefined {
     execFileSync('unshare', ['--mount', 'setpriv', '--version'], { stdio: 'ignore' });
     return undefined;
   } catch {
-    return 'only root may imitate a container, with unshare and setpriv';
+    return 'only root can imitate a container, with unshare and setpriv: apt-get install util-linux';
   }
 }
 

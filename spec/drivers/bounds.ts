@@ -36,6 +36,15 @@ export function describeBounds(fresh: FreshQueue): void {
       await publishAll(queue, 'a');
     });
 
+    it('counts the bytes of messages that are still being accepted', async () => {
+      const queue = await fresh({ maxBytes: 10 });
+      const bodies = ['123456', '1234', '1', '2'];
+      const results = await Promise.allSettled(bodies.map((body) => queue.publish({ id: `id-${body}`, body })));
+      expect(results.map(({ status }) => status)).to.deep.equal(['fulfilled', 'fulfilled', 'rejected', 'rejected']);
+      for (const result of results.slice(2)) expect(result).to.have.property('reason').that.is.instanceOf(QueueFull);
+      expect(queue.counts()).to.include({ accepted: 2, bytes: 10 });
+    });
+
     it('counts retries that wait and what is released, not dead letters', async () => {
       const queue = await fresh({ maxLength: 1 });
       await publishAll(queue, 'a');

@@ -7,16 +7,22 @@ import { describeDelivering } from './delivering.ts';
 import { describeEvents } from './events.ts';
 import { describeFinding } from './finding.ts';
 import { describeIdempotency } from './idempotency.ts';
-import type { FreshQueue, QueueBounds } from './inbox.ts';
+import type { FreshQueue, QueueBounds, Reopen } from './inbox.ts';
 import { describeCounts } from './random-operations.ts';
 import { describeSettling } from './settling.ts';
 
 const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
 
-/** What every driver has to do; `create` makes an empty queue and is called for each test. */
+/**
+ * Conformance of a driver.
+ *
+ * @param create creates an empty queue; called for each test
+ * @param reopen opens the queue of a closed driver again; absent for a queue that ends with its driver
+ */
 export function describeDriver(
   name: string,
   create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => QueueDriver | Promise<QueueDriver>,
+  reopen?: Reopen,
 ): void {
   const fresh: FreshQueue = async (bounds = {}, onEvent = () => {}) => {
     const queue = await create({ ...roomy, ...bounds }, onEvent);
@@ -33,6 +39,6 @@ export function describeDriver(
     describeIdempotency(fresh);
     describeBounds(fresh);
     describeCounts(fresh);
-    describeClosing(fresh);
+    describeClosing(fresh, reopen);
   });
 }

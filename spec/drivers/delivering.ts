@@ -33,6 +33,8 @@ export function describeDelivering(fresh: FreshQueue): void {
       await a?.nack({ verdict: 'dead', reason: 'no' });
       await c?.ack();
       expect(idsOf(await inbox.take(2))).to.deep.equal(['e', 'f']);
+      // A round trip, within which a seventh message would arrive.
+      expect(await queue.find('g')).to.deep.equal({ state: 'queued' });
       expect(inbox.received()).to.equal(6);
       expect(queue.counts()).to.include({ inFlight: 3, waiting: 1 });
     });
@@ -46,8 +48,10 @@ export function describeDelivering(fresh: FreshQueue): void {
       inbox.consumer.stop();
       await first.ack();
       await publishAll(queue, 'c');
-      expect(inbox.received()).to.equal(1);
       expect(queue.counts()).to.include({ waiting: 2, inFlight: 0 });
+      // Each message is delivered once, so these have not gone to the stopped consumer.
+      expect(idsOf(await openInbox(queue, 2).take(2))).to.deep.equal(['b', 'c']);
+      expect(inbox.received()).to.equal(1);
     });
 
     it('goes on with the consumer that follows a stopped one, which stays stopped', async () => {

@@ -56,7 +56,12 @@ export function describeEvents(fresh: FreshQueue): void {
       await delivery.begin();
       await delivery.ack();
       await delivery.nack(retry());
-      expect(events.map(({ event, id }) => `${event} ${id}`)).to.deep.equal(['accepted a', 'completed a']);
+      await publishAll(queue, 'c');
+      expect(events.map(({ event, id }) => `${event} ${id}`)).to.deep.equal([
+        'accepted a',
+        'completed a',
+        'accepted c',
+      ]);
     });
   });
 }

@@ -10,6 +10,9 @@ export interface QueueBounds {
 /** Makes an empty queue that is closed after the test, roomy where no bound is given. */
 export type FreshQueue = (bounds?: Partial<QueueBounds>, onEvent?: (event: TaskEvent) => void) => Promise<QueueDriver>;
 
+/** Opens the queue of a closed driver again, until the test ends. */
+export type Reopen = (closed: QueueDriver) => Promise<QueueDriver>;
+
 /** A consumer of a queue that keeps what it receives until it is asked for. */
 export interface Inbox {
   /** The next delivery that was not asked for yet. */

@@ -46,6 +46,21 @@ describe('MemoryQueue', () => {
     expect(queue.counts()).to.include({ completed: 50_000, inFlight: 0, waiting: 0 });
   });
 
+  it('assigns higher sequence numbers than an earlier process did, even if the clock was set back', async () => {
+    const seq = (Date.now() + 3_600_000) * 1000;
+    const before = fresh();
+    await publishAll(before, 'a');
+    const { messages, ...holdings } = before.holdings();
+    const bounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
+    const queue = new MemoryQueue(bounds, {
+      holdings: { ...holdings, messages: messages.map((a) => ({ ...a, seq })) },
+    });
+    afterTest(() => queue.close());
+    await publishAll(queue, 'b');
+    const deliveries = await openInbox(queue, 2).take(2);
+    expect(deliveries.map((delivery) => delivery.seq)).to.deep.equal([seq, seq + 1]);
+  });
+
   it('puts a retry behind what has come meanwhile', async () => {
     const queue = fresh();
     await publishAll(queue, 'ab');

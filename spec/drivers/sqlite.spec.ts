@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { mock } from 'node:test';
 import { expect } from 'chai';
+import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
-import type { Delivery } from '../../main/tasks/queue/driver.ts';
+import type { Delivery, QueueDriver } from '../../main/tasks/queue/driver.ts';
 import type { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
@@ -37,8 +39,28 @@ function beside(path: string): DatabaseSync {
   return database;
 }
 
-describeDriver('the durable queue', async (bounds, onEvent) =>
-  openSqliteQueue({ path: await freshFile(), bounds, rowsOnDisk: async () => {}, onEvent }),
+/** Returns a function that returns, for each transaction since its last call, whether the transaction waits for the disk. */
+function durableTransactions(): () => boolean[] {
+  const { mock: spy } = mock.method(Database.prototype, 'transaction');
+  afterTest(() => spy.restore());
+  return () => {
+    const calls = spy.calls.map(({ arguments: [durable] }) => durable);
+    spy.resetCalls();
+    return calls;
+  };
+}
+
+const paths = new WeakMap<QueueDriver, string>();
+
+describeDriver(
+  'the durable queue',
+  async (bounds, onEvent) => {
+    const path = await freshFile();
+    const queue = openSqliteQueue({ path, bounds, rowsOnDisk: async () => {}, onEvent });
+    paths.set(queue, path);
+    return queue;
+  },
+  async (closed) => open(paths.get(closed) as string),
 );
 
 describe('the durable queue, opened again', () => {
@@ -151,6 +173,24 @@ describe('the durable queue, opened again', () => {
     expect(messages.all().map(({ id }) => id)).to.deep.equal(['b', 'c']);
   });
 
+  it('waits for the disk when it accepts, dead-letters or redrives a message, and at no other time', async () => {
+    const durable = durableTransactions();
+    const queue = open(await freshFile());
+    const inbox = openInbox(queue, 1);
+    await publishAll(queue, 'a');
+    expect(durable()).to.deep.equal([true]);
+    const first = await inbox.next();
+    await first.begin();
+    await first.nack(retry());
+    expect(durable()).to.deep.equal([false, false]);
+    await (await inbox.next()).nack({ verdict: 'dead', reason: 'no' });
+    expect(durable()).to.deep.equal([true]);
+    await queue.retryDeadLetter('a');
+    expect(durable()).to.deep.equal([true]);
+    await (await inbox.next()).ack();
+    expect(durable()).to.deep.equal([false]);
+  });
+
   it('waits for rows that are on their way when it is closed', async () => {
     const path = await freshFile();
     const safe = Promise.withResolvers<void>();
@@ -258,6 +298,26 @@ describe('the durable queue, while its file takes nothing', () => {
     other.exec('COMMIT');
     await until(() => stored(path).letters.length === 1);
     expect(stored(path)).to.deep.equal(settledState);
+  });
+
+  it('waits for the disk when it repeats failed writes', async () => {
+    const { path, other, deliveries } = await locked();
+    await settleAll(deliveries);
+    const durable = durableTransactions();
+    other.exec('COMMIT');
+    await until(() => stored(path).letters.length === 1);
+    expect(durable().at(-1)).to.equal(true);
+  });
+
+  it('waits for a lock once, then not again until the lock is released', async () => {
+    const { other, queue } = await locked();
+    const { mock: spy } = mock.method(Database.prototype, 'statement');
+    afterTest(() => spy.restore());
+    const timeouts = () => spy.calls.map(({ arguments: [sql] }) => sql).filter((sql) => sql.includes('busy_timeout'));
+    for (const id of ['e', 'f']) await queue.publish({ id, body: id }).catch(() => {});
+    other.exec('COMMIT');
+    await publishAll(queue, 'gh');
+    expect(timeouts()).to.deep.equal([100, 0, 0, 100].map((ms) => `PRAGMA busy_timeout = ${ms}`));
   });
 
   it('writes it at once with the next submission', async () => {

@@ -5,6 +5,7 @@ import { expect } from 'chai';
 import { runtimeIsNewEnough } from '../../main/runtime.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { post, projectFolder, startProgram, startServices, watch } from '../support/program.ts';
+import { describeWith } from '../support/requirements.ts';
 
 /** A Node on this machine's path that is too old to run the services by itself. */
 function oldNode(): string | undefined {
@@ -20,20 +21,9 @@ function oldNode(): string | undefined {
     });
 }
 
-describe('an old Node', () => {
-  let node: string;
+const node = oldNode() ?? '';
 
-  before(function () {
-    const found = oldNode();
-    if (found !== undefined) node = found;
-    else if (process.env.CI) throw new Error('CI needs a Node older than 24.15 on its path');
-    else {
-      // biome-ignore lint/style/noNonNullAssertion: a hook has a test context.
-      this.test!.parent!.title += ' (pending: no Node older than 24.15 on the path)';
-      this.skip();
-    }
-  });
-
+describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'an old Node', () => {
   it('hands over to the installed one, which serves', async () => {
     const services = await startServices({ node });
     expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);

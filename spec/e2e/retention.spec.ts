@@ -1,12 +1,13 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { migrate } from '../../db/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { inspect, inspectable } from '../support/inspector.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
+import { eventually } from '../support/until.ts';
 
 const DAY = 86_400;
 
@@ -33,11 +34,10 @@ async function aged(rows: number): Promise<{ DATA_DIR: string; count: () => numb
 }
 
 async function settled({ tasks }: RunningServices): Promise<void> {
-  for (;;) {
-    const { waiting, delayed, in_flight } = await queueCounts(tasks);
-    if (waiting + delayed + in_flight === 0) return;
-    await setTimeout(20);
-  }
+  await eventually(
+    () => queueCounts(tasks),
+    ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
+  );
 }
 
 describe('retention', () => {
@@ -48,22 +48,28 @@ describe('retention', () => {
     const random = randomFrom(0);
     let over = false;
     const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
-    while (count() > 600 + 2 * ledger.size || ledger.size < 1000) {
-      const { status, body } = await request(`${services.tasks}/tasks`);
-      expect(status).to.equal(200);
-      expect(body.count).to.equal(100);
-    }
+    await eventually(
+      async () => {
+        const { status, body } = await request(`${services.tasks}/tasks`);
+        expect(status).to.equal(200);
+        expect(body.count).to.equal(100);
+      },
+      () => count() <= 600 + 2 * ledger.size && ledger.size >= 1000,
+    );
     over = true;
     await load;
     await settled(services);
-    while (count() > 500) await setTimeout(20);
+    await eventually(count, (rows) => rows <= 500);
     expect(count()).to.equal(500);
     expect(await request(`${services.tasks}/tasks/${oldId(1)}`)).to.deep.include({
       status: 404,
       body: { error: 'task not found' },
     });
     const last = await post(`${services.tasks}/tasks`, { action: 'sum' });
-    while ((await request(`${services.tasks}/tasks/${last.body.id}`)).body.status !== 'completed');
+    await eventually(
+      () => request(`${services.tasks}/tasks/${last.body.id}`),
+      ({ body }) => body.status === 'completed',
+    );
     services.child.kill('SIGTERM');
     expect(await services.exited).to.deep.include({ code: 0 });
     expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
@@ -74,18 +80,19 @@ describe('retention', () => {
     const services = await startServices({ env: { DATA_DIR, TASK_RETENTION_DAYS: '2' } });
     for (let time = 0; time < 5; time++) await post(`${services.tasks}/tasks`, { action: 'sum' });
     await settled(services);
-    while (count() > 5) await setTimeout(20);
+    await eventually(count, (rows) => rows <= 5);
     expect((await request(`${services.tasks}/tasks`)).body.count).to.equal(5);
   });
 
   it('is off unless it is asked for: no thread, and every row stays', async () => {
     const { DATA_DIR, count } = await aged(1000);
-    const services = await startServices({ env: { DATA_DIR } });
+    const services = await startServices({ nodeOptions: inspectable, env: { DATA_DIR } });
+    const inspector = await inspect(services);
     const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
     await settled(services);
     expect((await request(`${services.tasks}/tasks/${body.id}`)).body.status).to.equal('completed');
-    services.child.kill('SIGTERM');
-    await services.exited;
+    // Two of the task pool, and the ticker's.
+    await inspector.alive(/./, 3);
     expect(count()).to.equal(1001);
   });
 });

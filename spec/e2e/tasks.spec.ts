@@ -1,15 +1,16 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { type Answer, post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
 import { followEvents } from '../tasks/event-client.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** Asks for the listing until it fits. */
-async function listing(url: string, fits: (answer: Answer) => boolean): Promise<Answer> {
-  for (;;) {
-    const answer = await request(url);
-    if (fits(answer)) return answer;
-  }
+function listing(url: string, fits: (answer: Answer) => boolean): Promise<Answer> {
+  return eventually(() => request(url), fits);
 }
 
 describe('service B, end to end', () => {
@@ -68,6 +69,11 @@ describe('service B, end to end', () => {
     const { body } = await listing(`${tasks}/tasks?status=completed`, (answer) =>
       answer.body.tasks.some(({ id }: { id: string }) => id === last),
     );
+    const { body: queue } = await eventually(
+      () => request(`${tasks}/queue`),
+      (answer) => answer.body.waiting + answer.body.delayed + answer.body.in_flight === 0,
+    );
+    expect(queue).to.include({ accepted: 2001, completed: 2001, dead: 0, dropped: 0 });
     expect(body.count).to.equal(100);
     expect(body.tasks).to.have.length(100);
     const times = body.tasks.map((row: { created_at: number }) => row.created_at);
@@ -119,13 +125,18 @@ describe('service B, end to end', () => {
   });
 
   it('refuses submissions with 500 while the queue is full, and takes them again when it is not', async () => {
-    const services = await startServices({ env: { QUEUE_MAX_BYTES: '400' } });
-    const { tasks } = services;
-    const large = { action: 'x', data: { text: 'x'.repeat(400) } };
-    const { status, body, headers } = await post(`${tasks}/tasks`, large);
+    const DATA_DIR = await temporaryFolder();
+    const { tasks } = await startServices({ env: { DATA_DIR, QUEUE_MAX_BYTES: '1000' } });
+    const lock = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => lock.close());
+    lock.exec('BEGIN IMMEDIATE');
+    const submit = () => post(`${tasks}/tasks`, { action: 'x' });
+    expect((await submit()).status).to.equal(202);
+    const { status, body, headers } = await eventually(submit, (answer) => answer.status !== 202);
     expect({ status, body }).to.deep.equal({ status: 500, body: { error: 'failed to queue task' } });
     expect(headers.get('retry-after')).to.equal('1');
-    expect((await post(`${tasks}/tasks`, { action: 'x' })).status).to.equal(202);
+    lock.exec('COMMIT');
+    await eventually(submit, (answer) => answer.status === 202);
   });
 
   it('gives up a task that cannot succeed, and stores no row for it', async () => {

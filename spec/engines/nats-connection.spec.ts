@@ -2,8 +2,9 @@ import { expect } from 'chai';
 import { connectNats } from '../../main/engines/nats-connection.ts';
 import { NatsLink } from '../../main/engines/nats-link.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { freePort } from '../support/free-port.ts';
 import { captureLog } from '../support/log.ts';
-import { freePort, startNatsServer } from '../support/nats-server.ts';
+import { startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
 
 describeWithNats('the connection to NATS', () => {

@@ -6,6 +6,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
+import { eventually } from '../support/until.ts';
 
 const noLimits = { taskRetentionRows: 0, taskRetentionDays: 0 };
 
@@ -35,7 +36,10 @@ describeWithPostgres('openPostgres', () => {
     await sql("INSERT INTO tasks (id, payload, created_at) SELECT n::text, '{}', n FROM generate_series(1, 10) n");
     const retention = engine.startRetention(new SharedArrayBuffer(4));
     afterTest(() => retention?.stop());
-    while ((await engine.tasks.list()).length > 3);
+    await eventually(
+      () => engine.tasks.list(),
+      (rows) => rows.length <= 3,
+    );
     expect((await engine.tasks.list()).map(({ id }) => id)).to.deep.equal(['10', '9', '8']);
   });
 

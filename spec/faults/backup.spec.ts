@@ -1,7 +1,6 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
@@ -21,10 +20,9 @@ describe('a backup under load', () => {
     // The stream of submissions goes on until the process is killed.
     const load = others.flood(first.tasks, random, { clients: 4 });
     await before.flood(first.tasks, random, { clients: 4, over: () => before.size >= 200 });
-    const size = others.size;
     expect(await runCommand('backup', [folder], { dataDir })).to.include({ code: 0, stderr: '' });
-    while (others.size < size + 50) await setTimeout(1);
-    client.check();
+    await others.grows(50);
+    await client.checkAfterNextTick();
     first.child.kill('SIGKILL');
     await Promise.all([first.exited, load]);
 

@@ -5,7 +5,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 import { handshake, head } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
 /** A real process that may have 512 descriptors. */
@@ -24,14 +24,20 @@ async function crowd(url: string, count: number): Promise<Socket[]> {
 
 /** Waits until the service answers again. */
 async function answers(url: string): Promise<void> {
-  while ((await request(url).catch(() => undefined)) === undefined);
+  await eventually(
+    () => request(url).catch(() => undefined),
+    (answer) => answer !== undefined,
+  );
 }
 
-/** Works one task off, which takes the database. */
+/** Has one task processed, which needs the database. */
 async function work({ tasks }: RunningServices): Promise<void> {
   const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
   expect(status).to.equal(202);
-  while (!(await request(`${tasks}/tasks`)).body.tasks.some(({ id }: { id: string }) => id === body.id));
+  await eventually(
+    () => request(`${tasks}/tasks/${body.id}`),
+    (answer) => answer.body.status === 'completed',
+  );
 }
 
 describe('more connections than there are descriptors', () => {
@@ -56,10 +62,10 @@ describe('more connections than there are descriptors', () => {
 });
 
 describe('a thousand half-open handshakes', () => {
-  const SHORT = { headers: 1000, request: 1500, check: 50, closing: 200 };
+  const SHORT = { headers: 3000, request: 3500, check: 50, closing: 200 };
 
   it('hold no handler, no place, and after their time no socket, while others join', async () => {
-    const bundle = await startTickerBundle({ timeouts: SHORT, limits: { handshakeMs: 1000 } });
+    const bundle = await startTickerBundle({ timeouts: SHORT, limits: { handshakeMs: 3000 } });
     const good = head(...handshake('/ws/ticker', await bundle.token()));
     const sockets: Socket[] = [];
     // Fewer at a time than wait to be accepted.

@@ -1,7 +1,6 @@
 import { rename, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { migrate } from '../../db/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
@@ -9,6 +8,7 @@ import { Ledger, queueCounts } from '../support/ledger.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
+import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 /** A second connection to a database that a process has open. */
@@ -83,14 +83,16 @@ describe('a database', () => {
         let over = false;
         const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
         for (const [what, fault] of Object.entries(faults)) {
-          while ((await ledger.submit(services.tasks, random)) !== 202);
+          await eventually(
+            () => ledger.submit(services.tasks, random),
+            (status) => status === 202,
+          );
           const mend = await fault(join(DATA_DIR, name));
-          for (let i = 0; i < 3; i++) {
+          for (let i = 2 + random.below(6); i > 0; i--) {
             await ask(services);
             const status = await ledger.submit(services.tasks, random);
             expect(status, what).to.equal(name === 'queue.db' ? 500 : 202);
             await queueCounts(services.tasks);
-            await setTimeout(random.below(100));
           }
           await mend();
         }
@@ -101,7 +103,7 @@ describe('a database', () => {
         }
         expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
         await ledger.settled(services, DATA_DIR);
-        client.check();
+        await client.checkAfterNextTick();
         expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
         services.child.kill('SIGTERM');
         expect(await services.exited).to.deep.include({ code: 0 });
@@ -144,10 +146,11 @@ describe('a database', () => {
 
     for (const name of ['auth.db', 'tasks.db']) await rename(join(DATA_DIR, `${name}.away`), join(DATA_DIR, name));
     expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
-    for (;;) {
-      const { body: listing } = await request(`${services.tasks}/tasks`);
-      if (listing.count === 1) break;
-    }
+    const listing = await eventually(
+      () => request(`${services.tasks}/tasks`),
+      (answer) => answer.body.count > 0,
+    );
+    expect(listing.body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal([body.id]);
   });
 
   it('that is locked by another process: tasks wait, are tried again, and are stored once', async () => {
@@ -162,13 +165,12 @@ describe('a database', () => {
     expect(pause.reason).to.equal('database is locked');
     expect((await request(`${services.tasks}/tasks`)).body.count).to.equal(0);
     other.exec('COMMIT');
-    for (;;) {
-      const { body } = await request(`${services.tasks}/tasks`);
-      if (body.count < 10) continue;
-      const ids = body.tasks.map(({ id }: { id: string }) => id);
-      expect(ids).to.have.members(answers.map(({ body: { id } }) => id));
-      break;
-    }
+    const { body } = await eventually(
+      () => request(`${services.tasks}/tasks`),
+      (answer) => answer.body.count >= 10,
+    );
+    const ids = body.tasks.map(({ id }: { id: string }) => id);
+    expect(ids).to.have.members(answers.map(({ body: { id } }) => id));
   });
 
   it('that has lost its table: 500 with the error of the query', async () => {

@@ -3,6 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { post, request, startProgram, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
 
 const submit = async (tasks: string, action = 'sum', headers = {}) =>
   (await request(`${tasks}/tasks`, { method: 'POST', body: JSON.stringify({ action }), headers })).body.id as string;
@@ -33,8 +34,11 @@ describe('a deploy with the in-memory queue', () => {
 
     const second = await startServices({ env });
     const stored = rows.prepare('SELECT id FROM tasks');
-    while (stored.all().length < 21) await new Promise((resolve) => setTimeout(resolve, 20));
-    expect(stored.all().map(({ id }) => id)).to.have.members([...ids]);
+    const kept = await eventually(
+      () => stored.all(),
+      ({ length }) => length >= 21,
+    );
+    expect(kept.map(({ id }) => id)).to.have.members([...ids]);
     expect((await request(`${second.tasks}/tasks/${dead}`)).body).to.include({ status: 'failed', attempts: 1 });
     expect(await submit(second.tasks, 'sum', { 'Idempotency-Key': 'k' })).to.equal(named);
 

@@ -1,22 +1,20 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
 import { post, request, startProgram, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
-import { mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { describeWithSmallDisk, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { watchSteadily } from '../support/steady-client.ts';
+import { eventually } from '../support/until.ts';
 
 const LARGE = 2;
 
-describe('a full disk', () => {
+describeWithSmallDisk('a full disk', () => {
   let disk: SmallDisk;
-  beforeEach(async function () {
-    const mounted = await mountSmallDisk(64);
-    if (mounted === undefined) this.skip();
-    disk = mounted;
+  beforeEach(async () => {
+    disk = await mountSmallDisk(64);
   });
 
   it(`under the in-memory queue: tasks wait until there is room again, and nothing else is hit ${seedNote}`, async () => {
@@ -34,7 +32,7 @@ describe('a full disk', () => {
     await queueCounts(services.tasks);
     await disk.free();
     await ledger.settled(services, disk.path);
-    client.check();
+    await client.checkAfterNextTick();
   });
 
   it(`under the durable queue: nothing is accepted that is not on disk, and nothing is lost ${seedNote}`, async () => {
@@ -45,10 +43,16 @@ describe('a full disk', () => {
     const random = randomFrom(2);
     let over = false;
     const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
+    /** Submits large tasks until one is answered with `wanted`. */
+    const answers = (wanted: number) =>
+      eventually(
+        () => ledger.submit(services.tasks, random, LARGE),
+        (status) => status === wanted,
+      );
     for (let time = 0; time < 3; time++) {
-      await setTimeout(random.below(300));
+      await ledger.grows(random.below(60));
       disk.fill();
-      while ((await ledger.submit(services.tasks, random, LARGE)) !== 500);
+      await answers(500);
       expect(
         await post(`${services.tasks}/tasks`, { action: 'x', data: { filler: 'x'.repeat(10_000) } }),
       ).to.deep.include({
@@ -59,12 +63,12 @@ describe('a full disk', () => {
       expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
       await queueCounts(services.tasks);
       await disk.free();
-      while ((await ledger.submit(services.tasks, random, LARGE)) !== 202);
+      await answers(202);
     }
     over = true;
     await load;
     await ledger.settled(services, disk.path);
-    client.check();
+    await client.checkAfterNextTick();
 
     // What the file would not take was made good: the next process finds the same.
     services.child.kill('SIGTERM');

@@ -84,6 +84,31 @@ describe('readJsonObject', () => {
     expect(error).to.include({ status: 413 });
   });
 
+  describe('on a connection that ends with the answer', () => {
+    const MIB = 1024 * 1024;
+
+    /** Has a body of `mib` MiB refused. @returns how many MiB were read before that */
+    async function discarded(mib: number): Promise<number> {
+      let read = 0;
+      async function* chunks() {
+        for (; read < mib; read++) yield Buffer.alloc(MIB, ' ');
+      }
+      const body = Object.assign(Readable.from(chunks()), { headers: { connection: 'close' } });
+      const error = await readJsonObject(body as IncomingMessage, 1000).catch((error) => error);
+      body.destroy();
+      expect(error).to.include({ status: 413 });
+      return read;
+    }
+
+    it('reads an oversized body to its end, so that the client gets to read the answer', async () => {
+      expect(await discarded(16)).to.equal(16);
+    });
+
+    it('stops reading a body that is far over the limit', async () => {
+      expect(await discarded(64)).to.be.within(17, 32);
+    });
+  });
+
   it('ends with an error when the client goes away in the middle', async () => {
     const failed = Promise.withResolvers<unknown>();
     const begun = Promise.withResolvers<void>();

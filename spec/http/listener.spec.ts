@@ -73,8 +73,7 @@ describe('bytes that are no HTTP request', () => {
       raw.socket.write(text);
       const { status, headers, body } = parseResponse(await raw.ended);
       expect(status).to.equal(400);
-      if (what === 'a missing host') return;
-      expect(body).to.equal('{"error":"bad request"}');
+      expect(body).to.include('{"error":"bad request"}');
       expect(headers).to.match(/\r\nContent-Type: application\/json/);
     });
   }
@@ -283,32 +282,33 @@ describe('a listener that closes', () => {
   });
 
   it('waits for requests that are open', async () => {
-    const { listener, asked } = await startSlow();
+    const { listener, asked, sockets } = await startSlow();
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', 'Connection: close');
     const response = await asked;
+    const idle = await connectRaw(listener.port);
+    await until(() => sockets.size === 2);
     let closed = false;
     const closing = listener.close(never).then(() => {
       closed = true;
     });
+    await idle.ended;
+    expect(closed).to.equal(false);
     await once(response.end('done'), 'close');
     expect(await raw.ended).to.match(/done$/);
     await closing;
-    expect(closed).to.equal(true);
   });
 
   it('does not wait for the next request of a connection whose request was open', async () => {
-    const { listener, asked } = await startSlow();
+    const { listener, asked } = await startSlow({ timeouts: { keepAlive: 3_600_000 } });
     const agent = new Agent({ keepAlive: true });
     afterTest(() => agent.destroy());
     const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
     const response = await asked;
     const closing = listener.close(never);
-    const from = Date.now();
     response.end('done');
     const [answer] = await answered;
     answer.resume();
     await closing;
-    expect(Date.now() - from).to.be.lessThan(1000);
   });
 
   it('asks clients whose request is open to close', async () => {

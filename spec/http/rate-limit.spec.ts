@@ -55,7 +55,9 @@ describe('RateLimit', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 100_000 }), fc.integer({ min: 0, max: 1e9 }), (perMinute, start) => {
         const limit = new RateLimit({ perMinute });
-        for (let i = 0; i < perMinute; i++) expect(limit.take('a', start)).to.equal(0);
+        let refused = 0;
+        for (let i = 0; i < perMinute; i++) if (limit.take('a', start) !== 0) refused++;
+        expect(refused).to.equal(0);
         const wait = limit.take('a', start);
         expect(wait).to.be.above(0);
         expect(limit.take('a', start + wait)).to.equal(0);

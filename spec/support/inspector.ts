@@ -9,17 +9,43 @@ export const inspectable = ['--inspect=127.0.0.1:0'];
 /** Access to the threads of a real process, by Node's inspector protocol. */
 export interface Inspector {
   /**
-   * Ends the threads that are alive and whose name or file fits, the oldest first and no more than `most`, in the midst of
-   * what they do; one that sleeps dies when it wakes. `count` is how many there were, `dead` is fulfilled when all of
-   * them are gone.
+   * Ends the threads whose name or file matches, the oldest first and at most `most`, whatever they are doing. A blocked
+   * thread ends as soon as it runs JavaScript again.
    */
-  kill(thread: RegExp, most?: number): { count: number; dead: Promise<void> };
-  /** Runs code in each thread that is alive and fits; one that sleeps runs it when it wakes, before anything else. */
-  evaluate(thread: RegExp, expression: string): void;
-  /** Waits until as many threads that fit are alive. */
+  kill(thread: RegExp, most?: number): Killing;
+  /**
+   * Runs code in each matching thread, a blocked one when it runs JavaScript again. Fulfilled once the code is queued in
+   * all of them.
+   */
+  evaluate(thread: RegExp, expression: string): Promise<void>;
+  /** Waits until exactly `count` matching threads are alive. */
   alive(thread: RegExp, count: number): Promise<void>;
-  /** The value of an expression in the main thread, and in each of the others; one that sleeps tells when it wakes. */
+  /** Values of an expression in the main thread and in each of the others. A blocked thread answers late. */
   values(expression: string): Promise<unknown[]>;
+}
+
+/** What {@link Inspector.kill} does. */
+export interface Killing {
+  /** Number of threads that are killed. */
+  count: number;
+  /** Fulfilled once all of them have ended. */
+  dead: Promise<void>;
+}
+
+/**
+ * Code that makes a pool thread misbehave at tasks with the text `bad`, until every one of `folders` exists. Each time
+ * creates one of them, so that threads share the count.
+ */
+export function sabotage(misbehave: string, folders: string[]): string {
+  return `{
+  const { toUpperCase } = String.prototype;
+  const { mkdirSync } = process.getBuiltinModule('fs');
+  const isFirst = (folder) => { try { mkdirSync(folder); return true; } catch { return false; } };
+  String.prototype.toUpperCase = function () {
+    if (this.valueOf() === 'bad' && ${JSON.stringify(folders)}.some(isFirst)) { ${misbehave} }
+    return toUpperCase.call(this);
+  };
+}`;
 }
 
 /** Attaches to a program that was started with {@link inspectable}. */
@@ -34,7 +60,12 @@ export async function inspect(program: Program): Promise<Inspector> {
   let changed = Promise.withResolvers<void>();
   let id = 0;
   const answers = new Map<number, (result: { result: { value: unknown } }) => void>();
-  const send = (method: string, params: object) => socket.send(JSON.stringify({ id: ++id, method, params }));
+  /** Fulfilled when the main thread has carried the command out, which for a thread means that its message is queued. */
+  const send = (method: string, params: object) =>
+    new Promise<void>((resolve) => {
+      answers.set(++id, () => resolve());
+      socket.send(JSON.stringify({ id, method, params }));
+    });
   socket.on('message', (data) => {
     const { method, params, ...answer } = JSON.parse(data.toString());
     const toThread = method === 'NodeWorker.receivedMessageFromWorker' ? JSON.parse(params.message) : answer;
@@ -48,14 +79,13 @@ export async function inspect(program: Program): Promise<Inspector> {
     changed.resolve();
     changed = Promise.withResolvers();
   });
-  send('NodeWorker.enable', { waitForDebuggerOnStart: false });
+  void send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
-  const evaluate = (thread: RegExp, expression: string, most = Number.POSITIVE_INFINITY): string[] => {
-    const sessions = fitting(thread).slice(0, most);
+  /** Has a thread run code; its answer has the id 0, which nobody waits for. */
+  const run = (sessionId: string, expression: string) => {
     const message = JSON.stringify({ id: 0, method: 'Runtime.evaluate', params: { expression } });
-    for (const sessionId of sessions) send('NodeWorker.sendMessageToWorker', { sessionId, message });
-    return sessions;
+    return send('NodeWorker.sendMessageToWorker', { sessionId, message });
   };
   /** Asks a thread, or the main one, and waits for its answer. */
   const ask = (session: string | undefined, method: string, params: object) =>
@@ -64,10 +94,12 @@ export async function inspect(program: Program): Promise<Inspector> {
       answers.set(question, resolve);
       const message = JSON.stringify({ id: question, method, params });
       if (session === undefined) socket.send(message);
-      else send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
+      else void send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
     });
   return {
-    evaluate,
+    async evaluate(thread, expression) {
+      await Promise.all(fitting(thread).map((session) => run(session, expression)));
+    },
     values(expression) {
       return Promise.all(
         [undefined, ...threads.keys()].map(async (session) => {
@@ -77,7 +109,8 @@ export async function inspect(program: Program): Promise<Inspector> {
       );
     },
     kill(thread, most) {
-      const sessions = evaluate(thread, 'process.exit(3)', most);
+      const sessions = fitting(thread).slice(0, most);
+      for (const session of sessions) void run(session, 'process.exit(3)');
       const dead = (async () => {
         while (sessions.some((session) => threads.has(session))) await changed.promise;
       })();

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
+import { eventually } from './until.ts';
 
-/** What a task is to come to: its output, or undefined for one that cannot succeed. */
+/** Expected output of a task; undefined for a task that cannot succeed. */
 type Output = unknown;
 
 interface Kind {
@@ -21,11 +21,11 @@ const kinds: readonly Kind[] = [
   { submission: { action: 'sum', data: { numbers: ['1'] } }, output: undefined },
 ];
 
-/** Remembers every task that was accepted, and accounts for each at the end. */
+/** Records every accepted task and accounts for each of them at the end. */
 export class Ledger {
   readonly #expected = new Map<string, Output>();
 
-  /** How many were accepted. */
+  /** Number of accepted tasks. */
   get size(): number {
     return this.#expected.size;
   }
@@ -51,34 +51,38 @@ export class Ledger {
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /**
-   * Waits until every accepted task has come to its end, and asserts that it is the right one: its output, or failed. By what
-   * the service says alone, whatever it keeps and wherever.
-   *
-   * @returns how many have failed
-   */
-  async accountedFor(tasks: string): Promise<number> {
-    let failed = 0;
-    for (const [id, output] of this.#expected) {
-      const { status, result } = await endOf(tasks, id);
-      if (status === 'failed') failed += 1;
-      else expect(JSON.parse(result).output, `output of ${id}`).to.equal(output);
-    }
-    return failed;
+  /** Waits until `count` more tasks are accepted, while something else submits them. */
+  async grows(count: number): Promise<void> {
+    const goal = this.size + count;
+    await eventually(
+      () => this.size,
+      (size) => size >= goal,
+    );
   }
 
   /**
-   * Waits until the queue holds nothing that is not done, and asserts that every accepted task came to its end once: as a
-   * row with its output, or as a dead letter.
+   * Waits until every accepted task is completed or failed, as the service reports it, and asserts that those that can
+   * succeed are completed with their output, and that the others failed.
+   */
+  async accountedFor(tasks: string): Promise<void> {
+    for (const [id, output] of this.#expected) {
+      const { status, result } = await endOf(tasks, id);
+      if (status === 'completed') expect(JSON.parse(result).output, `output of ${id}`).to.equal(output);
+      else expect(output, `expected output of ${id}, which failed`).to.equal(undefined);
+    }
+  }
+
+  /**
+   * Waits until the queue holds no unsettled task, and asserts that every accepted task ended once: as a row with its
+   * output, or as a dead letter.
    *
-   * @param durable whether the queue is on disk, where the dead letters of others can be told from these
+   * @param durable whether the queue is on disk, so that the dead letters of other submissions can be told from these
    */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
-    let counts = await queueCounts(tasks);
-    while (counts.waiting + counts.delayed + counts.in_flight > 0) {
-      await setTimeout(50);
-      counts = await queueCounts(tasks);
-    }
+    const counts = await eventually(
+      () => queueCounts(tasks),
+      ({ waiting, delayed, in_flight }) => waiting + delayed + in_flight === 0,
+    );
     const rows = new Map<string, Output>();
     for (const { id, result } of read(join(dataDir, 'tasks.db'), 'SELECT id, result FROM tasks')) {
       rows.set(id as string, JSON.parse(result as string).output);
@@ -104,7 +108,7 @@ export class Ledger {
   }
 }
 
-/** The counts of the queue, which add up at any time. */
+/** Counts of the queue, after asserting that they add up. */
 export async function queueCounts(
   tasks: string,
 ): Promise<Record<'waiting' | 'delayed' | 'in_flight' | 'dead' | 'dropped', number>> {
@@ -115,15 +119,17 @@ export async function queueCounts(
   return body;
 }
 
-/** A task as it is told of when it is done, or given up. */
+/** Waits until a task is completed or failed. */
 async function endOf(tasks: string, id: string): Promise<{ status: string; result: string }> {
-  for (;;) {
-    const { status, body } = await request(`${tasks}/tasks/${id}`);
-    // 500 while its row cannot be looked for.
-    if (status !== 500) expect(status, `accepted, and not known: ${id}`).to.equal(200);
-    if (body.status === 'completed' || body.status === 'failed') return body;
-    await setTimeout(20);
-  }
+  const { body } = await eventually(
+    () => request(`${tasks}/tasks/${id}`),
+    ({ status, body }) => {
+      // 500 while its row cannot be read.
+      if (status !== 500) expect(status, `accepted, but unknown: ${id}`).to.equal(200);
+      return body.status === 'completed' || body.status === 'failed';
+    },
+  );
+  return body;
 }
 
 function read(path: string, sql: string): Record<string, unknown>[] {

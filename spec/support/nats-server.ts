@@ -1,96 +1,86 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { mkdtempSync } from 'node:fs';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout } from 'node:timers/promises';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { afterTest, temporaryFolder } from './cleanup.ts';
+import { onFreePort } from './free-port.ts';
 import { program } from './requirements.ts';
 
 /** A NATS server of one test, with JetStream in a folder of its own. */
 export interface NatsServer {
   url: string;
-  /** A connection of its own, which tries to come back for as long as the test takes. */
+  /** A connection that reconnects without limit and is closed after the test. */
   connect(): Promise<NatsConnection>;
-  /** Starts it again, where it was, with what it had. */
+  /** Starts the server again, on the same port and with the same data. */
   start(): Promise<void>;
-  /** Ends it as a crash does. */
+  /** Kills the server with SIGKILL. */
   kill(): Promise<void>;
-  /** It stands still, and no connection is closed, until it goes on. */
+  /** Stops the process with SIGSTOP, so that its connections stay open but silent. */
   freeze(): void;
   thaw(): void;
 }
 
+/** Kills the server and removes the folder once the standard input ends, which it does with the process of the specs. */
+const UNTIL_END_OF_INPUT = '"$@" </dev/null & read -r _; kill -s KILL $!; wait $!; rm -rf "$0"';
+
 let shared: Promise<string> | undefined;
 
-/** Address of a server for specs that use names of their own; it is started once, and ends with this process. */
+/** URL of a server for specs that use names of their own. It starts once per process and ends with it. */
 export function sharedNatsServer(): Promise<string> {
   shared ??= startShared();
   return shared;
 }
 
 async function startShared(): Promise<string> {
-  const port = await freePort();
-  const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-nats-'));
-  const options = ['-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', folder];
-  const child = spawn(program('nats-server') ?? 'nats-server', options, { stdio: 'ignore' });
-  child.unref();
-  process.once('exit', () => {
-    child.kill('SIGKILL');
-    rmSync(folder, { recursive: true, force: true });
+  return onFreePort(async (port) => {
+    const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-nats-'));
+    const args = ['-c', UNTIL_END_OF_INPUT, folder, ...command(port, folder)];
+    const child = spawn('sh', args, { stdio: ['pipe', 'ignore', 'pipe'], detached: true });
+    await ready(child).catch((error) => {
+      child.stdin.end();
+      throw error;
+    });
+    child.unref();
+    for (const pipe of [child.stdin, child.stderr] as unknown as Socket[]) pipe.unref();
+    return `nats://127.0.0.1:${port}`;
   });
-  const url = `nats://127.0.0.1:${port}`;
-  for (;;) {
-    const connection = await connect({ servers: url, reconnect: false }).catch(() => undefined);
-    if (connection !== undefined) {
-      await connection.close();
-      return url;
-    }
-    await setTimeout(20);
-  }
 }
 
 export async function startNatsServer(): Promise<NatsServer> {
-  const port = await freePort();
   const folder = await temporaryFolder();
   let child: ChildProcess | undefined;
+  let over = false;
 
-  const start = async () => {
-    const started = spawn(
-      program('nats-server') ?? 'nats-server',
-      ['-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', folder],
-      {
-        stdio: ['ignore', 'ignore', 'pipe'],
-      },
-    );
-    child = started;
-    let log = '';
-    const ready = Promise.withResolvers<void>();
-    started.stderr.setEncoding('utf8').on('data', (text: string) => {
-      log = (log + text).slice(-10_000);
-      if (log.includes('Server is ready')) ready.resolve();
-    });
-    started.once('exit', () => ready.reject(new Error(`nats-server ended: ${log}`)));
-    await ready.promise;
+  const startOn = async (port: number) => {
+    if (over) throw new Error('the test ended first');
+    const [file = '', ...args] = command(port, folder);
+    child = spawn(file, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    await ready(child);
+    return port;
   };
   const kill = async () => {
     const killed = child;
     child = undefined;
-    if (killed === undefined) return;
+    if (killed === undefined || killed.exitCode !== null || killed.signalCode !== null) return;
     const exited = once(killed, 'exit');
     killed.kill('SIGKILL');
     await exited;
   };
 
-  afterTest(kill);
-  await start();
+  afterTest(() => {
+    over = true;
+    return kill();
+  });
+  const port = await onFreePort(startOn);
+  const url = `nats://127.0.0.1:${port}`;
   return {
-    url: `nats://127.0.0.1:${port}`,
+    url,
     async connect() {
       const connection = await connect({
-        servers: `nats://127.0.0.1:${port}`,
+        servers: url,
         maxReconnectAttempts: -1,
         reconnectTimeWait: 50,
         reconnectJitter: 0,
@@ -99,20 +89,28 @@ export async function startNatsServer(): Promise<NatsServer> {
       afterTest(() => connection.close());
       return connection;
     },
-    start,
+    start: () => startOn(port).then(() => {}),
     kill,
     freeze: () => child?.kill('SIGSTOP'),
     thaw: () => child?.kill('SIGCONT'),
   };
 }
 
-/** A port that nobody listens on at the moment. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
+function command(port: number, folder: string): string[] {
+  return [program('nats-server') ?? 'nats-server', '-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', folder];
+}
+
+/** Waits until the server says that it is ready. @throws {Error} with its log if it cannot start */
+async function ready(child: ChildProcess): Promise<void> {
+  let log = '';
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+    log = (log + text).slice(-10_000);
+    if (log.includes('Server is ready')) resolve();
+    // A shell around the server goes on after that.
+    if (log.includes('[FTL]')) reject(new Error(`nats-server failed: ${log}`));
+  });
+  child.once('error', reject);
+  child.once('exit', () => reject(new Error(`nats-server ended: ${log}`)));
+  await promise;
 }

@@ -1,12 +1,13 @@
 import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, readdirSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client } from 'pg';
+import { onFreePort } from './free-port.ts';
+import { lacking } from './requirements.ts';
 
 /** A PostgreSQL server of its own, in a temporary folder. */
 export interface PostgresServer {
@@ -42,7 +43,7 @@ function owner(): { uid: number; gid: number } | undefined {
 
 /** What this machine lacks for a server; undefined where nothing. */
 export function lackingPostgres(): string | undefined {
-  if (binaries() === undefined) return 'there is no PostgreSQL on this machine';
+  if (binaries() === undefined) return lacking('PostgreSQL server', 'postgresql');
   try {
     owner();
     return undefined;
@@ -51,7 +52,24 @@ export function lackingPostgres(): string | undefined {
   }
 }
 
-/** Makes a server with an empty database cluster and starts it. It ends with this process, however that ends. */
+/** Longest start, including a recovery after a crash. */
+const MAX_START_MS = 60_000;
+
+/**
+ * Runs the server. A signal name on the standard input stops it. The end of the input, which comes with the end of the
+ * process of the specs, removes the folder as well. If the server ends by itself, so does the shell.
+ */
+const SCRIPT = `exec 3<&0
+"$@" >/dev/null 2>&1 </dev/null 3<&- & server=$!
+{ if read -r signal; then kill -s "$signal" $server; else : >"$0/abandoned"; kill -s QUIT $server; fi; } <&3 & reader=$!
+exec 3<&-
+wait $server
+status=$?
+kill $reader 2>/dev/null
+[ ! -e "$0/abandoned" ] || rm -rf "$0"
+exit $status`;
+
+/** Creates a server with an empty database cluster and starts it. It ends with this process, however that ends. */
 export async function startPostgres(): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-postgres-'));
   const as = owner();
@@ -61,65 +79,60 @@ export async function startPostgres(): Promise<PostgresServer> {
   const data = join(folder, 'data');
   const initialise = ['-D', data, '-U', 'spec', '-A', 'trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
   await run(join(bin, 'initdb'), initialise, { cwd: folder, ...as });
-  const port = await freePort();
   let child: ChildProcess | undefined;
 
-  const server: PostgresServer = {
-    url: `postgres://spec@127.0.0.1:${port}/postgres`,
-    async start() {
-      const settings = ['listen_addresses=127.0.0.1', `port=${port}`, 'unix_socket_directories=', 'fsync=off'];
-      settings.push('max_connections=200', 'shared_buffers=64MB', 'log_min_messages=fatal');
-      const args = ['-D', data, ...settings.flatMap((setting) => ['-c', setting])];
-      // The shell learns of the end of this process by the end of its input.
-      const script = `"$@" >/dev/null 2>&1 </dev/null &
-        if read -r how; then kill -s "$how" $!; wait $!; else kill -s QUIT $!; wait $!; rm -rf "$0"; fi`;
-      child = spawn('sh', ['-c', script, folder, join(bin, 'postgres'), ...args], {
-        cwd: folder,
-        stdio: ['pipe', 'ignore', 'ignore'],
-        detached: true,
-        ...as,
-      });
-      child.unref();
-      (child.stdin as unknown as { unref(): void }).unref();
-      while (!(await accepts(server.url))) {
-        if (child.exitCode !== null) throw new Error('the PostgreSQL server does not start');
-        await setTimeout(20);
-      }
-    },
-    async stop(how = 'fast') {
-      if (child === undefined || child.exitCode !== null) return;
-      child.ref();
-      const ended = once(child, 'exit');
-      child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
-      await ended;
-    },
-    async remove() {
-      await server.stop('immediate');
-      await run('rm', ['-rf', folder]);
-    },
+  const urlAt = (port: number) => `postgres://spec@127.0.0.1:${port}/postgres`;
+  const startOn = async (port: number) => {
+    const settings = ['listen_addresses=127.0.0.1', `port=${port}`, 'unix_socket_directories=', 'fsync=off'];
+    settings.push('max_connections=200', 'shared_buffers=64MB', 'log_min_messages=fatal');
+    const args = ['-D', data, ...settings.flatMap((setting) => ['-c', setting])];
+    child = spawn('sh', ['-c', SCRIPT, folder, join(bin, 'postgres'), ...args], {
+      cwd: folder,
+      stdio: ['pipe', 'ignore', 'ignore'],
+      detached: true,
+      ...as,
+    });
+    child.unref();
+    child.stdin?.on('error', () => {});
+    (child.stdin as unknown as { unref(): void }).unref();
+    const deadline = performance.now() + MAX_START_MS;
+    while (!(await serves(urlAt(port), data))) {
+      if (child.exitCode !== null) throw new Error(`the PostgreSQL server ended with exit code ${child.exitCode}`);
+      if (performance.now() > deadline) throw new Error('the PostgreSQL server does not accept connections');
+      await setTimeout(20);
+    }
+    return port;
   };
-  await server.start();
-  return server;
+  const stop = async (how: 'fast' | 'immediate' = 'fast') => {
+    if (child === undefined || child.exitCode !== null) return;
+    child.ref();
+    const ended = once(child, 'exit');
+    child.stdin?.end(how === 'fast' ? 'INT\n' : 'QUIT\n');
+    await ended;
+  };
+  const remove = async () => {
+    await stop('immediate');
+    await run('rm', ['-rf', folder]);
+  };
+
+  const port = await onFreePort(startOn).catch(async (error) => {
+    await remove();
+    throw error;
+  });
+  return { url: urlAt(port), start: () => startOn(port).then(() => {}), stop, remove };
 }
 
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
-  server.close();
-  await once(server, 'close');
-  return port;
-}
-
-/** Whether the server has come up. */
-async function accepts(url: string): Promise<boolean> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 1000 });
+/** Whether the server of that data folder accepts connections at that URL. Another one may have taken its port. */
+async function serves(url: string, data: string): Promise<boolean> {
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5000 });
   client.on('error', () => {});
   try {
     await client.connect();
-    await client.end();
-    return true;
+    const { rows } = await client.query("SELECT current_setting('data_directory') AS folder");
+    return rows[0]?.folder === data;
   } catch {
     return false;
+  } finally {
+    await client.end().catch(() => {});
   }
 }

@@ -1,9 +1,10 @@
-import { execFile } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterTest, temporaryFolder } from './cleanup.ts';
+import { describeWith } from './requirements.ts';
 
 const run = promisify(execFile);
 
@@ -16,14 +17,24 @@ export interface SmallDisk {
   free(): Promise<void>;
 }
 
-/** Mounts a file system in memory until the test is over; undefined where this user may not. */
-export async function mountSmallDisk(megabytes: number): Promise<SmallDisk | undefined> {
-  const path = await temporaryFolder();
+/** A suite that mounts file systems: pending for a user who may not mount any, but never in CI. */
+export function describeWithSmallDisk(title: string, define: () => void): void {
+  describeWith(lackingMounts(), title, define);
+}
+
+function lackingMounts(): string | undefined {
   try {
-    await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
-  } catch {
+    execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt'], { stdio: 'ignore' });
     return undefined;
+  } catch {
+    return 'only root can mount a file system';
   }
+}
+
+/** Mounts a file system in memory until the end of the test. */
+export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
+  const path = await temporaryFolder();
+  await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
   // Lazily: whoever still has a file open there must not keep it mounted.
   afterTest(() => run('umount', ['--lazy', path]));
   const ballast = join(path, 'ballast');

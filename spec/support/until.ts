@@ -1,14 +1,38 @@
-import { setImmediate } from 'node:timers/promises';
 import { afterTest } from './cleanup.ts';
 
-/** Lets the event loop turn until `holds` does, for what no event tells of; the end of the test ends it too. */
+/** Real timers: a test may mock the global ones. */
+const { setImmediate, setTimeout } = globalThis;
+
+/** Turns of the event loop before {@link until} starts to sleep, so that a long wait leaves the core to others. */
+const EAGER_TURNS = 100;
+
+/** Waits until `holds` returns true, for changes that no event reports. Throws if the test ends first. */
 export async function until(holds: () => boolean): Promise<void> {
+  const ended = watchTestEnd();
+  for (let turn = 0; !holds(); turn++) {
+    if (ended()) throw new Error('the test ended first');
+    await new Promise((resolve) => (turn < EAGER_TURNS ? setImmediate(resolve) : setTimeout(resolve, 1)));
+  }
+}
+
+/** Calls `look` every 20 ms until its result `fits`, and returns that result. Throws if the test ends first. */
+export async function eventually<Found>(
+  look: () => Found | Promise<Found>,
+  fits: (found: Found) => boolean,
+): Promise<Found> {
+  const ended = watchTestEnd();
+  for (;;) {
+    const found = await look();
+    if (fits(found)) return found;
+    if (ended()) throw new Error('the test ended first');
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function watchTestEnd(): () => boolean {
   let over = false;
   afterTest(() => {
     over = true;
   });
-  while (!holds()) {
-    if (over) throw new Error('the test ended first');
-    await setImmediate();
-  }
+  return () => over;
 }

@@ -1,6 +1,6 @@
-import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Admission, LISTING } from '../../main/tasks/admission.ts';
+import { until } from '../support/until.ts';
 
 /** Has requests ask to be let in, each with its cost, and notes in which turn of the event loop each is. */
 async function turnsOf(costs: readonly number[]): Promise<number[]> {
@@ -11,11 +11,15 @@ async function turnsOf(costs: readonly number[]): Promise<number[]> {
     await admission.enter(cost);
     turns[index] = turn;
   };
-  const all = Promise.all(costs.map(one));
-  for (let done = false; !done; ) {
-    done = await Promise.race([all.then(() => true), setImmediate(false)]);
+  let done = false;
+  const all = Promise.all(costs.map(one)).then(() => {
+    done = true;
+  });
+  await until(() => {
     turn += 1;
-  }
+    return done;
+  });
+  await all;
   return turns;
 }
 

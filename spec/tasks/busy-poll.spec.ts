@@ -1,30 +1,62 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { BusyPoll } from '../../main/tasks/busy-poll.ts';
 
-const turn = () => new Promise((resolve) => setTimeout(resolve));
-const keepsAwake = () => process.getActiveResourcesInfo().includes('Immediate');
-
 describe('BusyPoll', () => {
-  it('keeps the event loop awake, turning, and stops by itself', async () => {
+  /** Callbacks of the next turn of the event loop. */
+  let turn: (() => void)[] = [];
+  let nowMs = 0;
+
+  beforeEach(() => {
+    [turn, nowMs] = [[], 1000];
+    mock.method(performance, 'now', () => nowMs);
+    mock.method(globalThis, 'setImmediate', (callback: () => void) => turn.push(callback));
+  });
+  afterEach(() => mock.restoreAll());
+
+  /** Runs one turn of the event loop, `ms` after the one before. */
+  const pass = (ms: number) => {
+    nowMs += ms;
+    for (const callback of turn.splice(0)) callback();
+  };
+  const keepsAwake = () => turn.length > 0;
+
+  it('keeps the event loop awake for a fraction of a millisecond, once however often it begins', () => {
     const poll = new BusyPoll(2);
     expect(keepsAwake()).to.equal(false);
     poll.begin();
     poll.begin();
+    for (let turns = 0; turns < 2; turns++) {
+      expect(turn).to.have.length(1);
+      pass(0.1);
+    }
     expect(keepsAwake()).to.equal(true);
-    while (keepsAwake()) await turn();
+    pass(0.2);
+    expect(keepsAwake()).to.equal(false);
     poll.begin();
     expect(keepsAwake()).to.equal(true);
   });
 
-  it('stops when it is told to', async () => {
+  it('goes on for longer if it begins again', () => {
+    const poll = new BusyPoll(2);
+    poll.begin();
+    pass(0.2);
+    poll.begin();
+    pass(0.2);
+    expect(keepsAwake()).to.equal(true);
+    pass(0.2);
+    expect(keepsAwake()).to.equal(false);
+  });
+
+  it('stops at the next turn when it is told to', () => {
     const poll = new BusyPoll(2);
     poll.begin();
     poll.end();
-    await new Promise((resolve) => setImmediate(resolve));
+    pass(0);
     expect(keepsAwake()).to.equal(false);
   });
 
-  it('leaves a single core to whom it waits for', () => {
+  it('does nothing on a single core, which the threads need', () => {
     new BusyPoll(1).begin();
     expect(keepsAwake()).to.equal(false);
   });

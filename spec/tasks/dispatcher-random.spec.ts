@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { QueueCounts } from '../../main/tasks/queue/driver.ts';
 import type { PoolOutcome } from '../../main/tasks/worker-pool.ts';
+import { until } from '../support/until.ts';
 import { startDispatching } from './dispatching.ts';
 import { HandDrivenPool, type Run } from './hand-driven-pool.ts';
 
@@ -74,14 +75,15 @@ describe('Dispatcher, whatever happens', () => {
           expect(queue.counts().inFlight).to.equal(0);
           check();
         } else {
-          const drained = dispatcher.drain(new Promise(() => {}));
-          for (let done = false; !done; ) {
+          let drained = false;
+          const draining = dispatcher.drain(new Promise(() => {})).then(() => {
+            drained = true;
+          });
+          await until(() => {
             for (const run of open()) end(run, { ended: 'returned' });
-            done = await Promise.race([
-              drained.then(() => true),
-              new Promise<false>((next) => setImmediate(next, false)),
-            ]);
-          }
+            return drained;
+          });
+          await draining;
           const { completed, dead, dropped } = queue.counts();
           expect(completed + dead + dropped).to.equal(published);
         }

@@ -18,7 +18,7 @@ async function start({ queued = [] }: { queued?: string[] } = {}) {
     file: new URL('../support/task-threads/behaviours.ts', import.meta.url),
     threads: 2,
     maxBatch: 5,
-    timeoutMs: 10_000,
+    timeoutMs: 60_000,
     memoryMb: 64,
     workerData: { gate: gate.shared },
     log: captureLog().log,

@@ -4,6 +4,7 @@ import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { judge } from '../../main/tasks/retry-policy.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog, type LogLine } from '../support/log.ts';
+import { until } from '../support/until.ts';
 
 /** A dispatcher between a memory queue and some pool. */
 export interface Dispatching {
@@ -44,7 +45,7 @@ export function startDispatching<Pool extends DispatcherOptions['pool']>(
       for (const id of ids) await queue.publish({ id, body: id });
     },
     async reach(fits) {
-      while (!fits(queue.counts())) await new Promise(setImmediate);
+      await until(() => fits(queue.counts()));
       return queue.counts();
     },
   };

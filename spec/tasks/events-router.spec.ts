@@ -95,10 +95,10 @@ describe('GET /tasks/events', () => {
     const written = () => (socket?.writableLength ?? 0) > 0;
     let noted = 0;
     // Far more than the system's buffers take.
-    while (!written() || noted < 30_000) {
+    await until(() => {
       for (let n = 0; n < 500; n++) events.note({ event: 'failed', id: idOf(noted++), attempts: 1, reason });
-      await new Promise(setImmediate);
-    }
+      return written() && noted >= 30_000;
+    });
     expect(socket?.writableLength).to.be.below(3_000_000);
     let next = 0;
     let missed = 0;

@@ -2,8 +2,11 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { type Cursor, TaskEvents } from '../../main/tasks/task-events.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { liveHeapBytes } from '../support/heap.ts';
 
 const never = new AbortController().signal;
+
+const MIB = 1024 * 1024;
 
 function create(): TaskEvents {
   const events = new TaskEvents();
@@ -84,6 +87,28 @@ describe('the events of tasks', () => {
     expect([ids[0], ids.at(-1)]).to.deep.equal(['2', 'y']);
   });
 
+  it('use a bounded amount of memory', async () => {
+    const events = create();
+    follow(events);
+    note(events, ...Array(10_000).keys());
+    const before = await liveHeapBytes();
+    for (let i = 0; i < 90_000; i++) note(events, i);
+    expect((await liveHeapBytes()) - before).to.be.below(MIB);
+  });
+
+  it('release the memory of a wait that has ended', async () => {
+    const events = create();
+    const wait = async (id: string) => {
+      const ended = events.ended(id, 60_000, new AbortController().signal);
+      note(events, id);
+      await ended;
+    };
+    await wait('first');
+    const before = await liveHeapBytes();
+    for (let i = 0; i < 10_000; i++) await wait(String(i));
+    expect((await liveHeapBytes()) - before).to.be.below(MIB);
+  });
+
   it('are counted and not kept while nobody follows', () => {
     const events = create();
     const before = events.now();
@@ -106,10 +131,14 @@ describe('the events of tasks', () => {
     const again = follow(events);
     expect(events.skipMissed(cursor)).to.equal(0);
     expect(rest(events, cursor)).to.deep.equal(['a']);
-    again.leave();
-    note(events, 'b');
+    // Events are kept as long as somebody follows them.
     mock.timers.tick(60_000);
+    note(events, 'b');
+    expect(rest(events, cursor)).to.deep.equal(['b']);
+    again.leave();
     note(events, 'c');
+    mock.timers.tick(60_000);
+    note(events, 'd');
     expect(events.skipMissed(cursor)).to.equal(1);
     follow(events);
     expect(events.skipMissed(cursor)).to.equal(1);
@@ -133,8 +162,14 @@ describe('the events of tasks', () => {
   it('end a wait when its time is over, or whoever waits is gone', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const events = create();
-    const timed = events.ended('a', 1000, never);
-    mock.timers.tick(1000);
+    let over = false;
+    const timed = events.ended('a', 1000, never).then(() => {
+      over = true;
+    });
+    mock.timers.tick(999);
+    await new Promise(setImmediate);
+    expect(over).to.equal(false);
+    mock.timers.tick(1);
     await timed;
     const gone = new AbortController();
     const left = events.ended('a', 1000, gone.signal);

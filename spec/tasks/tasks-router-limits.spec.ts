@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
+import { until } from '../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 /** A submission of exactly so many bytes. */
@@ -62,11 +63,13 @@ describe('the body limit of POST /tasks', () => {
   });
 
   it('drops the submission of a client that goes away in the middle of it', async () => {
-    const { port, queue, submit, lines } = await startTasksServer();
+    const { port, queue, submit, lines, sockets } = await startTasksServer();
     const connection = await connectRaw(port, 'POST /tasks HTTP/1.1', 'Host: x', 'Content-Length: 100');
+    await until(() => sockets.size === 1);
     connection.socket.write('{"action":"x"');
     connection.socket.destroy();
     await connection.ended;
+    await until(() => sockets.size === 0);
     expect((await submit('{"action":"y"}')).status).to.equal(202);
     expect(queue.counts().accepted).to.equal(1);
     expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);

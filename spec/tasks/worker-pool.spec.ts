@@ -1,3 +1,4 @@
+import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { type PoolOutcome, type PoolRun, WorkerPool } from '../../main/tasks/worker-pool.ts';
 import type { Settlement } from '../../workers/messages.ts';
@@ -5,10 +6,11 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import type { SecondLoad } from '../support/task-threads/fails-second-load.ts';
 import { Gate } from '../support/task-threads/gate.ts';
+import { until } from '../support/until.ts';
 
 const threadFile = (name: string) => new URL(`../support/task-threads/${name}.ts`, import.meta.url);
 
-const limits = { threads: 1, maxBatch: 10, timeoutMs: 10_000, memoryMb: 64 };
+const limits = { threads: 1, maxBatch: 10, timeoutMs: 60_000, memoryMb: 64 };
 
 interface PoolOptions {
   file?: string;
@@ -47,6 +49,28 @@ async function startFailure(file: string, threads = 2): Promise<Error> {
     },
     (error) => error,
   );
+}
+
+/** Returns a function that waits for as long as a pool gives one task. */
+async function startTimedPool(timeoutMs: number): Promise<() => Promise<void>> {
+  const { run } = await startPool({ timeoutMs });
+  return async () => {
+    expect(await run('never end')).to.deep.equal({ ended: 'crashed', reason: `took longer than ${timeoutMs} ms` });
+  };
+}
+
+/** Collects the threads that are started from now on, and counts those that end. */
+function watchThreads() {
+  const watched = { threads: [] as Worker[], ended: 0 };
+  const remember = (thread: Worker) => {
+    watched.threads.push(thread);
+    thread.once('exit', () => {
+      watched.ended += 1;
+    });
+  };
+  process.on('worker', remember);
+  afterTest(() => process.off('worker', remember));
+  return watched;
 }
 
 describe('WorkerPool', () => {
@@ -198,14 +222,11 @@ describe('WorkerPool', () => {
           .that.is.oneOf(['interrupted', 'returned']);
         expect(await run('')).to.deep.equal({ ended: 'returned' });
         expect(new Int32Array(workerData.starts)[0]).to.equal(3);
-      }).timeout(5000);
+      });
     }
 
     it('replaces a thread that dies while it has nothing to do', async () => {
-      const threads: { terminate(): Promise<number> }[] = [];
-      const remember = (thread: { terminate(): Promise<number> }) => threads.push(thread);
-      process.on('worker', remember);
-      afterTest(() => process.off('worker', remember));
+      const { threads } = watchThreads();
       const { run } = await startPool();
       const before = await run('tell the thread');
       await threads[0]?.terminate();
@@ -218,20 +239,20 @@ describe('WorkerPool', () => {
 
   describe('with a task that', () => {
     it('hangs: ends its thread, and no other one', async () => {
-      const { run, gate } = await startPool({ threads: 2, timeoutMs: 200 });
+      const watched = watchThreads();
+      const { run } = await startPool({ threads: 2, timeoutMs: 200 });
       const hangs = run('hang');
-      const innocent = run('tell the thread');
-      expect(await innocent).to.include({ ended: 'raised' });
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
       expect(await hangs).to.deep.equal({ ended: 'crashed', reason: 'took longer than 200 ms' });
-      const both = [run('wait'), run('wait')];
-      await gate.begun(2);
-      gate.open();
-      expect(await Promise.all(both)).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+      await until(() => watched.threads.length === 3);
+      const both = await Promise.all([run('return'), run('return')]);
+      expect(both).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+      expect(watched.ended).to.equal(1);
     });
 
-    it('waits for ever: ends its thread, too', async () => {
-      const { run } = await startPool({ timeoutMs: 50 });
-      expect(await run('never end')).to.deep.equal({ ended: 'crashed', reason: 'took longer than 50 ms' });
+    it('waits forever: ends its thread, too', async () => {
+      const { run } = await startPool({ timeoutMs: 200 });
+      expect(await run('never end')).to.deep.equal({ ended: 'crashed', reason: 'took longer than 200 ms' });
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
     });
 
@@ -277,9 +298,9 @@ describe('WorkerPool', () => {
     }
 
     it('takes as long as all others of its batch together may not: is not counted as one that hangs', async () => {
-      const { runAll } = await startPool({ timeoutMs: 400 });
-      const outcomes = await runAll(Array(6).fill('take 100 ms'));
-      expect(outcomes).to.deep.equal(Array(6).fill({ ended: 'returned' }));
+      const { runAll } = await startPool({ timeoutMs: 1000 });
+      const outcomes = await runAll(Array(11).fill('take 100 ms'));
+      expect(outcomes).to.deep.equal(Array(11).fill({ ended: 'returned' }));
     });
 
     it('is claimed by a thread that was ended: all of its batch is tried again, and none is blamed', async () => {
@@ -291,15 +312,25 @@ describe('WorkerPool', () => {
     });
 
     it('has its row stored slowly: is not blamed for that', async () => {
-      const { runAll } = await startPool({ file: 'stores-slowly', timeoutMs: 100 });
-      expect(await runAll(Array(2).fill('return'))).to.deep.equal(Array(2).fill({ ended: 'returned' }));
+      const outlastLimit = await startTimedPool(200);
+      const { runAll, gate } = await startPool({ file: 'stores-slowly', timeoutMs: 200 });
+      const outcomes = runAll(Array(2).fill('return'));
+      await gate.begun(1);
+      await outlastLimit();
+      gate.open();
+      expect(await outcomes).to.deep.equal(Array(2).fill({ ended: 'returned' }));
     });
 
     it('waits for a thread: does not count that', async () => {
-      // No thread starts in so short a time.
-      const { run } = await startPool({ timeoutMs: 5 });
-      expect(await run('exit')).to.include({ ended: 'crashed' });
-      for (let i = 0; i < 3; i++) expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      const outlastLimit = await startTimedPool(200);
+      const workerData = { starts: new SharedArrayBuffer(4) };
+      const { run, gate } = await startPool({ file: 'loads-at-gate', timeoutMs: 200, workerData });
+      expect(await run('')).to.include({ ended: 'crashed' });
+      const waiting = run('');
+      await gate.begun(1);
+      await outlastLimit();
+      gate.open();
+      expect(await waiting).to.deep.equal({ ended: 'returned' });
     });
 
     it('eats memory: ends its thread, and no other one', async () => {

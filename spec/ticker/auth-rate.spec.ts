@@ -9,14 +9,16 @@ const exchange = (url: string, api_key: string, headers = {}) =>
 describe('POST /auth/token, too often', () => {
   it('is refused with 429 and the seconds to wait, whether the key is right or not', async () => {
     const { url, apiKey } = await startTickerBundle({ perMinute: 3 });
+    const startedAt = performance.now();
     expect((await exchange(url, apiKey)).status).to.equal(200);
     expect((await exchange(url, 'wrong')).status).to.equal(401);
     expect((await exchange(url, '')).status).to.equal(400);
     for (const key of [apiKey, 'wrong']) {
       const { status, body, headers } = await exchange(url, key);
       expect([status, body]).to.deep.equal([429, { error: 'too many requests' }]);
-      expect(headers.get('retry-after')).to.match(/^(19|20)$/);
-      expect(headers.get('access-control-allow-origin') ?? '*').to.equal('*');
+      const passed = Math.ceil((performance.now() - startedAt) / 1000);
+      expect(Number(headers.get('retry-after'))).to.be.within(20 - passed, 20);
+      expect(headers.get('access-control-allow-origin')).to.equal('*');
     }
   });
 

@@ -17,6 +17,14 @@ describe('the bound on messages', () => {
     expect(allowed(99_000, 1000)).to.equal(100);
   });
 
+  it('allows the whole burst at any fraction of a millisecond', () => {
+    for (let fraction = 0; fraction < 1; fraction += 0.0137) {
+      const rate = new MessageRate(7);
+      const allowed = Array.from({ length: 20 }, () => rate.allows(123_456_789 + fraction));
+      expect(allowed.filter(Boolean)).to.have.lengthOf(14);
+    }
+  });
+
   it('never allows more than it says, and everything to a client that keeps to it', () => {
     const rates = fc.integer({ min: 1, max: 1000 });
     const gaps = fc.array(fc.integer({ min: 0, max: 3000 }), { minLength: 1, maxLength: 300 });

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -7,6 +8,8 @@ import { connect } from '../support/websocket.ts';
 const never = new Promise<void>(() => {});
 
 describe('the relay, when it closes', () => {
+  afterEach(() => mock.timers.reset());
+
   it('tells every client with 1001 and waits until all of them have left', async () => {
     const bundle = await startTickerBundle();
     const token = await bundle.token();
@@ -21,6 +24,8 @@ describe('the relay, when it closes', () => {
   });
 
   it('cuts off at the deadline those who do not answer', async () => {
+    // The timeout of the closing handshake would disconnect them, too.
+    mock.timers.enable({ apis: ['setTimeout'] });
     const bundle = await startTickerBundle();
     const polite = await connect(bundle.stream, { token: await bundle.token() });
     const rude = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));

@@ -1,3 +1,4 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -31,7 +32,7 @@ describe('DELETE /auth/token', () => {
       const { status, body, headers } = await revoke(bundle, bad);
       expect([status, body]).to.deep.equal([401, { error: 'authentication required' }]);
       expect(headers.get('www-authenticate')).to.equal('Bearer');
-      expect(headers.get('access-control-allow-origin') ?? '*').to.equal('*');
+      expect(headers.get('access-control-allow-origin')).to.equal('*');
     }
   });
 
@@ -82,19 +83,25 @@ describe('DELETE /auth/token', () => {
 });
 
 describe('a token that expires', () => {
+  afterEach(() => mock.timers.reset());
+
   it('closes its sockets with a code of its own where that is asked for', async () => {
-    const bundle = await startTickerBundle({ lifetimeSeconds: 0.3 });
+    const bundle = await startTickerBundle({ lifetimeSeconds: 60 });
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
     const client = await connect(bundle.stream, { token: await bundle.token() });
+    mock.timers.tick(60_000);
     const { code, reason } = await client.closed;
     expect([code, reason]).to.deep.equal([4003, 'token expired']);
     await until(() => bundle.holders.size === 0);
   });
 
   it('leaves them open otherwise', async () => {
-    const bundle = await startTickerBundle({ lifetimeSeconds: 0.2, expiryCloses: false, intervalMs: 20 });
+    const bundle = await startTickerBundle({ lifetimeSeconds: 60, expiryCloses: false, intervalMs: 20 });
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
     const token = await bundle.token();
     const client = await connect(bundle.stream, { token });
-    await until(() => bundle.tokens.store.size === 0);
+    mock.timers.tick(60_000);
+    expect(bundle.tokens.store.size).to.equal(0);
     for (let i = 0; i < 3; i++) await client.nextOf('ticker');
     expect((await connect(bundle.stream, { token }).catch((error) => error)).status).to.equal(401);
   });

@@ -1,4 +1,5 @@
-import { jetstreamManager } from '@nats-io/jetstream';
+import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { expect } from 'chai';
 import { openTickFeed } from '../../main/engines/nats-ticker.ts';
@@ -11,7 +12,8 @@ import { pricesOf, startTicker, thread } from '../support/ticker-thread.ts';
 import { until } from '../support/until.ts';
 
 const INTERVAL_MS = 100;
-const TAKEOVER_MS = 3_000;
+/** Far more than the lease lasts, for a loaded machine. */
+const TAKEOVER_MS = 15_000;
 
 type Node = Awaited<ReturnType<typeof startNode>>;
 
@@ -66,7 +68,7 @@ async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
     expect(leaders(nodes), 'producers').to.have.length.at.most(1);
     return leaders(others).length === 1 && others.every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 2);
   });
-  expect(performance.now() - from).to.be.below(TAKEOVER_MS + 3 * INTERVAL_MS);
+  expect(performance.now() - from).to.be.below(TAKEOVER_MS);
   const [leader] = leaders(others);
   if (leader === undefined) throw new Error('nobody');
   return leader;
@@ -171,13 +173,20 @@ describeWithNats('the tickers of many nodes', () => {
   });
 
   it('go on at once when the producer is stopped', async () => {
-    const nodes = await startNodes(await startNatsServer(), 2);
+    const server = await startNatsServer();
+    const nodes = await startNodes(server, 2);
     const [old, witness] = nodes as [Node, Node];
+    const bucket = await new Kvm(jetstream(await server.connect())).open('spec-lease');
+    const holder = async () => {
+      const entry = await bucket.get('producer');
+      return entry?.operation === 'PUT' ? entry.string() : undefined;
+    };
+    const before = await holder();
+    expect(before).to.be.a('string');
     await old.ticker.stop();
     await old.feed.close();
-    const from = performance.now();
+    expect(await holder(), 'released, not expired').to.not.equal(before);
     expect(await takeover(nodes, old)).to.equal(witness);
-    expect(performance.now() - from).to.be.below(1500);
     expectSmoothPrices(witness.texts());
   });
 
@@ -214,16 +223,20 @@ describeWithNats('the tickers of many nodes', () => {
   it('are silent without the server, and go on when it is back', async () => {
     const server = await startNatsServer();
     const nodes = await startNodes(server, 2);
-    const killedAt = performance.now();
     await server.kill();
     await until(() => leaders(nodes).length === 0);
-    expect(performance.now() - killedAt).to.be.within(500, 2000);
     const silent = nodes.map(({ ticks }) => ticks.length);
+    const turns = nodes.map(({ ticker }) => ticker.loopDelays.cumulative().count);
+    await until(() =>
+      nodes.every(({ ticker }, index) => ticker.loopDelays.cumulative().count > (turns[index] ?? 0) + 10),
+    );
+    expect(nodes.map(({ ticks }) => ticks.length)).to.deep.equal(silent);
     await server.start();
     await until(() => nodes.every(({ ticks }, index) => ticks.length > (silent[index] ?? 0) + 5));
     expect(leaders(nodes)).to.have.lengthOf(1);
-    const [a, b] = nodes.map((node) => node.texts()) as [string[], string[]];
-    expect(a.at(-2) === b.at(-2) || a.includes(b.at(-2) ?? '')).to.equal(true);
+    const [a, b] = nodes as [Node, Node];
+    const latest = b.texts().at(-1) ?? '';
+    await until(() => a.texts().includes(latest));
   });
 
   it('do the same when the server stands still for a while, and have no two producers then', async () => {

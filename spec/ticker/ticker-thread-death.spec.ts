@@ -1,6 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker-thread.ts';
+import { until } from '../support/until.ts';
 
 describe('a ticker thread that dies', () => {
   it('is followed by one that has its subscriptions, and sends them no second snapshot', async () => {
@@ -65,26 +66,40 @@ describe('a ticker thread that hangs', () => {
 
   for (const subscribed of [true, false]) {
     it(`is ended, and followed by another one, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
-      const { subscribe, die, logged, tickTo } = await startTicker({ file: thread('hangs') });
-      if (subscribed) await subscribe().recorder.next();
+      mock.timers.enable({ apis: ['setInterval'] });
+      const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs') });
+      await until(() => ticker.lastDue > 0);
       die();
-      await logged(({ msg }) => msg === 'the ticker thread hangs: it is ended');
+      // Its snapshot is the last message of the thread, which takes the poison in the same batch.
+      const last = subscribe();
+      await last.recorder.next();
+      if (!subscribed) last.unsubscribe();
+      // The first check sees that the prices have moved since the start.
+      mock.timers.tick(4_000);
+      expect(lines).to.deep.equal([]);
+      mock.timers.tick(1_000);
+      expect(lines.at(0)?.msg).to.equal('the ticker thread hangs: it is ended');
       await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
       const late = subscribe();
       await late.recorder.next();
-      if (!subscribed) await tickTo(late.client);
+      await tickTo(...(subscribed ? [last.client] : []), late.client);
     });
   }
 
   it('is another one than a thread that is heard of late', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { subscribe, tickTo, lines } = await startTicker({ intervalMs: 20 });
-    const { client } = subscribe();
+    const { ticker, lines } = await startTicker({ intervalMs: 20 });
+    const nextTick = async () => {
+      const due = ticker.lastDue;
+      await until(() => ticker.lastDue > due);
+    };
     for (let round = 0; round < 5; round++) {
-      await tickTo(client);
+      // The second begins after the first has moved the prices.
+      await nextTick();
+      await nextTick();
       mock.timers.tick(3000);
     }
-    await tickTo(client);
+    await nextTick();
     expect(lines).to.deep.equal([]);
   });
 });
@@ -117,6 +132,6 @@ describe('a ticker that is stopped', () => {
     await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
     await ticker.stop();
     mock.timers.tick(60_000);
-    expect(process.getActiveResourcesInfo()).to.not.include('MessagePort');
+    await until(() => !process.getActiveResourcesInfo().includes('MessagePort'));
   });
 });

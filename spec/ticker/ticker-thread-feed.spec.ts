@@ -1,24 +1,30 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TickFeed } from '../../main/ticker/tick-feed.ts';
-import { startTicker } from '../support/ticker-thread.ts';
+import { startTicker, thread } from '../support/ticker-thread.ts';
 import { until } from '../support/until.ts';
+
+/** A feed that records the calls of `compete`; the spec sets its lease. */
+function createFeed() {
+  const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  const said: boolean[] = [];
+  const feed: TickFeed = {
+    lease,
+    leads: false,
+    follow() {},
+    compete: (able) => said.push(able),
+    publish: () => true,
+    async close() {},
+  };
+  return { feed, lease, said };
+}
 
 describe('a ticker thread that hears no producer', () => {
   afterEach(() => mock.timers.reset());
 
   it('is not taken for one that hangs', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
-    const said: boolean[] = [];
-    const feed: TickFeed = {
-      lease,
-      leads: false,
-      follow() {},
-      compete: (able) => said.push(able),
-      publish: () => true,
-      async close() {},
-    };
+    const { feed, lease, said } = createFeed();
     const { ticker, lines, ticks } = await startTicker({ intervalMs: 10, feed });
     for (let second = 0; second < 10; second++) {
       const { count } = ticker.loopDelays.cumulative();
@@ -26,8 +32,27 @@ describe('a ticker thread that hears no producer', () => {
       mock.timers.tick(1_000);
     }
     expect([lines, ticks]).to.deep.equal([[], []]);
-    expect(said).to.not.include(false);
+    expect(new Set(said)).to.deep.equal(new Set([true]));
     new Float64Array(lease)[0] = Number.POSITIVE_INFINITY;
     await until(() => ticks.length > 3);
+  });
+});
+
+describe('a ticker thread that hangs', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('stops competing for the lease before it is terminated', async () => {
+    mock.timers.enable({ apis: ['setInterval'] });
+    const { feed, said } = createFeed();
+    const { ticker, subscribe, die, lines } = await startTicker({ intervalMs: 10, feed, file: thread('hangs') });
+    await until(() => ticker.loopDelays.cumulative().count > 0);
+    die();
+    // The thread receives the poison in the same batch as this subscription, so the snapshot is its last message.
+    await subscribe().recorder.next();
+    said.length = 0;
+    // The first check sees progress since the start, the second one none.
+    mock.timers.tick(2_000);
+    expect(said).to.deep.equal([true, false]);
+    expect(lines).to.deep.equal([]);
   });
 });

@@ -6,8 +6,8 @@ import { type Entry, NEVER, pricesOf, startTicker } from '../support/ticker-thre
 describe('the ticker', () => {
   it('sends a snapshot to the one who subscribes, and to nobody else', async () => {
     const { subscribe, ticks } = await startTicker({ intervalMs: NEVER });
-    const first = subscribe();
     const before = Math.floor(Date.now() / 1000);
+    const first = subscribe();
     const snapshot = await first.recorder.next();
     if (snapshot.topic !== 'ws.send') throw new Error(snapshot.topic);
     expect(Object.keys(snapshot)).to.have.members(['topic', 'type', 'data']);

@@ -1,6 +1,7 @@
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { type TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
-import { until } from '../support/until.ts';
+import { afterTest } from '../support/cleanup.ts';
 
 /** What holds of every token store. @param open opens an empty one, which ends with the test */
 export function itIsATokenStore(open: (options: { maxTokens: number }) => Promise<TokenStore>): void {
@@ -33,11 +34,14 @@ export function itIsATokenStore(open: (options: { maxTokens: number }) => Promis
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    const expiresAt = Date.now() + 200;
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
+    afterTest(() => mock.timers.reset());
+    const expiresAt = Date.now() + 60_000;
     for (const id of ['a', 'b']) await store.put({ id, expiresAt });
     await store.put({ id: 'c', expiresAt: Date.now() + HOUR_MS });
-    await until(() => removed.length === 2);
-    expect(Date.now()).to.be.at.least(expiresAt);
+    mock.timers.tick(59_999);
+    expect([store.has('a'), removed.length]).to.deep.equal([true, 0]);
+    mock.timers.tick(1);
     expect(removed).to.deep.equal([
       ['a', 'token expired'],
       ['b', 'token expired'],

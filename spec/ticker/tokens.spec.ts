@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
-import type { Scope } from '../../main/ticker/policy.ts';
+import type { Policy, Scope } from '../../main/ticker/policy.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { Tokens, type TokensOptions } from '../../main/ticker/tokens.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -69,6 +69,14 @@ describe('tokens', () => {
       }),
       { numRuns: 50 },
     );
+  });
+
+  it('are rejected when they are longer than any token issued for the user policy', async () => {
+    const tokens = await create();
+    const resources = Array.from({ length: 1000 }, (_, index) => `resource ${index}`);
+    const token = await tokens.issue(user, [{ ...(scope[0] as Policy), resources }], '');
+    expect(token.length).to.be.above(8192);
+    expect(await tokens.verify(token)).to.equal(undefined);
   });
 
   it('differ, as do their identifiers', async () => {

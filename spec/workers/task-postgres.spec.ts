@@ -12,7 +12,7 @@ async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migrat
     file: workerFile('task'),
     threads: 1,
     maxBatch: 10,
-    timeoutMs: 10_000,
+    timeoutMs: 60_000,
     memoryMb: 64,
     workerData: { databaseUrl },
     log: captureLog().log,

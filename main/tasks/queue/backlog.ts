@@ -150,6 +150,6 @@ export class Backlog {
       this.#waiting.push(entry);
       this.#onReady();
     };
-    this.#delayed.set(entry, this.#closed ? undefined : setTimeout(ready, entry.dueAt - Date.now()));
+    this.#delayed.set(entry, this.#closed ? undefined : setTimeout(ready, Math.max(0, entry.dueAt - Date.now())));
   }
 }

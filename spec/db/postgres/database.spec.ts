@@ -7,7 +7,7 @@ import { PostgresTasks } from '../../../db/postgres/tasks.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema, migratedSchema } from '../../support/servers.ts';
-import { until } from '../../support/until.ts';
+import { eventually, until } from '../../support/until.ts';
 import { completed, outcome } from '../task-store.ts';
 
 function open(url: string, options: Partial<PostgresOptions> = {}): PostgresDatabase {
@@ -85,7 +85,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('tells a statement that fails, or takes too long, from a server that cannot be had', async () => {
     const { url } = await emptySchema();
-    const database = open(url, { timeLimitMs: 50 });
+    const database = open(url, { timeLimitMs: 1000 });
     const failed = await outcome(() => database.query({ text: 'SELECT nothing' }));
     expect(failed).to.be.instanceOf(Error).and.not.instanceOf(DatabaseUnavailable);
     const late = await outcome(() => database.query({ text: 'SELECT pg_sleep(10)' }));
@@ -98,7 +98,7 @@ describeWithPostgres('PostgresDatabase', () => {
 
   it('waits for an answer no longer than it may, and goes on when there is one again', async () => {
     const proxy = await proxyTo((await emptySchema()).url);
-    const database = open(proxy.url, { timeLimitMs: 50 });
+    const database = open(proxy.url, { timeLimitMs: 1000 });
     await database.probe();
     proxy.state.silent = true;
     expect(await outcome(() => database.probe()))
@@ -150,11 +150,14 @@ describeWithPostgres('PostgresDatabase', () => {
   });
 
   it('cuts what still runs when it is closed', async () => {
-    const { url } = await emptySchema();
+    const { url, sql } = await emptySchema();
     const database = open(url);
     await database.probe();
     const running = outcome(() => database.query({ text: 'SELECT pg_sleep(5)' }));
-    await new Promise(setImmediate);
+    await eventually(
+      () => sql("SELECT 1 FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(5)' AND state = 'active'"),
+      (active) => active.length > 0,
+    );
     await database.close();
     expect(await running).to.be.instanceOf(DatabaseUnavailable);
   });

@@ -5,6 +5,7 @@ import { type RetentionLimits, STEP_BYTES, STEP_ROWS } from '../../../db/retenti
 import { range } from '../../support/aged-rows.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../../support/servers.ts';
+import { eventually } from '../../support/until.ts';
 
 const DAY = 86_400;
 const NOW = 100 * DAY;
@@ -148,7 +149,10 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
     const failed = round({ rows: 1, days: 0 }, () => Promise.reject(new Error('no')));
     expect(await failed.catch(({ message }) => message)).to.equal('no');
     // The server lets go of the lock when it sees the connection's end.
-    while ((await round({ rows: 1, days: 0 }, () => {}, other)).length === 0);
+    await eventually(
+      () => round({ rows: 1, days: 0 }, () => {}, other),
+      (steps) => steps.length > 0,
+    );
     expect(await left()).to.have.lengthOf(1);
   });
 

@@ -8,7 +8,7 @@ import { completed, describeTaskStore, ids } from '../task-store.ts';
 
 async function fresh() {
   const { url, sql } = await migratedSchema();
-  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000 });
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: 60_000 });
   afterTest(() => database.close());
   return {
     url,

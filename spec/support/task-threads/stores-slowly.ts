@@ -1,11 +1,14 @@
-/** A pool thread whose rows take 300 ms to be stored. */
-import { setTimeout } from 'node:timers/promises';
+/** A pool thread that stores no row before the gate is open. */
+import { workerData } from 'node:worker_threads';
 import { poolFunction } from '../../../workers/task-handler.ts';
+import { Gate } from './gate.ts';
+
+const gate = new Gate((workerData as { gate: SharedArrayBuffer }).gate);
 
 export default poolFunction(
   () => {},
-  async (rows) => {
-    await setTimeout(300);
+  (rows) => {
+    gate.pass();
     return rows.map(() => undefined);
   },
 );

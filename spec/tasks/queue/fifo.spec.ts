@@ -63,7 +63,7 @@ describe('Fifo', () => {
     const fifo = new Fifo<number>();
     for (let i = 0; i < 5; i++) fifo.push(i);
     fifo.shift();
-    expect([...fifo]).to.deep.equal([...fifo]);
+    for (let reads = 0; reads < 2; reads++) expect([...fifo]).to.deep.equal([1, 2, 3, 4]);
     expect(fifo.size).to.equal(4);
   });
 });

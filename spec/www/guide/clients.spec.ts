@@ -10,7 +10,7 @@ import { describeInBrowser, visit } from '../../browser/chromium.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, section } from '../../support/examples.ts';
 import { post, startServices, watch } from '../../support/program.ts';
-import { describeWith, program } from '../../support/requirements.ts';
+import { describeWith, lacking, program } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
@@ -125,7 +125,7 @@ describe('the clients of the guide', () => {
 });
 
 describeWith(
-  python === undefined ? 'there is no python3 with websockets on this machine' : undefined,
+  python === undefined ? lacking('python3 with websockets', 'python3-websockets') : undefined,
   'the Python client of the guide',
   () => {
     it('streams', async () => {

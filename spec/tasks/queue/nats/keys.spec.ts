@@ -2,24 +2,26 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { QueueFull } from '../../../../main/tasks/queue/driver.ts';
 import { type NatsKeyRecord, NatsKeys } from '../../../../main/tasks/queue/nats/keys.ts';
-import type { NatsValues } from '../../../../main/tasks/queue/nats/values.ts';
+import { Conflict, type NatsValues } from '../../../../main/tasks/queue/nats/values.ts';
 
-/** Values that are kept here alone. */
+/** Values in memory, with the compare-and-set of the real ones. */
 class Kept implements Pick<NatsValues<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {
-  #value: { value: NatsKeyRecord; revision: number } | undefined;
+  readonly #values = new Map<string, { value: NatsKeyRecord; revision: number }>();
   #revision = 0;
 
-  async get() {
-    return this.#value;
+  async get(name: string) {
+    return this.#values.get(name);
   }
 
-  async put(_name: string, value: NatsKeyRecord) {
-    this.#value = { value, revision: ++this.#revision };
+  async put(name: string, value: NatsKeyRecord, expected?: number) {
+    const current = this.#values.get(name)?.revision ?? 0;
+    if (expected !== undefined && expected !== current) throw new Conflict(`${name} was changed meanwhile`);
+    this.#values.set(name, { value, revision: ++this.#revision });
     return this.#revision;
   }
 
   async removeRevision(revision: number) {
-    if (this.#value?.revision === revision) this.#value = undefined;
+    for (const [name, value] of this.#values) if (value.revision === revision) this.#values.delete(name);
   }
 }
 
@@ -68,6 +70,38 @@ describe('the idempotency keys of several nodes', () => {
       mock.timers.tick(200_000);
     }
     expect(tried).to.deep.equal(['T1', 'T1', 'T1']);
+  });
+
+  it('refuse a retry for three seconds while the first submission is in progress', async () => {
+    const keys = new NatsKeys(new Kept() as never);
+    const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+    const first = keys.take(KEY, 'T1', () => {
+      begun.resolve();
+      return answer.promise;
+    });
+    const retry = () => outcome(keys.take(KEY, 'T2', async (_messageId, taskId) => `${taskId} again`));
+    await begun.promise;
+    mock.timers.tick(2999);
+    expect(await retry()).to.equal('the submission with this idempotency key is under way');
+    mock.timers.tick(1);
+    expect(await retry()).to.equal('T1 again');
+    answer.resolve('T1');
+    expect(await first).to.equal('T1');
+  });
+
+  it('reserve a key for one of two submissions that come at once', async () => {
+    const keys = new NatsKeys(new Kept() as never);
+    const stored: string[] = [];
+    const take = (id: string) =>
+      outcome(
+        keys.take(KEY, id, async (_messageId, taskId) => {
+          stored.push(taskId);
+          return taskId;
+        }),
+      );
+    const outcomes = await Promise.all([take('T1'), take('T2')]);
+    expect(outcomes).to.deep.equal(['T1', 'the submission with this idempotency key is under way']);
+    expect(stored).to.deep.equal(['T1']);
   });
 
   it('forget a first try that was refused', async () => {

@@ -1,4 +1,3 @@
-import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { Ledger } from '../support/ledger.ts';
 import { lackingNamespaces, makeNetworkNamespace } from '../support/network-namespace.ts';
@@ -7,6 +6,7 @@ import { describeWith } from '../support/requirements.ts';
 import { randomFrom } from '../support/seed.ts';
 import { describeWithServers } from '../support/servers.ts';
 import { severable } from '../support/severable.ts';
+import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { startCluster } from './cluster.ts';
 
@@ -41,26 +41,23 @@ describeWith(lackingNamespaces(), 'a node whose network loses everything', () =>
       const loads = [stays, lost].map((node, index) =>
         ledger.flood(node.tasks, randomFrom(30 + index), { clients: 4, over: () => over }),
       );
-      while (ledger.size < 300) await setTimeout(5);
+      await ledger.grows(300);
       await network.cut();
-      for (;;) {
-        const { status, body } = await request(`${lost.admin}/readyz`);
-        if (status === 503 && body.checks.nats.state === 'failed') break;
-      }
-      let refused = await post(`${lost.tasks}/tasks`, { action: 'x' });
-      while (refused.status === 202) refused = await post(`${lost.tasks}/tasks`, { action: 'x' });
+      const ready = () => request(`${lost.admin}/readyz`);
+      const submit = () => post(`${lost.tasks}/tasks`, { action: 'x' });
+      await eventually(ready, ({ status, body }) => status === 503 && body.checks.nats.state === 'failed');
+      const refused = await eventually(submit, ({ status }) => status !== 202);
       expect([refused.status, refused.body]).to.deep.equal([500, { error: 'failed to queue task' }]);
-      const goal = ledger.size + 200;
-      while (ledger.size < goal) await setTimeout(5);
+      await ledger.grows(200);
       expect(client.socket.readyState).to.equal(client.socket.OPEN);
       await network.mend();
-      for (let status = 0; status !== 202; ) ({ status } = await post(`${lost.tasks}/tasks`, { action: 'x' }));
+      await eventually(submit, ({ status }) => status === 202);
       over = true;
       await Promise.all(loads);
       await ledger.accountedFor(lost.tasks);
       const mended = Date.now() / 1000;
       for (let timestamp = 0; timestamp < mended; ) ({ timestamp } = (await client.nextOf('ticker')).data[0]);
-      for (let status = 0; status !== 200; ) ({ status } = await request(`${lost.admin}/readyz`));
+      await eventually(ready, ({ status }) => status === 200);
     }).timeout(120_000);
   });
 });
@@ -97,9 +94,11 @@ describeWithServers('nodes whose clocks differ by half a minute', () => {
       const [here = [], there = []] = seen;
       expect(here.filter((text) => there.includes(text)).length).to.be.at.least(3);
       const { body } = await post(`${maker.tasks}/tasks`, { action: 'sum', data: { numbers: [2, 3] } });
-      let task = { status: '', result: '' };
-      while (task.status !== 'completed') task = (await request(`${other.tasks}/tasks/${body.id}`)).body;
-      expect(task.result).to.equal('{"output":5}');
+      const task = await eventually(
+        () => request(`${other.tasks}/tasks/${body.id}`),
+        (found) => found.body.status === 'completed',
+      );
+      expect(task.body.result).to.equal('{"output":5}');
     }).timeout(60_000);
   }
 });

@@ -1,7 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { embeddedDrivers } from '../../main/config.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { gather } from '../support/crowd.ts';
 import { attack, attacks } from '../support/hostile.ts';
@@ -14,11 +13,6 @@ import { type RunningServices, request, startServices } from '../support/program
 import { type Random, randomFrom, seed, seedNote } from '../support/seed.ts';
 import { watchSteadily } from '../support/steady-client.ts';
 import { connect } from '../support/websocket.ts';
-
-/** How long each driver is under load. */
-const MINUTES = Number(process.env.SOAK_MINUTES ?? 10);
-/** After each of which everything comes to rest, and is measured. */
-const ROUNDS = 6;
 
 const MIB = 1024 * 1024;
 /** What a heap may grow by from the first round to the last: ten bytes a task show in ten minutes. */
@@ -133,68 +127,74 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
   };
 }
 
-describe(`a load of everything, good and bad, for ${MINUTES} minutes ${seedNote}`, () => {
-  for (const QUEUE_DRIVER of embeddedDrivers) {
-    it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick`, async function () {
-      if (process.platform !== 'linux') this.skip();
-      const DATA_DIR = await temporaryFolder();
-      const env = { ...SETTINGS, DATA_DIR, QUEUE_DRIVER };
-      const services = await startServices({ env, nodeOptions: [...inspectable, '--expose-gc'] });
-      const inspector = await inspect(services);
-      const pid = services.child.pid as number;
-      const { port } = new URL(services.ticker);
-      const steady = await watchSteadily(services);
-      const crowd = await gather({
-        port: Number(port),
-        token: await services.token(),
-        readers: 200,
-        silent: 0,
-        chatty: 0,
-      });
-      const ledger = new Ledger();
-      const random = randomFrom(QUEUE_DRIVER.length);
-      const others = openDescriptors(pid);
+/** Length of the load on one process. */
+export interface SoakLength {
+  minutes: number;
+  /** Rounds that the minutes are divided into. After each, the process comes to rest and is measured. */
+  rounds: number;
+}
 
-      const footprints: Footprint[] = [];
-      for (let round = 0; round < ROUNDS; round++) {
-        const end = performance.now() + (MINUTES * 60_000) / ROUNDS;
-        await Promise.all(
-          clients.map(async (client) => {
-            while (performance.now() < end) await client({ services, ledger, random });
-          }),
-        );
-        for (let busy = true; busy; ) {
-          await setTimeout(100);
-          const { waiting, delayed, in_flight } = await queueCounts(services.tasks);
-          busy = waiting + delayed + in_flight > 0 || openDescriptors(pid) > others + 5;
-        }
-        footprints.push(await measure({ services, ledger, random }, inspector));
-      }
+/** Defines the spec that puts every kind of load on one process and asserts that nothing is left behind. */
+export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds }: SoakLength): void {
+  it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick ${seedNote}`, async function () {
+    if (process.platform !== 'linux') this.skip();
+    const DATA_DIR = await temporaryFolder();
+    const env = { ...SETTINGS, DATA_DIR, QUEUE_DRIVER };
+    const services = await startServices({ env, nodeOptions: [...inspectable, '--expose-gc'] });
+    const inspector = await inspect(services);
+    const pid = services.child.pid as number;
+    const { port } = new URL(services.ticker);
+    const steady = await watchSteadily(services);
+    const crowd = await gather({
+      port: Number(port),
+      token: await services.token(),
+      readers: 200,
+      silent: 0,
+      chatty: 0,
+    });
+    const ledger = new Ledger();
+    const random = randomFrom(QUEUE_DRIVER.length);
+    const others = openDescriptors(pid);
 
-      for (const { heaps, handles, descriptors, threads, resident } of footprints) {
-        const mib = (bytes: number) => (bytes / MIB).toFixed(1);
-        console.log(
-          `    heaps ${heaps.map(mib).join(' ')} MiB, resident ${mib(resident)} MiB, ` +
-            `${handles} handles, ${descriptors} descriptors, ${threads} threads`,
-        );
+    const footprints: Footprint[] = [];
+    for (let round = 0; round < rounds; round++) {
+      const end = performance.now() + (minutes * 60_000) / rounds;
+      await Promise.all(
+        clients.map(async (client) => {
+          while (performance.now() < end) await client({ services, ledger, random });
+        }),
+      );
+      for (let busy = true; busy; ) {
+        await setTimeout(100);
+        const { waiting, delayed, in_flight } = await queueCounts(services.tasks);
+        busy = waiting + delayed + in_flight > 0 || openDescriptors(pid) > others + 5;
       }
-      const [first, last] = [footprints[0], footprints.at(-1)] as [Footprint, Footprint];
-      for (const [thread, heap] of last.heaps.entries()) {
-        expect(heap - (first.heaps[thread] ?? 0), `growth of heap ${thread}`).to.be.at.most(HEAP_GROWTH);
-      }
-      expect(last.resident - first.resident, 'growth of memory').to.be.at.most(RESIDENT_GROWTH);
-      expect(last.handles, 'handles').to.be.within(first.handles - 5, first.handles + 5);
-      expect(last.descriptors, 'descriptors').to.be.within(first.descriptors - 5, first.descriptors + 5);
-      expect(last.threads, 'threads').to.equal(first.threads);
+      footprints.push(await measure({ services, ledger, random }, inspector));
+    }
 
-      steady.check();
-      expect(await crowd.report()).to.deep.include({ open: 200, behind: 0, gaps: 0, closed: {} });
-      console.log(`    ${ledger.size} tasks, ${steady.ticks()} ticks`);
-      await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
-      expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
-      services.child.kill('SIGTERM');
-      // The process itself waits for the inspector.
-      expect(await services.logged(({ msg }) => msg === 'stopped')).to.include({ unfinished: 0 });
-    }).timeout(120_000 + MINUTES * 120_000);
-  }
-});
+    for (const { heaps, handles, descriptors, threads, resident } of footprints) {
+      const mib = (bytes: number) => (bytes / MIB).toFixed(1);
+      console.log(
+        `    heaps ${heaps.map(mib).join(' ')} MiB, resident ${mib(resident)} MiB, ` +
+          `${handles} handles, ${descriptors} descriptors, ${threads} threads`,
+      );
+    }
+    const [first, last] = [footprints[0], footprints.at(-1)] as [Footprint, Footprint];
+    for (const [thread, heap] of last.heaps.entries()) {
+      expect(heap - (first.heaps[thread] ?? 0), `growth of heap ${thread}`).to.be.at.most(HEAP_GROWTH);
+    }
+    expect(last.resident - first.resident, 'growth of memory').to.be.at.most(RESIDENT_GROWTH);
+    expect(last.handles, 'handles').to.be.within(first.handles - 5, first.handles + 5);
+    expect(last.descriptors, 'descriptors').to.be.within(first.descriptors - 5, first.descriptors + 5);
+    expect(last.threads, 'threads').to.equal(first.threads);
+
+    steady.check();
+    expect(await crowd.report()).to.deep.include({ open: 200, behind: 0, gaps: 0, closed: {} });
+    console.log(`    ${ledger.size} tasks, ${steady.ticks()} ticks`);
+    await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
+    expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
+    services.child.kill('SIGTERM');
+    // The process itself waits for the inspector.
+    expect(await services.logged(({ msg }) => msg === 'stopped')).to.include({ unfinished: 0 });
+  }).timeout(120_000 + minutes * 120_000);
+}

@@ -1,0 +1,5 @@
+import { itLeavesNothingBehind } from './load.ts';
+
+describe('a load of everything, valid and invalid, for seconds', () => {
+  itLeavesNothingBehind('sqlite', { minutes: 0.1, rounds: 2 });
+});

@@ -1,0 +1,4 @@
+import { describeBehind } from './behind-proxy.ts';
+import { startCaddy } from './proxy.ts';
+
+describeBehind('caddy', startCaddy);
