@@ -6,7 +6,7 @@ import { describeInBrowser, signIn, visit } from './chromium.ts';
 const START = 1_800_000_000;
 const QUARTER = 15 * 60;
 
-/** What the page holds on to after a garbage collection. */
+/** DOM nodes, listeners and heap bytes of the page after a garbage collection. */
 async function holdings(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable');

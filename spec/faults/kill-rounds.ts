@@ -23,7 +23,7 @@ async function whileAccepting({ env, ledger, random }: Target): Promise<void> {
   await Promise.all([services.exited, load]);
 }
 
-/** While a backlog is worked off, with nobody submitting. */
+/** While a backlog is processed and no client submits. */
 async function whileWorking({ env, ledger, random }: Target): Promise<void> {
   const services = await startServices({ env });
   const lock = new DatabaseSync(join(env.DATA_DIR as string, 'tasks.db'), { timeout: 5000 });
@@ -36,7 +36,7 @@ async function whileWorking({ env, ledger, random }: Target): Promise<void> {
   await services.exited;
 }
 
-/** At some moment of the start: before, in the midst of, or after taking up what was left. */
+/** At a random moment of the start: before, during, or after the recovery of the queue. */
 async function whileStarting({ env, random }: Target): Promise<void> {
   const program = await startProgram({ env });
   await setTimeout(random.below(700));
@@ -44,7 +44,7 @@ async function whileStarting({ env, random }: Target): Promise<void> {
   await program.exited;
 }
 
-/** Within 100 ms of listening again, when what was cut off before is at work first. */
+/** Within 100 ms of listening again, while the suspects of the previous kill run. */
 async function againAtOnce(target: Target): Promise<void> {
   await whileAccepting(target);
   for (let i = 0; i < 2; i++) {

@@ -15,12 +15,12 @@ import { watchSteadily } from '../support/steady-client.ts';
 import { connect } from '../support/websocket.ts';
 
 const MIB = 1024 * 1024;
-/** What a heap may grow by from the first round to the last: ten bytes a task show in ten minutes. */
+/** Largest growth of a heap from the first round to the last: a leak of ten bytes a task shows in ten minutes. */
 const HEAP_GROWTH = 6 * MIB;
 /** Beyond the heap, memory that was freed is not always given back. */
 const RESIDENT_GROWTH = 96 * MIB;
 
-/** Bounds that are reached, and lifetimes that end, within the first round. */
+/** Settings that make every bound be reached and every lifetime end within the first round. */
 const SETTINGS = { TOKEN_LIFETIME_SECONDS: '3', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' };
 
 interface Target {
@@ -29,7 +29,7 @@ interface Target {
   random: Random;
 }
 
-/** One kind of client: what it does over and over again. */
+/** One kind of client: a step that it repeats until the end of the round. */
 type Client = (target: Target) => Promise<void>;
 
 /** Submits a task; one in a thousand is bound to fail. */
@@ -93,7 +93,7 @@ const attacksBoth: Client = async ({ services, random }) => {
 
 const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesAndGoes, revokes, attacksBoth];
 
-/** What a process holds when it is at rest. */
+/** Resources of a process at rest. */
 interface Footprint {
   /** Bytes in use on the heap of each thread, the main one first. */
   heaps: number[];

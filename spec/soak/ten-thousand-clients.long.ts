@@ -11,11 +11,11 @@ const CUT_OFF_WITHIN_MS = 90_000;
 
 const KIB = 1024;
 /**
- * Twice what a client costs: 16 KiB are measured, of which Node takes most (socket, streams, listeners). One that does
- * not read may add the 8 KiB of its socket's buffer, and one tick.
+ * Twice the measured memory of a client, 16 KiB, most of it Node's (socket, streams, listeners). A client that does not
+ * read may add the 8 KiB of its socket's buffer and one tick.
  */
 const BYTES_A_CLIENT = 32 * KIB;
-/** What comes and goes on the heap in a minute, whatever the number of clients. */
+/** Garbage of a minute on the heap, whatever the number of clients. */
 const GROWTH = 64 * KIB * KIB;
 
 describe('ten thousand clients, of which a thousand never read', () => {
@@ -29,7 +29,7 @@ describe('ten thousand clients, of which a thousand never read', () => {
       port: Number(new URL(services.ticker).port),
       token: await services.token(),
       readers: READERS,
-      // The kernel takes what they do not read, hours of it: it is not by their buffers that they are found out.
+      // The kernel buffers hours of unread ticks, so the ping timeout ends these clients, not a full buffer.
       silent: NEVER_READ / 2,
       chatty: NEVER_READ / 2,
     });

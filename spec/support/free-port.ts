@@ -2,14 +2,14 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Linux gives the ports from 32768 on to listeners on port 0 and to outgoing connections, so one below stays free. */
+/** Linux takes ports from 32768 up for listeners on port 0 and for outgoing connections, so a lower one stays free. */
 const FIRST = 16_384;
 const EPHEMERAL = 32_768;
 
-/** Starts of a server before its failure is taken for something else than a port in use. */
+/** Starts of a server until its failure is reported: by then the port is not the reason. */
 const MAX_STARTS = 5;
 
-/** A port that nobody listens on at the moment. */
+/** A port without a listener at this moment. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FIRST, EPHEMERAL);

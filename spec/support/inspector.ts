@@ -82,7 +82,7 @@ export async function inspect(program: Program): Promise<Inspector> {
   void send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
-  /** Has a thread run code; its answer has the id 0, which nobody waits for. */
+  /** Runs code in a thread without waiting for the answer, whose id is 0. */
   const run = (sessionId: string, expression: string) => {
     const message = JSON.stringify({ id: 0, method: 'Runtime.evaluate', params: { expression } });
     return send('NodeWorker.sendMessageToWorker', { sessionId, message });

@@ -30,7 +30,7 @@ async function start(options: Partial<RetentionThreadOptions> = {}) {
   };
   process.on('worker', count);
   afterTest(() => process.off('worker', count));
-  /** How many threads were started by the end of this turn of the event loop. */
+  /** Number of threads started by the end of this turn of the event loop. */
   const started = async () => {
     await new Promise(setImmediate);
     return launched;

@@ -59,7 +59,7 @@ async function startTimedPool(timeoutMs: number): Promise<() => Promise<void>> {
   };
 }
 
-/** Collects the threads that are started from now on, and counts those that end. */
+/** Collects the threads that start from now on, and counts the ended ones. */
 function watchThreads() {
   const watched = { threads: [] as Worker[], ended: 0 };
   const remember = (thread: Worker) => {

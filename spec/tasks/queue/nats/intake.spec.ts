@@ -5,7 +5,7 @@ import { NatsIntake } from '../../../../main/tasks/queue/nats/intake.ts';
 
 /** An intake that has room for `room()` messages, whose pull requests go nowhere. */
 function create(room: () => number) {
-  /** How many messages each pull request asked for. */
+  /** Number of messages of each pull request. */
   const requests: number[] = [];
   let deliver: (error: Error | null, message: Msg) => void = () => {};
   const connection = {
