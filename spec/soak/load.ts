@@ -20,8 +20,8 @@ const HEAP_GROWTH = 6 * MIB;
 /** Beyond the heap, memory that was freed is not always given back. */
 const RESIDENT_GROWTH = 96 * MIB;
 
-/** Settings that make every bound be reached and every lifetime end within the first round. */
-const SETTINGS = { TOKEN_LIFETIME_SECONDS: '3', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' };
+/** Settings that make every bound be reached and every lifetime end early on. */
+const SETTINGS = { TOKEN_LIFETIME_SECONDS: '10', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' };
 
 interface Target {
   services: RunningServices;

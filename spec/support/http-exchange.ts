@@ -5,10 +5,10 @@ import { noteWire, serviceAt } from './contract-watch.ts';
 import type { Sending } from './http-corpus.ts';
 import { parseResponses } from './http-responses.ts';
 
-/** Whoever has got no answer for so long says that nothing more will come. */
+/** Silence after which the client ends the connection. */
 const SILENCE_MS = 30;
 
-/** Sends bytes on a connection of their own, and reads until it is closed. @returns what came back */
+/** Sends bytes on a new connection and reads until it is closed. @returns the responses, as latin1 */
 export async function exchange(port: number, pieces: Sending): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
@@ -17,15 +17,27 @@ export async function exchange(port: number, pieces: Sending): Promise<string> {
   socket.setEncoding('latin1').on('data', (text: string) => {
     wire += text;
   });
-  socket.setTimeout(SILENCE_MS, () => socket.end());
+  let endedHere = false;
+  socket.setTimeout(SILENCE_MS, () => {
+    endedHere = true;
+    socket.end();
+  });
   for (const piece of pieces) {
     if (socket.destroyed) break;
     socket.write(piece);
     await setTimeout(0);
   }
   await closed;
+  if (endedHere) wire = withoutOpenEnd(wire);
   noteWire(serviceAt(port), wire);
   return wire;
+}
+
+/** Leaves out a last response whose body ends with the connection: the client may have ended it in the middle. */
+function withoutOpenEnd(wire: string): string {
+  const last = Math.max(0, wire.lastIndexOf('HTTP/1.1 '));
+  const [head = ''] = wire.slice(last).split('\r\n\r\n');
+  return /^(content-length|transfer-encoding):/im.test(head) ? wire : wire.slice(0, last);
 }
 
 /** Asserts that all that came back is proper HTTP, and every error one of ours. */
