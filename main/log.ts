@@ -1,49 +1,89 @@
-import { destination, type Logger, pino } from 'pino';
-import pretty from 'pino-pretty';
+import { type Logger, type LoggerOptions, levels, pino } from 'pino';
+import { prettyFactory } from 'pino-pretty';
 import type { LogFormat, LogLevel } from './config.ts';
+import { LineBuffer } from './log/line-buffer.ts';
+import { RepeatLimit } from './log/repeat-limit.ts';
+import { openStandardOutput } from './log/standard-output.ts';
 
 export type Log = Logger;
 
-/** How long a reader that has stalled may hold up the end of the process. */
-const FLUSH_TIMEOUT_MS = 1000;
-/** Past this many bytes that standard output will not take, log lines are dropped. */
-const MAX_UNWRITTEN = 8 * 1024 * 1024;
+type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
 /** A bearer token, wherever it got into a line from: an address, a header, the message of an error. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
-/** The last thing that happens to a line: no token is ever written. */
-const hooks = { streamWrite: (line: string) => line.replace(TOKEN, 'v3.local.[redacted]') };
+/** Counters of log lines that were not written. */
+export interface LogFigures {
+  /** Lines that standard output did not take. */
+  readonly lost: number;
+  /** Repeated warnings and errors left out. */
+  readonly suppressed: number;
+}
 
 export interface LogOutput {
   log: Log;
-  /** Writes out what is buffered, for a second at most, and takes no more: for the end of the process. */
+  figures: LogFigures;
+  /** Writes what is buffered, for a second at most. Later lines are lost. Called at the end of the process. */
   end(): Promise<void>;
 }
 
 /**
- * The process's structured log on standard output: a JSON object a line, or coloured text.
- * A reader that stalls costs log lines, never a tick: JSON is written without blocking.
+ * The process's structured log on standard output: a JSON object a line, or coloured text. Standard output that stalls or fails
+ * costs log lines and nothing else.
  */
 export function createLog({ level, format }: { level: LogLevel; format: LogFormat }): LogOutput {
-  if (format === 'pretty') {
-    return {
-      log: pino({ level, base: null, hooks }, pretty({ sync: true, translateTime: 'SYS:HH:MM:ss.l' })),
-      end: async () => {},
-    };
-  }
-  const output = destination({ sync: false, maxLength: MAX_UNWRITTEN });
+  const lines = new LineBuffer(openStandardOutput(), (lost) =>
+    log.warn({ lost }, 'log lines were lost: standard output did not take them'),
+  );
+  const repeats = new RepeatLimit();
+  const hooks = { logMethod: limitRepeats(repeats), streamWrite: format === 'pretty' ? prettify() : redact };
+  const log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return {
-    log: pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, output),
+    log,
+    figures: {
+      get lost() {
+        return lines.lost;
+      },
+      get suppressed() {
+        return repeats.suppressed;
+      },
+    },
     async end() {
-      const closed = Promise.withResolvers<void>();
-      output.once('close', closed.resolve);
-      output.end();
-      const timer = setTimeout(closed.resolve, FLUSH_TIMEOUT_MS);
-      await closed.promise;
-      clearTimeout(timer);
-      // Or pino would go on trying when the process exits.
-      output.destroy();
+      repeats.endPeriod();
+      await lines.end();
     },
   };
+}
+
+/** The last thing that happens to a line: no token is ever written. */
+function redact(line: string): string {
+  return line.replace(TOKEN, 'v3.local.[redacted]');
+}
+
+function prettify(): Hooks['streamWrite'] {
+  const pretty = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l' });
+  return (line) => pretty(redact(line));
+}
+
+function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
+  return function (args, write, level) {
+    const limited = level === levels.values.warn || level === levels.values.error;
+    const report = (suppressed: number) =>
+      write.call(this, { suppressed, repeated: messageOf(args) }, 'repeated log lines were left out');
+    if (!limited || repeats.admit(kindOf(args, level), report)) write.apply(this, args);
+  };
+}
+
+type Fields = { err?: unknown; failure?: unknown };
+
+/** Level and message, with the class and code of an error and the kind of a task's failure. */
+function kindOf(args: readonly unknown[], level: number): string {
+  const [first] = args;
+  const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;
+  const { name, code } = (err ?? {}) as Partial<NodeJS.ErrnoException>;
+  return [level, messageOf(args), name, code, failure].join(' ');
+}
+
+function messageOf([first, second]: readonly unknown[]): unknown {
+  return typeof first === 'string' ? first : second;
 }

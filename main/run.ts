@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
+import { isatty } from 'node:tty';
 import { type Config, ConfigError, loadConfig } from './config.ts';
 import { createLog, type LogOutput } from './log.ts';
 import { type System, startSystem } from './system.ts';
@@ -11,6 +12,8 @@ export async function run(): Promise<void> {
   const config = readConfig();
   const output = createLog({ level: config.logLevel, format: config.logFormat });
   const { log } = output;
+  // Node forwards to these streams what a thread prints. Without a listener, a terminal that is gone would end the process.
+  for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a bug ended the process');
@@ -26,7 +29,7 @@ export async function run(): Promise<void> {
   const patience = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   let system: System | undefined;
   try {
-    system = await Promise.race([startSystem(config, log), patience]);
+    system = await Promise.race([startSystem(config, output), patience]);
   } catch (error) {
     log.fatal((error as Error).message);
     return end(output, 1);
@@ -44,7 +47,7 @@ export async function run(): Promise<void> {
 
 function readConfig(): Config {
   try {
-    return loadConfig(process.env, process.stdout.isTTY);
+    return loadConfig(process.env, isatty(1));
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     console.error(error.message);

@@ -1,7 +1,7 @@
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
 import { openEngine } from './engines/open.ts';
-import type { Log } from './log.ts';
+import type { LogOutput } from './log.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 
@@ -13,7 +13,8 @@ export interface System {
 }
 
 /** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
-export async function startSystem(config: Config, log: Log): Promise<System> {
+export async function startSystem(config: Config, output: LogOutput): Promise<System> {
+  const { log } = output;
   const engine = await openEngine(config, log);
   const now = Promise.resolve();
   /** What runs already, the latest first. */
@@ -26,7 +27,7 @@ export async function startSystem(config: Config, log: Log): Promise<System> {
   undo.unshift(() => ticker.stop(now));
   const tasks = await startTasks(config, engine, log).catch(explain('TASKS_PORT', 'HOST')).catch(takeDown);
   undo.unshift(() => tasks.stop({ connections: now, all: now }));
-  const admin = await startAdmin(config, { engine, ticker, tasks }, log)
+  const admin = await startAdmin(config, { engine, ticker, tasks }, output)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
     .catch(takeDown);
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };

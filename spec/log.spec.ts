@@ -1,25 +1,36 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { expect } from 'chai';
-import { afterTest } from './support/cleanup.ts';
+import { afterTest, temporaryFolder } from './support/cleanup.ts';
 
-/** Runs `code` in a process of its own, which has a log by the name of `output`. */
-function start(options: { level: string; format: string }, code: string): ChildProcess {
+interface Options {
+  level: string;
+  format: string;
+}
+
+/** A module that runs `code` with a log by the name of `log`. */
+function source(options: Options, code: string): string {
   const module = new URL('../main/log.ts', import.meta.url).href;
-  const source = `
+  return `
     import { createLog } from ${JSON.stringify(module)};
     const output = createLog(${JSON.stringify(options)});
     const { log } = output;
     ${code}`;
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', source], {
+}
+
+/** Runs `code` in a process of its own. */
+function start(options: Options, code: string): ChildProcess {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', source(options, code)], {
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   afterTest(() => child.kill('SIGKILL'));
   return child;
 }
 
-async function run(options: { level: string; format: string }, code: string) {
+async function run(options: Options, code: string) {
   const child = start(options, code);
   if (child.stdout === null || child.stderr === null) throw new Error('no output');
   const [output, errors, [exitCode]] = await Promise.all([
@@ -118,6 +129,49 @@ describe('the log', () => {
     const [errors, [code]] = await Promise.all([text(child.stderr), once(child, 'close')]);
     expect(errors.trim()).to.equal('still here');
     expect(code).to.equal(0);
+  });
+
+  it('shares its file with what else is written there', async () => {
+    const path = join(await temporaryFolder(), 'log');
+    const file = openSync(path, 'w');
+    afterTest(() => closeSync(file));
+    const code = "log.info('first'); await output.end(); console.error('second');";
+    const child = spawn(process.execPath, ['--input-type=module', '--eval', source(json, code)], {
+      stdio: ['ignore', file, file],
+    });
+    await once(child, 'exit');
+    writeSync(file, 'third');
+    expect(readFileSync(path, 'utf8')).to.match(/^\{.*"first"\}\nsecond\nthird$/);
+  });
+
+  describe('of repeated warnings and errors', () => {
+    const count = (lines: string[], msg: string) => lines.filter((line) => JSON.parse(line).msg === msg).length;
+
+    it('has the first ones of each kind, and at the end how many were left out', async () => {
+      const code = `
+        for (let n = 0; n < 1000; n++) log.warn({ n }, 'task failed');
+        log.warn({ failure: 'crash' }, 'task failed');
+        for (let n = 0; n < 100; n++) log.error({ err: new TypeError('no ' + n) }, 'internal error');
+        log.error({ err: new RangeError('other') }, 'internal error');
+        log.error({ err: Object.assign(new TypeError('coded'), { code: 'EIO' }) }, 'internal error');
+        console.error(output.figures.suppressed);
+        await output.end();`;
+      const { lines, errors } = await run(json, code);
+      expect(count(lines, 'task failed')).to.equal(20 + 1);
+      expect(count(lines, 'internal error')).to.equal(20 + 1 + 1);
+      expect(Number(errors)).to.equal(980 + 80);
+      const reports = lines.map((line) => JSON.parse(line)).filter(({ suppressed }) => suppressed !== undefined);
+      expect(reports.map(({ time: _, ...fields }) => fields)).to.deep.equal([
+        { level: 40, suppressed: 980, repeated: 'task failed', msg: 'repeated log lines were left out' },
+        { level: 50, suppressed: 80, repeated: 'internal error', msg: 'repeated log lines were left out' },
+      ]);
+    });
+
+    it('leaves out no lines of other levels', async () => {
+      const code = "for (let n = 0; n < 50; n++) { log.info('fact'); log.fatal('end'); } await output.end();";
+      const { lines } = await run(json, code);
+      expect([count(lines, 'fact'), count(lines, 'end')]).to.deep.equal([50, 50]);
+    });
   });
 
   describe('whose reader has stalled', () => {

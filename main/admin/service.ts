@@ -2,10 +2,11 @@ import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { noteLoopDelay } from '../figures/loop-delay.ts';
 import { type Listener, listen } from '../http/listener.ts';
-import type { Log } from '../log.ts';
+import type { LogOutput } from '../log.ts';
 import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
+import { logMetrics } from './log-metrics.ts';
 import { Metrics } from './metrics.ts';
 import { processMetrics } from './process-metrics.ts';
 import { requestMetrics } from './request-metrics.ts';
@@ -27,7 +28,7 @@ export interface AdminService {
 export async function startAdmin(
   { adminHost, adminPort }: Pick<Config, 'adminHost' | 'adminPort'>,
   { engine, ticker, tasks }: { engine: Pick<Engine, 'checks'>; ticker: TickerService; tasks: TasksService },
-  log: Log,
+  { log, figures: logFigures }: Pick<LogOutput, 'log' | 'figures'>,
 ): Promise<AdminService | undefined> {
   if (adminPort === undefined) return undefined;
   let stopping = false;
@@ -37,6 +38,7 @@ export async function startAdmin(
   tickerMetrics(metrics, ticker.figures);
   tasksMetrics(metrics, tasks.figures);
   requestMetrics(metrics, { ticker: ticker.figures.requests, tasks: tasks.figures.requests });
+  logMetrics(metrics, logFigures);
   processMetrics(metrics, { main: loop.delays, ticker: ticker.figures.ticker.loopDelays });
   const app = createAdminApp({
     checks: { shutdown, ...engine.checks, ...ticker.checks, ...tasks.checks },

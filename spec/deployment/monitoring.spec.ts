@@ -59,7 +59,7 @@ describe('the queries of dashboard and alerts', () => {
   });
 
   it('are at least one of each metric that the services count', async () => {
-    const own = [...(await scrape()).matchAll(/^# TYPE ((?:ticker|auth|tasks|http)_\w+)/gm)].map(
+    const own = [...(await scrape()).matchAll(/^# TYPE ((?:ticker|auth|tasks|http|log)_\w+)/gm)].map(
       ([, name]) => name as string,
     );
     const asked = panelQueries.flatMap(({ expr }) => read(expr).selectors.map(({ metric }) => metric));

@@ -17,7 +17,7 @@ export interface SteadyClient {
 const MAX_GAP_SECONDS = 5;
 
 /** Connects to a stream that ticks once a second. */
-export async function watchSteadily(services: RunningServices): Promise<SteadyClient> {
+export async function watchSteadily(services: Pick<RunningServices, 'stream' | 'token'>): Promise<SteadyClient> {
   const { socket } = await connect(services.stream, { token: await services.token() });
   const seconds: number[] = [];
   socket.on('message', (data) => {

@@ -1,0 +1,58 @@
+/** Length of a period. */
+const PERIOD_MS = 10_000;
+/** Lines of one kind that a period admits. */
+const MAX_LINES = 20;
+/** Bound on the kinds told apart in one period. All further kinds count as one. */
+const MAX_KINDS = 256;
+
+interface Kind {
+  admitted: number;
+  suppressed: number;
+  report: (suppressed: number) => void;
+}
+
+/** Rate limit on log lines of the same kind. The first lines of a kind in a period pass, the others are counted. */
+export class RepeatLimit {
+  readonly #kinds = new Map<string, Kind>();
+  #suppressed = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  /** Number of suppressed lines. */
+  get suppressed(): number {
+    return this.#suppressed;
+  }
+
+  /**
+   * Counts a line of this kind and returns whether it may be written.
+   *
+   * @param report called at the end of the period with the number of suppressed lines, if any
+   */
+  admit(name: string, report: (suppressed: number) => void): boolean {
+    // Does not keep a process alive that has nothing else to do.
+    this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();
+    const kind = this.#kind(name, report);
+    if (kind.admitted < MAX_LINES) {
+      kind.admitted += 1;
+      return true;
+    }
+    kind.suppressed += 1;
+    this.#suppressed += 1;
+    return false;
+  }
+
+  /** Reports the suppressed lines of each kind and starts a new period. */
+  endPeriod(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    const kinds = [...this.#kinds.values()];
+    this.#kinds.clear();
+    for (const { suppressed, report } of kinds) if (suppressed > 0) report(suppressed);
+  }
+
+  #kind(name: string, report: Kind['report']): Kind {
+    const key = this.#kinds.has(name) || this.#kinds.size < MAX_KINDS - 1 ? name : '';
+    const found = this.#kinds.get(key) ?? { admitted: 0, suppressed: 0, report };
+    this.#kinds.set(key, found);
+    return found;
+  }
+}

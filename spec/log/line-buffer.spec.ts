@@ -1,0 +1,129 @@
+import { expect } from 'chai';
+import { LineBuffer } from '../../main/log/line-buffer.ts';
+import type { OnWritten, StandardOutput } from '../../main/log/standard-output.ts';
+import { until } from '../support/until.ts';
+
+const errorOf = (code: string) => Object.assign(new Error(code), { code });
+
+/** Standard output whose writes the test completes. */
+class HeldOutput implements StandardOutput {
+  #taken: Buffer[] = [];
+  #held: { bytes: Buffer; onWritten: OnWritten } | undefined;
+
+  write(bytes: Buffer, onWritten: OnWritten): void {
+    expect(this.#held, 'one write at a time').to.equal(undefined);
+    this.#held = { bytes, onWritten };
+  }
+
+  get text(): string {
+    return Buffer.concat(this.#taken).toString();
+  }
+
+  get isWriting(): boolean {
+    return this.#held !== undefined;
+  }
+
+  take(length = Number.POSITIVE_INFINITY): void {
+    const { bytes, onWritten } = this.#release();
+    const taken = bytes.subarray(0, length);
+    this.#taken.push(taken);
+    onWritten(null, taken.length);
+  }
+
+  fail(code: string): void {
+    this.#release().onWritten(errorOf(code), 0);
+  }
+
+  #release() {
+    const held = this.#held;
+    if (held === undefined) throw new Error('no write');
+    this.#held = undefined;
+    return held;
+  }
+}
+
+describe('the buffer of lines', () => {
+  const setUp = () => {
+    const output = new HeldOutput();
+    const lines = new LineBuffer(output, (lost) => lines.write(`lost ${lost}\n`));
+    return { output, lines };
+  };
+
+  it('writes all lines in order, whatever part of them each write takes', () => {
+    const { output, lines } = setUp();
+    for (const line of ['one\n', 'zwei €\n', 'three\n']) lines.write(line);
+    while (output.isWriting) output.take(2);
+    expect(output.text).to.equal('one\nzwei €\nthree\n');
+    expect(lines.lost).to.equal(0);
+  });
+
+  it('retries a write for which there is no room', async () => {
+    const { output, lines } = setUp();
+    lines.write('one\n');
+    for (let retry = 0; retry < 3; retry++) {
+      output.fail('EAGAIN');
+      await until(() => output.isWriting);
+    }
+    output.take();
+    expect(output.text).to.equal('one\n');
+    expect(lines.lost).to.equal(0);
+  });
+
+  for (const code of ['ENOSPC', 'EIO', 'EPIPE']) {
+    it(`counts the lines that ${code} loses, and reports them after the next line`, () => {
+      const { output, lines } = setUp();
+      lines.write('one\n');
+      lines.write('two\n');
+      lines.write('three\n');
+      output.fail(code);
+      output.fail(code);
+      expect([lines.lost, output.isWriting]).to.deep.equal([3, false]);
+      lines.write('four\n');
+      output.take();
+      output.take();
+      expect([output.text, output.isWriting]).to.deep.equal(['four\nlost 3\n', false]);
+    });
+  }
+
+  it('ends a line that an error cut off before it writes the next one', () => {
+    const { output, lines } = setUp();
+    lines.write('one\n');
+    output.take(2);
+    output.fail('ENOSPC');
+    expect(lines.lost).to.equal(1);
+    lines.write('two\n');
+    output.fail('ENOSPC');
+    lines.write('three\n');
+    while (output.isWriting) output.take();
+    expect(output.text).to.equal('on\nthree\nlost 2\n');
+  });
+
+  it('loses the newest lines when 8 MiB wait, and takes lines again later', () => {
+    const { output, lines } = setUp();
+    const line = `${'x'.repeat(1023)}\n`;
+    for (let n = 0; n < 10_000; n++) lines.write(line);
+    expect(lines.lost).to.equal(10_000 - 8 * 1024);
+    while (output.isWriting) output.take();
+    expect(output.text.length - 8 * 1024 * 1024).to.equal(`lost ${lines.lost}\n`.length);
+    lines.write('one\n');
+    output.take();
+    expect(output.text.endsWith('\none\n')).to.equal(true);
+  });
+
+  it('writes at its end what waits, and takes no more', async () => {
+    const { output, lines } = setUp();
+    lines.write('one\n');
+    lines.write('two\n');
+    const ended = lines.end();
+    lines.write('three\n');
+    while (output.isWriting) output.take();
+    await ended;
+    expect([output.text.startsWith('one\ntwo\n'), lines.lost]).to.deep.equal([true, 1]);
+  });
+
+  it('ends although standard output takes nothing', async () => {
+    const { lines } = setUp();
+    lines.write('one\n');
+    await lines.end();
+  });
+});

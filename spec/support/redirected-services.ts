@@ -1,0 +1,102 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterTest, temporaryFolder } from './cleanup.ts';
+import { freePort } from './free-port.ts';
+import { freshSettings, post, projectFolder, request } from './program.ts';
+import { eventually } from './until.ts';
+
+export interface RedirectOptions {
+  /** Redirection of the shell, such as `>/dev/full`. */
+  redirect?: string;
+  /** Whether a terminal of its own is standard output. The process that runs it is the shell's parent, `script`. */
+  terminal?: boolean;
+  /** Whether the process is in a session of its own, so that the end of the terminal sends no SIGHUP. */
+  ownSession?: boolean;
+  env?: Record<string, string>;
+}
+
+/** Both services of a real process whose standard output the spec does not read. */
+export interface RedirectedServices {
+  /** The shell, or `script`. */
+  parent: ChildProcess;
+  pid: number;
+  ticker: string;
+  tasks: string;
+  admin: string;
+  stream: string;
+  dataDir: string;
+  token(): Promise<string>;
+  /** Exit code of the process, once it has ended. */
+  exitCode(): Promise<number>;
+  /** Value of a metric without labels. */
+  metric(name: string): Promise<number>;
+}
+
+/** Starts `node dist/main` from a shell and waits until it is ready. */
+export async function startRedirected(options: RedirectOptions): Promise<RedirectedServices> {
+  const folder = await temporaryFolder();
+  const [pidFile, codeFile] = [join(folder, 'pid'), join(folder, 'code')];
+  const ports = { ticker: await freePort(), tasks: await freePort(), admin: await freePort() };
+  const settings = {
+    ...(await freshSettings()),
+    TICKER_PORT: `${ports.ticker}`,
+    TASKS_PORT: `${ports.tasks}`,
+    ADMIN_PORT: `${ports.admin}`,
+    ...options.env,
+  };
+  const { DATA_DIR: dataDir = '' } = settings as Record<string, string>;
+  const program = `${options.ownSession ? 'setsid ' : ''}${process.execPath} dist/main ${options.redirect ?? ''}`;
+  // The shell outlives its terminal. Node resets ignored signals, so the program does not.
+  const command = `trap "" HUP; ${program} & echo $! > ${pidFile}; wait $!; echo $? > ${codeFile}`;
+  const [name, ...args] = options.terminal
+    ? ['script', '--quiet', '--flush', '--command', command, '/dev/null']
+    : ['sh', '-c', command];
+  const parent = spawn(name as string, args, {
+    cwd: projectFolder,
+    env: { ...process.env, SHELL: '/bin/sh', ...settings },
+    stdio: ['pipe', 'ignore', 'ignore'],
+  });
+  const number = (file: string) =>
+    eventually(
+      () => (existsSync(file) ? readFileSync(file, 'utf8') : ''),
+      (text) => text.endsWith('\n'),
+    ).then(Number);
+  const pid = await number(pidFile);
+  afterTest(() => {
+    if (!existsSync(codeFile)) process.kill(pid, 'SIGKILL');
+    parent.kill('SIGKILL');
+  });
+  const address = (service: keyof typeof ports) => `http://127.0.0.1:${ports[service]}`;
+  await eventually(
+    () =>
+      request(`${address('admin')}/readyz`).then(
+        ({ status }) => status,
+        () => 0,
+      ),
+    (status) => status === 200,
+  );
+  return {
+    parent,
+    pid,
+    ticker: address('ticker'),
+    tasks: address('tasks'),
+    admin: address('admin'),
+    stream: `ws://127.0.0.1:${ports.ticker}/ws/ticker`,
+    dataDir,
+    token: async () => (await post(`${address('ticker')}/auth/token`, { api_key: demoKey(dataDir) })).body.token,
+    exitCode: () => number(codeFile),
+    async metric(metric) {
+      const { body } = await request(`${address('admin')}/metrics`);
+      return Number(new RegExp(`^${metric} (\\d+)$`, 'm').exec(body)?.[1]);
+    },
+  };
+}
+
+function demoKey(dataDir: string): string {
+  const database = new DatabaseSync(join(dataDir, 'auth.db'), { readOnly: true });
+  const row = database.prepare("SELECT api_key FROM api_keys WHERE user_id = 'demo'").get();
+  database.close();
+  return row?.api_key as string;
+}
