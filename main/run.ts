@@ -4,10 +4,20 @@ import { type Config, ConfigError, loadConfig } from './config.ts';
 import { createLog, type LogOutput } from './log.ts';
 import { type System, startSystem } from './system.ts';
 
+/** Exit codes, as www/guide/running.md lists them. */
+const ExitCode = {
+  stopped: 0,
+  /** A failed start, a bug, or a stop by force. */
+  failed: 1,
+  /** A stop that lost accepted tasks. Unlike the codes of Node and of shells. */
+  tasksLost: 20,
+} as const;
+type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
+
 /** Signals that come closer together than this are one wish: Ctrl-C reaches a process by several ways at once. */
 const SAME_SIGNAL_MS = 1000;
 
-/** The program behind `node dist/main`: settings, log, both services, and an orderly end on SIGTERM or SIGINT. */
+/** The program behind `node dist/main`: settings, log, both services, and an orderly end on SIGTERM, SIGINT or SIGHUP. */
 export async function run(): Promise<void> {
   const config = readConfig();
   const output = createLog({ level: config.logLevel, format: config.logFormat });
@@ -17,32 +27,40 @@ export async function run(): Promise<void> {
 
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'a bug ended the process');
-    void end(output, 1);
+    void end(output, ExitCode.failed);
   });
 
   const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
-  listenForSignals(output, (signal) => stopped.resolve(signal));
+  let system: System | undefined;
+  listenForSignals(
+    (signal) => stopped.resolve(signal),
+    (signal) => {
+      const unfinished = system?.unsaved() ?? 0;
+      log.warn({ signal, unfinished }, 'stopped by force');
+      void end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.failed);
+    },
+  );
   // Started by an old Node (runtime.ts), which is gone.
   process.once('disconnect', () => stopped.resolve('disconnect'));
 
   // A start that is told to stop is stopped when it is done, if that is soon.
   const patience = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
-  let system: System | undefined;
   try {
     system = await Promise.race([startSystem(config, output), patience]);
   } catch (error) {
     log.fatal((error as Error).message);
-    return end(output, 1);
+    return end(output, ExitCode.failed);
   }
   if (system === undefined) {
     log.warn('stopped during the start');
-    return end(output, 0);
+    return end(output, ExitCode.stopped);
   }
   log.info({ signal: await stopped.promise }, 'stopping');
   const { unfinished, kept } = await system.stop();
-  if (unfinished > 0 && !kept) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
+  const isLoss = unfinished > 0 && !kept;
+  if (isLoss) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
   else log.info({ unfinished }, 'stopped');
-  await end(output, 0);
+  await end(output, isLoss ? ExitCode.tasksLost : ExitCode.stopped);
 }
 
 function readConfig(): Config {
@@ -51,26 +69,28 @@ function readConfig(): Config {
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     console.error(error.message);
-    process.exit(1);
+    process.exit(ExitCode.failed);
   }
 }
 
-/** Tells of the first signal; a later one forces the end. */
-function listenForSignals(output: LogOutput, onFirst: (signal: NodeJS.Signals) => void): void {
+/**
+ * Calls `onFirst` for the first signal, and `onForce` for a later SIGINT or SIGTERM. A later SIGHUP is ignored: when a terminal is
+ * closed, its shell and the kernel each send one.
+ */
+function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
     if (firstAt === undefined) {
       firstAt = Date.now();
       onFirst(signal);
+    } else if (signal !== 'SIGHUP' && Date.now() - firstAt >= SAME_SIGNAL_MS) {
+      onForce(signal);
     }
-    if (Date.now() - firstAt < SAME_SIGNAL_MS) return;
-    output.log.warn({ signal }, 'stopped by force');
-    void end(output, 1);
   };
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
 }
 
-async function end(output: LogOutput, code: number): Promise<never> {
+async function end(output: LogOutput, code: ExitCode): Promise<never> {
   await output.end();
   process.exit(code);
 }

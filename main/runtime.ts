@@ -32,9 +32,9 @@ export async function handOver(): Promise<void> {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [HANDED_OVER]: process.versions.node },
   });
-  // A terminal's Ctrl-C reaches both processes, and the child is told once more from here:
+  // A terminal's Ctrl-C or end reaches both processes, and the child is told once more from here:
   // run.ts counts signals that arrive together as one.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => child.kill(signal));
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', (...end) => resolve(end));

@@ -10,6 +10,8 @@ export interface System {
   ports: { ticker: number; tasks: number; admin: number | undefined };
   /** Stops both within the configured time: no new connections, clients told, accepted tasks worked off or kept. */
   stop(): Promise<Unfinished>;
+  /** Number of accepted tasks that are lost if the process ends now. */
+  unsaved(): number;
 }
 
 /** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
@@ -34,6 +36,7 @@ export async function startSystem(config: Config, output: LogOutput): Promise<Sy
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
   return {
     ports: { ticker: ticker.listener.port, tasks: tasks.listener.port, admin: admin?.listener.port },
+    unsaved: () => tasks.unsaved(),
     async stop() {
       admin?.shuttingDown();
       const connections = Promise.withResolvers<void>();

@@ -30,6 +30,8 @@ export interface TasksService {
   checks: Readonly<Record<string, Check>>;
   /** @param deadlines when open connections are cut, and when the tasks have to be left */
   stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
+  /** Number of accepted tasks that are lost if the process ends now. */
+  unsaved(): number;
 }
 
 /** What can be counted of service B. */
@@ -74,6 +76,7 @@ export async function startTasks(config: Config, engine: Engine, log: Log): Prom
     });
     dispatcher.start();
     retention = engine.startRetention(writeLock);
+    let kept = queue.durable;
     return {
       listener,
       figures: { requests, queue, bounds: config, dispatcher, pool, events },
@@ -89,8 +92,10 @@ export async function startTasks(config: Config, engine: Engine, log: Log): Prom
         if (!queue.durable) await dispatcher.drain(deadline);
         await dispatcher.stop(deadline);
         const unfinished = unsettled(queue);
-        return { unfinished, kept: await release() };
+        kept = await release();
+        return { unfinished, kept };
       },
+      unsaved: () => (kept ? 0 : unsettled(queue)),
     };
   } catch (error) {
     await dispatcher.stop(Promise.resolve());

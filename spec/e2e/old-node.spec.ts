@@ -30,7 +30,7 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     expect((await post(`${services.tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
   });
 
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     it(`passes ${signal} on and ends with the exit code 0`, async () => {
       const services = await startServices({ node });
       services.child.kill(signal);

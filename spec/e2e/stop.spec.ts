@@ -5,6 +5,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { post, request, startProgram, startServices } from '../support/program.ts';
+import { startRedirected } from '../support/redirected-services.ts';
+import { lackingProgram } from '../support/requirements.ts';
+import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
 /** Rows in the table of tasks that no process has open any more. */
@@ -15,8 +18,21 @@ function storedTasks(dataDir: string): number {
   return count;
 }
 
+/** Starts a stop that has to wait for a lock on the rows. */
+async function stopWithLockedRows(env: Record<string, string>, signal: NodeJS.Signals) {
+  const DATA_DIR = await temporaryFolder();
+  const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '60000', ...env } });
+  const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+  afterTest(() => database.close());
+  database.exec('BEGIN EXCLUSIVE');
+  await post(`${services.tasks}/tasks`, { action: 'sum' });
+  services.child.kill(signal);
+  await services.logged(({ msg }) => msg === 'stopping');
+  return { services, database };
+}
+
 describe('the stop', () => {
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
     it(`on ${signal} closes the sockets with 1001 and ends with exit code 0`, async () => {
       const services = await startServices();
       const client = await connect(services.stream, { token: await services.token() });
@@ -106,7 +122,37 @@ describe('the stop', () => {
     // That is logged when the task has waited for the lock, which is longer than signals count as one.
     await services.logged(({ msg }) => msg === 'what is done cannot be written down: all tasks wait');
     services.child.kill('SIGINT');
+    expect((await services.exited).code).to.equal(20);
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped by force', unfinished: 1 });
+  });
+
+  it('by force exits with 1 where the queue is durable', async () => {
+    const { services, database } = await stopWithLockedRows({ QUEUE_DRIVER: 'sqlite' }, 'SIGTERM');
+    const force = () => services.child.kill('SIGTERM');
+    // Signals of the first second count as one.
+    await eventually(force, () => services.lines.at(-1)?.msg === 'stopped by force');
     expect((await services.exited).code).to.equal(1);
-    expect(services.lines.at(-1)).to.include({ msg: 'stopped by force' });
+    expect(services.lines.at(-1)).to.include({ unfinished: 0 });
+    database.exec('COMMIT');
+  });
+
+  it('is not forced by a second SIGHUP', async () => {
+    const { services, database } = await stopWithLockedRows({}, 'SIGHUP');
+    await services.logged(({ msg }) => msg === 'what is done cannot be written down: all tasks wait');
+    services.child.kill('SIGHUP');
+    database.exec('COMMIT');
+    expect((await services.exited).code).to.equal(0);
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
+  });
+
+  it('is orderly when its terminal is closed', async function () {
+    if (lackingProgram('script') !== undefined) this.skip();
+    const services = await startRedirected({ terminal: true });
+    const ids = await Promise.all(
+      Array.from({ length: 100 }, () => post(`${services.tasks}/tasks`, { action: 'x' }).then(({ body }) => body.id)),
+    );
+    services.parent.kill('SIGKILL');
+    expect(await services.exitCode()).to.equal(0);
+    expect(storedTasks(services.dataDir)).to.equal(ids.length);
   });
 });

@@ -51,7 +51,7 @@ describe('a deploy with the in-memory queue', () => {
     expect(stored.all()).to.have.length(21);
   });
 
-  it('says so when it cannot be left', async () => {
+  it('says so when it cannot be left, and has an exit code of its own', async () => {
     const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '200' };
     const first = await startServices({ env });
     lockRows(env.DATA_DIR);
@@ -60,7 +60,7 @@ describe('a deploy with the in-memory queue', () => {
     queue.exec('BEGIN IMMEDIATE');
     await submit(first.tasks);
     first.child.kill('SIGTERM');
-    expect(await first.exited).to.deep.include({ code: 0 });
+    expect(await first.exited).to.deep.include({ code: 20 });
     const message = 'stopped: accepted tasks are lost with the in-memory queue';
     expect(first.lines.at(-1)).to.include({ level: 40, msg: message, unfinished: 1 });
   });

@@ -48,10 +48,11 @@ export async function startRedirected(options: RedirectOptions): Promise<Redirec
   };
   const { DATA_DIR: dataDir = '' } = settings as Record<string, string>;
   const program = `${options.ownSession ? 'setsid ' : ''}${process.execPath} dist/main ${options.redirect ?? ''}`;
-  // The shell outlives its terminal. Node resets ignored signals, so the program does not.
+  // The shell outlives its terminal. Node resets ignored signals, so the program does not ignore SIGHUP.
   const command = `trap "" HUP; ${program} & echo $! > ${pidFile}; wait $!; echo $? > ${codeFile}`;
   const [name, ...args] = options.terminal
-    ? ['script', '--quiet', '--flush', '--command', command, '/dev/null']
+    ? // When the session leader, which is the outer shell, ends with its terminal, the kernel sends SIGHUP to the others.
+      ['script', '--quiet', '--flush', '--command', `sh -c '${command}'; true`, '/dev/null']
     : ['sh', '-c', command];
   const parent = spawn(name as string, args, {
     cwd: projectFolder,
