@@ -1,6 +1,7 @@
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
 import { openEngine } from './engines/open.ts';
+import { openFilesLimit, shareDescriptors } from './http/descriptors.ts';
 import type { LogOutput } from './log.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
@@ -17,6 +18,7 @@ export interface System {
 /** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
 export async function startSystem(config: Config, output: LogOutput): Promise<System> {
   const { log } = output;
+  const shares = shareDescriptors(openFilesLimit(), config);
   const engine = await openEngine(config, log);
   const now = Promise.resolve();
   /** What runs already, the latest first. */
@@ -25,11 +27,11 @@ export async function startSystem(config: Config, output: LogOutput): Promise<Sy
     for (const stop of undo) await stop();
     throw error;
   };
-  const ticker = await startTicker(config, engine, log).catch(explain('TICKER_PORT', 'HOST')).catch(takeDown);
+  const ticker = await startTicker(config, engine, shares, log).catch(explain('TICKER_PORT', 'HOST')).catch(takeDown);
   undo.unshift(() => ticker.stop(now));
-  const tasks = await startTasks(config, engine, log).catch(explain('TASKS_PORT', 'HOST')).catch(takeDown);
+  const tasks = await startTasks(config, engine, shares, log).catch(explain('TASKS_PORT', 'HOST')).catch(takeDown);
   undo.unshift(() => tasks.stop({ connections: now, all: now }));
-  const admin = await startAdmin(config, { engine, ticker, tasks }, output)
+  const admin = await startAdmin(config, { engine, ticker, tasks }, shares, output)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
     .catch(takeDown);
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };

@@ -1,6 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { noteLoopDelay } from '../figures/loop-delay.ts';
+import type { ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { LogOutput } from '../log.ts';
 import type { TasksService } from '../tasks/service.ts';
@@ -12,9 +13,6 @@ import { processMetrics } from './process-metrics.ts';
 import { requestMetrics } from './request-metrics.ts';
 import { tasksMetrics } from './tasks-metrics.ts';
 import { tickerMetrics } from './ticker-metrics.ts';
-
-/** More than whoever looks after a process opens. */
-const MAX_CONNECTIONS = 100;
 
 /** The admin listener, running. */
 export interface AdminService {
@@ -28,6 +26,7 @@ export interface AdminService {
 export async function startAdmin(
   { adminHost, adminPort }: Pick<Config, 'adminHost' | 'adminPort'>,
   { engine, ticker, tasks }: { engine: Pick<Engine, 'checks'>; ticker: TickerService; tasks: TasksService },
+  shares: Pick<ConnectionShares, 'admin'>,
   { log, figures: logFigures }: Pick<LogOutput, 'log' | 'figures'>,
 ): Promise<AdminService | undefined> {
   if (adminPort === undefined) return undefined;
@@ -48,7 +47,7 @@ export async function startAdmin(
   const listener = await listen(app.callback(), {
     host: adminHost,
     port: adminPort,
-    maxConnections: MAX_CONNECTIONS,
+    maxConnections: shares.admin,
   });
   return {
     listener,

@@ -23,8 +23,8 @@ export interface TasksAppOptions {
   log: Log;
 }
 
-/** Service B's HTTP side. Does not listen. */
-export function createTasksApp(options: TasksAppOptions): Koa {
+/** Service B's HTTP side. Does not listen. @throws {Error} when a file of the browser client cannot be read */
+export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   const app = new Koa();
   app.on('error', logLateError(options.log));
   app.use(noteRequests(options.requests));
@@ -33,7 +33,7 @@ export function createTasksApp(options: TasksAppOptions): Koa {
   app.use(eventsRouter(options).routes());
   app.use(tasksRouter(options).routes());
   app.use(queueRouter(options).routes());
-  for (const middleware of staticClient('tasks')) app.use(middleware);
+  for (const middleware of await staticClient('tasks')) app.use(middleware);
   app.use(notFound);
   return app;
 }

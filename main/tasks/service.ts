@@ -2,7 +2,7 @@ import type { Check } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
-import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
+import type { ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
@@ -45,12 +45,16 @@ export interface TasksFigures {
 }
 
 /** Starts service B. @throws {Error} when a part of it cannot start. */
-export async function startTasks(config: Config, engine: Engine, log: Log): Promise<TasksService> {
+export async function startTasks(
+  config: Config,
+  engine: Engine,
+  shares: ConnectionShares,
+  log: Log,
+): Promise<TasksService> {
   const events = new TaskEvents();
   const { tasks } = engine;
   const { queue, close: closeQueue } = await engine.openQueue(events.note);
   const requests = new RequestFigures();
-  const app = createTasksApp({ requests, queue, tasks, events, bodyLimit: config.bodyLimit, log });
 
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   let retention: ReturnType<Engine['startRetention']>;
@@ -68,11 +72,12 @@ export async function startTasks(config: Config, engine: Engine, log: Log): Prom
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
+    const app = await createTasksApp({ requests, queue, tasks, events, bodyLimit: config.bodyLimit, log });
     const listener = await listen(app.callback(), {
       host: config.host,
       port: config.tasksPort,
       reusePort: config.reusePort,
-      maxConnections: shareDescriptors(openFilesLimit()).tasks,
+      maxConnections: shares.tasks,
     });
     dispatcher.start();
     retention = engine.startRetention(writeLock);

@@ -3,6 +3,7 @@ import type { Pid } from '../../workers/messages.ts';
 import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
+import type { Log } from '../log.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
 import type { Relay } from './relay.ts';
 import type { TokenHolders } from './token-holders.ts';
@@ -16,12 +17,13 @@ export interface TickerAppOptions extends AuthRouterOptions {
   /** Where requests are counted. */
   requests: RequestFigures;
   holders: Pick<TokenHolders, 'add'>;
+  log: Log;
   /** Proxies in front whose word about the client's address is taken. */
   trustProxy: number;
 }
 
-/** Service A's HTTP side. Does not listen. */
-export function createTickerApp(options: TickerAppOptions): Koa {
+/** Service A's HTTP side. Does not listen. @throws {Error} when a file of the browser client cannot be read */
+export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   const app = new Koa();
   app.on('error', logLateError(options.log));
   app.proxy = options.trustProxy > 0;
@@ -31,6 +33,6 @@ export function createTickerApp(options: TickerAppOptions): Koa {
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());
   app.use(wsRouter(options).routes());
-  for (const middleware of staticClient('ticker')) app.use(middleware);
+  for (const middleware of await staticClient('ticker')) app.use(middleware);
   return app;
 }

@@ -11,8 +11,7 @@ import { readJsonObject } from '../http/json-body.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
-import type { Log } from '../log.ts';
-import { loadPolicy, type Scope } from './policy.ts';
+import type { Scope } from './policy.ts';
 import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens } from './tokens.ts';
@@ -22,10 +21,9 @@ export interface AuthRouterOptions {
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
   /** How often an address may ask for a token. */
   rateLimit: Pick<RateLimit, 'take'>;
-  /** File of the policy that every token's scope holds. */
-  userPolicy: URL;
+  /** Scope of every token. */
+  userScope: Scope;
   bodyLimit: number;
-  log: Log;
 }
 
 /** The body of `POST /auth/token`. */
@@ -41,7 +39,7 @@ const tokenRequest = Compile(tokenRequestSchema);
  * it bears.
  */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
-  const { apiKeys, tokens, userPolicy, bodyLimit, rateLimit, log } = options;
+  const { apiKeys, tokens, userScope, bodyLimit, rateLimit } = options;
   const router = new Router<SecurityContext>({ prefix: '/auth' });
 
   router.all('/token', cors({ origin: '*' }));
@@ -50,7 +48,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     limitRate(ctx.ip);
     const apiKey = parseApiKey(await readJsonObject(ctx.req, bodyLimit));
     const owner = await findOwner(apiKey);
-    const token = await issue(owner, await loadScope(), ctx.ip);
+    const token = await issue(owner, ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
   });
@@ -81,18 +79,9 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     return owner;
   }
 
-  async function loadScope(): Promise<Scope> {
+  async function issue(owner: ApiKeyOwner, remoteAddress: string): Promise<string> {
     try {
-      return [await loadPolicy(userPolicy)];
-    } catch (error) {
-      log.error({ err: error }, 'the user policy cannot be loaded: the token is issued with an empty scope');
-      return [];
-    }
-  }
-
-  async function issue(owner: ApiKeyOwner, scope: Scope, remoteAddress: string): Promise<string> {
-    try {
-      return await tokens.issue(owner, scope, remoteAddress);
+      return await tokens.issue(owner, userScope, remoteAddress);
     } catch (cause) {
       const overload = cause instanceof TokenStoreFull;
       throw new HttpError(cause instanceof TokenStoreUnavailable ? 'tokenStoreUnavailable' : 'tokenCreationFailed', {

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import type { Log } from '../log.ts';
 
 /** What actors may do: allows or denies actions on resources; `*` stands for all of them. */
 export interface Policy {
@@ -16,7 +17,7 @@ export type Scope = readonly Policy[];
 export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 
 /**
- * Reads a policy from its file, anew each time, so that a change to it holds from the next token on.
+ * Reads a policy from its file.
  *
  * @throws {Error} when the file cannot be read or holds no policy
  */
@@ -24,6 +25,19 @@ export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
   if (!isPolicy(policy)) throw new Error(`${file.pathname} does not hold a policy`);
   return policy;
+}
+
+/**
+ * Reads the scope of the tokens, once for the life of the process: an exchange opens no file. Without its policy the scope is
+ * empty.
+ */
+export async function loadScope(file: URL, log: Log): Promise<Scope> {
+  try {
+    return [await loadPolicy(file)];
+  } catch (error) {
+    log.error({ err: error }, 'the user policy cannot be loaded: tokens are issued with an empty scope');
+    return [];
+  }
 }
 
 /** Whether `scope` allows `action` on `resource`: some policy allows it and none denies it. */

@@ -2,13 +2,13 @@ import type { Check } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
-import { openFilesLimit, shareDescriptors } from '../http/descriptors.ts';
+import type { ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
 import { createTickerApp } from './app.ts';
 import { createHandler, TICKER } from './handler.ts';
-import { userPolicyFile } from './policy.ts';
+import { loadScope, userPolicyFile } from './policy.ts';
 import { Processes } from './processes.ts';
 import { Relay, SOCKET_BUFFER } from './relay.ts';
 import type { TickFeed } from './tick-feed.ts';
@@ -34,7 +34,12 @@ export interface TickerFigures {
 }
 
 /** Starts service A. @throws {Error} when a part of it cannot start. */
-export async function startTicker(config: Config, engine: Engine, log: Log): Promise<TickerService> {
+export async function startTicker(
+  config: Config,
+  engine: Engine,
+  shares: ConnectionShares,
+  log: Log,
+): Promise<TickerService> {
   const { apiKeys } = engine;
   const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
@@ -49,10 +54,9 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
       if (end === 'token revoked' || config.tokenExpiryCloses) holders.end(id, end);
     },
   });
-  const openFiles = openFilesLimit();
-  const shares = shareDescriptors(openFiles);
   const maxConnections = Math.min(config.maxConnections, shares.webSockets);
   if (maxConnections < config.maxConnections) {
+    const { openFiles } = shares;
     log.info({ openFiles, maxConnections }, 'the limit of open files allows fewer connections than MAX_CONNECTIONS');
   }
   const relay = new Relay(processes, { ...config, maxConnections });
@@ -68,19 +72,6 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
   processes.register(TICKER, ticker);
 
   const requests = new RequestFigures();
-  const app = createTickerApp({
-    requests,
-    apiKeys,
-    tokens,
-    userPolicy: userPolicyFile,
-    rateLimit: new RateLimit({ perMinute: config.tokenRequestsPerMinute }),
-    trustProxy: config.trustProxy,
-    holders,
-    bodyLimit: config.bodyLimit,
-    log,
-    relay,
-    createHandler: (actorId) => createHandler(processes, actorId),
-  });
 
   const release = async () => {
     await ticker.stop();
@@ -90,6 +81,19 @@ export async function startTicker(config: Config, engine: Engine, log: Log): Pro
 
   try {
     await ticker.start();
+    const app = await createTickerApp({
+      requests,
+      apiKeys,
+      tokens,
+      userScope: await loadScope(userPolicyFile, log),
+      rateLimit: new RateLimit({ perMinute: config.tokenRequestsPerMinute }),
+      trustProxy: config.trustProxy,
+      holders,
+      bodyLimit: config.bodyLimit,
+      log,
+      relay,
+      createHandler: (actorId) => createHandler(processes, actorId),
+    });
     const handle = app.callback();
     const listener = await listen(handle, {
       host: config.host,

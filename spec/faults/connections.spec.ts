@@ -57,7 +57,7 @@ describe('more connections than there are descriptors', () => {
     expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
     expect(services.errors()).to.equal('');
     const bounded = services.lines.find(({ openFiles }) => openFiles !== undefined);
-    expect(bounded).to.include({ openFiles: 512, maxConnections: 336 });
+    expect(bounded).to.include({ openFiles: 512, maxConnections: 295 });
   });
 });
 

@@ -1,26 +1,54 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
+import { openDescriptors } from '../support/proc.ts';
+import { post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+
+const DEFAULT = { taskConcurrency: 2 };
 
 describe('the descriptors', () => {
-  it('are shared out so that some are left, whatever the limit', () => {
+  it('are shared out so that the process has its own, and each listener some, whatever the limit', () => {
+    const limits = fc.integer({ min: 800, max: 2 ** 31 });
     fc.assert(
-      fc.property(fc.integer({ min: 24, max: 2 ** 31 }), (limit) => {
-        const { ticker, webSockets, tasks } = shareDescriptors(limit);
-        expect(limit - ticker - tasks).to.be.at.least(Math.min(Math.floor(limit / 8), 300));
-        expect(tasks).to.be.at.least(Math.min(Math.floor(limit / 8), 1200));
+      fc.property(limits, fc.integer({ min: 1, max: 64 }), (limit, taskConcurrency) => {
+        const { ticker, webSockets, tasks, admin } = shareDescriptors(limit, { taskConcurrency });
+        expect(limit - ticker - tasks - admin).to.be.at.least(80 + 10 * taskConcurrency);
         expect(webSockets).to.be.lessThan(ticker);
-        expect(Math.min(webSockets, tasks)).to.be.greaterThan(0);
+        expect(tasks).to.be.lessThan(ticker);
+        expect(Math.min(webSockets, tasks, admin)).to.be.greaterThan(0);
       }),
     );
   });
 
+  it('are refused where they leave nothing for connections', () => {
+    const { ticker, tasks, admin } = shareDescriptors(132, DEFAULT);
+    expect(ticker + tasks + admin).to.equal(32);
+    expect(Math.min(ticker, tasks, admin)).to.be.greaterThan(0);
+    expect(() => shareDescriptors(131, DEFAULT)).to.throw('the limit of open files is 131: raise it to at least 132');
+  });
+
   it('suffice for 18,000 WebSockets with a limit of 20,000, and for no endless number without a limit', () => {
-    expect(shareDescriptors(20_000).webSockets).to.be.at.least(18_000);
-    expect(shareDescriptors(Number.POSITIVE_INFINITY)).to.deep.equal(shareDescriptors(1_048_576));
+    expect(shareDescriptors(20_000, DEFAULT).webSockets).to.be.at.least(18_000);
+    const { openFiles: _, ...unlimited } = shareDescriptors(Number.POSITIVE_INFINITY, DEFAULT);
+    expect(shareDescriptors(1_048_576, DEFAULT)).to.deep.include(unlimited);
   });
 
   it('are as many as the system says', () => {
     expect(openFilesLimit()).to.be.at.least(256);
+  });
+
+  it('of a process at work are no more than are kept for it', async () => {
+    const env = { TASK_CONCURRENCY: '8', QUEUE_DRIVER: 'sqlite', TASK_RETENTION_ROWS: '10' };
+    const services = await startServices({ env });
+    const submitted = await Promise.all(
+      Array.from({ length: 50 }, () => post(`${services.tasks}/tasks`, { action: 'sum' })),
+    );
+    expect(new Set(submitted.map(({ status }) => status))).to.deep.equal(new Set([202]));
+    await eventually(
+      () => request(`${services.tasks}/queue`),
+      ({ body }) => body.completed === 50,
+    );
+    expect(openDescriptors(services.child.pid as number)).to.be.lessThan(80 + 8 * 10);
   });
 });

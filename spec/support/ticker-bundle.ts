@@ -9,7 +9,7 @@ import { RateLimit } from '../../main/http/rate-limit.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
-import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
+import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
 import { Processes } from '../../main/ticker/processes.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { TickerThread } from '../../main/ticker/ticker-thread.ts';
@@ -107,7 +107,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     requests,
     apiKeys,
     tokens,
-    userPolicy,
+    userScope: await loadScope(userPolicy, captured.log),
     bodyLimit,
     rateLimit: new RateLimit({ perMinute }),
     trustProxy,
@@ -116,7 +116,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     relay,
     createHandler: (actorId) => createHandler(processes, actorId),
   };
-  const handle = createTickerApp({ ...real, ...options.replace?.(real) }).callback();
+  const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
   const { timeouts = {} } = options;
   const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts });
   afterTest(holdToContract(server.listener.port, 'ticker', options.intervalMs !== undefined).forget);

@@ -57,7 +57,7 @@ export async function startTasksServer({
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestFigures();
-  const app = createTasksApp({ requests, queue, tasks, events, bodyLimit, log: captured.log });
+  const app = await createTasksApp({ requests, queue, tasks, events, bodyLimit, log: captured.log });
   const { url, listener, sockets } = await serve(app.callback());
   // Rows that no task has made need not be as the contract says.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);

@@ -1,9 +1,10 @@
-import { rm, writeFile } from 'node:fs/promises';
+import { copyFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { type Answer, post, request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
@@ -184,6 +185,15 @@ describe('POST /auth/token', () => {
       expect((await exchange(bundle)).status).to.equal(200);
       expectError(await exchange(bundle), 500, 'token creation failed');
       expect(bundle.lines.filter((line) => line.level >= ERROR)).to.deep.equal([]);
+    });
+
+    it('issues tokens with the policy that it read at its start, whatever becomes of the file', async () => {
+      const file = join(await temporaryFolder(), 'policy.json');
+      await copyFile(userPolicyFile, file);
+      const bundle = await startTickerBundle({ userPolicy: pathToFileURL(file) });
+      await rm(file);
+      const { body } = await exchange(bundle);
+      expect((await bundle.tokens.verify(body.token))?.scope).to.deep.equal([await loadPolicy(userPolicyFile)]);
     });
 
     it('issues a token with an empty scope when the policy cannot be loaded', async () => {

@@ -66,14 +66,6 @@ describe('policies', () => {
     });
   });
 
-  it('are read anew each time', async () => {
-    const file = join(await temporaryFolder(), 'policy.json');
-    await writeFile(file, JSON.stringify(base));
-    expect((await loadPolicy(pathToFileURL(file))).effect).to.equal('allow');
-    await writeFile(file, JSON.stringify(deny()));
-    expect((await loadPolicy(pathToFileURL(file))).effect).to.equal('deny');
-  });
-
   it('cannot be loaded from what holds none', async () => {
     const folder = await temporaryFolder();
     const file = join(folder, 'policy.json');

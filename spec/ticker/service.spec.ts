@@ -2,6 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { loadConfig } from '../../main/config.ts';
 import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
 import { startTicker } from '../../main/ticker/service.ts';
 import type { TickFeed, TickFollower } from '../../main/ticker/tick-feed.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -34,7 +35,8 @@ describe('service A with a feed', () => {
     const engine = await openEmbeddedEngine(config, log);
     afterTest(() => engine.close());
     const { feed, said, tick } = fakeFeed();
-    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, log);
+    const shares = shareDescriptors(openFilesLimit(), config);
+    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
     const stop = () => service.stop(Promise.resolve());
     const check = () => service.checks.ticker?.();
     try {

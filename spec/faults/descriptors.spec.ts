@@ -1,0 +1,123 @@
+import { once } from 'node:events';
+import { readdirSync, readlinkSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { expect } from 'chai';
+import { afterTest } from '../support/cleanup.ts';
+import { post, type RunningServices, request, startProgram, startServices } from '../support/program.ts';
+import { head } from '../support/raw-connection.ts';
+import { eventually } from '../support/until.ts';
+import { connect as connectStream } from '../support/websocket.ts';
+
+/** A real process with that limit of open files. */
+function limitedTo(openFiles: number): { within: string[] } {
+  return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
+}
+
+/** Opens connections, and waits until each is connected or refused. */
+async function crowd(url: string, count: number): Promise<Socket[]> {
+  const port = Number(new URL(url).port);
+  const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1').on('error', () => {}));
+  afterTest(() => sockets.forEach((socket) => void socket.destroy()));
+  await Promise.all(sockets.map((socket) => Promise.race([once(socket, 'connect'), once(socket, 'close')])));
+  return sockets;
+}
+
+/** Opens idle connections, more than the service takes, and waits until it closes the first. */
+async function fill(url: string, count: number): Promise<Socket[]> {
+  const sockets = await crowd(url, count);
+  for (const socket of sockets) socket.resume();
+  await eventually(
+    () => sockets.some((socket) => socket.closed),
+    (full) => full,
+  );
+  return sockets;
+}
+
+/** Opens connections that send `text` and read no more than the first bytes of the answer. */
+async function readSlowly(url: string, count: number, text: string): Promise<void> {
+  for (const socket of await crowd(url, count)) {
+    socket.write(text);
+    await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
+  }
+}
+
+/** Files of the browser clients that the process has open. */
+function openStaticFiles({ child }: RunningServices): string[] {
+  const folder = `/proc/${child.pid}/fd`;
+  return readdirSync(folder)
+    .map((fd) => {
+      try {
+        return readlinkSync(`${folder}/${fd}`);
+      } catch {
+        // Closed since the folder was read.
+        return '';
+      }
+    })
+    .filter((target) => target.includes('/www/'));
+}
+
+/** Uses the task queue and the admin listener. */
+async function expectNeighboursServed({ tasks, admin }: RunningServices): Promise<void> {
+  const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
+  expect(status).to.equal(202);
+  await eventually(
+    () => request(`${tasks}/tasks/${body.id}`),
+    (answer) => answer.body.status === 'completed',
+  );
+  await eventually(
+    () => request(`${admin}/readyz`),
+    (answer) => answer.status === 200,
+  );
+}
+
+/** Exchanges the key, and opens the stream with the token, which takes the policy in its scope. */
+async function expectStream(services: RunningServices): Promise<void> {
+  const client = await connectStream(services.stream, { token: await services.token() });
+  expect((await client.next()).type).to.equal('welcome');
+}
+
+describe('few descriptors', () => {
+  it('are not used up by slow readers of static files: no file is open while one is sent', async () => {
+    const services = await startServices(limitedTo(512));
+    const requests = head('GET /vendor/uplot.js HTTP/1.1', 'Host: x').repeat(99);
+    await readSlowly(services.ticker, 250, requests);
+    expect(openStaticFiles(services)).to.deep.equal([]);
+    await expectNeighboursServed(services);
+    await expectStream(services);
+    expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+  });
+
+  it('suffice for threads, databases and the admin listener while connections fill both services', async () => {
+    const services = await startServices(limitedTo(256));
+    const toTicker = await fill(services.ticker, 300);
+    const toTasks = await fill(services.tasks, 300);
+    // Answers at once, and is ready as soon as the machine lets it tick.
+    await request(`${services.admin}/readyz`);
+    await eventually(
+      () => request(`${services.admin}/readyz`),
+      ({ status }) => status === 200,
+    );
+    for (const socket of toTicker) socket.destroy();
+    await eventually(
+      () => request(services.ticker).catch(() => undefined),
+      (answer) => answer?.status === 200,
+    );
+    await expectStream(services);
+    for (const socket of toTasks) socket.destroy();
+    await eventually(
+      () => request(services.tasks).catch(() => undefined),
+      (answer) => answer?.status === 200,
+    );
+    await expectNeighboursServed(services);
+    expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+    expect(services.errors()).to.equal('');
+  });
+
+  it('end the start with one line when the process itself needs more', async () => {
+    const program = await startProgram(limitedTo(100));
+    expect((await program.exited).code).to.equal(1);
+    expect(program.lines.at(-1)?.msg).to.match(
+      /^the limit of open files is 100: raise it to at least \d+ \(ulimit -n\)$/,
+    );
+  });
+});
