@@ -24,6 +24,8 @@ export interface Config {
   tokenLifetimeSeconds: number;
   /** Whether the connections that were opened with a token are closed when it expires. */
   tokenExpiryCloses: boolean;
+  /** Valid tokens of one API key; past it the oldest is evicted. */
+  tokensPerKey: number;
   /** How often one address may exchange an API key. */
   tokenRequestsPerMinute: number;
   /** Proxies in front whose word about a client's address is taken. */
@@ -82,7 +84,8 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   tokenKey: undefined,
   tokenLifetimeSeconds: 3600,
   tokenExpiryCloses: false,
-  // In an hour, fewer than the token store holds: no single address can fill it.
+  // A hundredth of the token store.
+  tokensPerKey: 1000,
   tokenRequestsPerMinute: 1200,
   trustProxy: 0,
   tickIntervalMs: 1000,
@@ -191,6 +194,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tokenKey,
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
     tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', `${defaults.tokenExpiryCloses}`, ['true', 'false']) === 'true',
+    tokensPerKey: integer('TOKENS_PER_KEY', defaults.tokensPerKey, 1, 100_000),
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
     trustProxy: integer('TRUST_PROXY', defaults.trustProxy, 0, 16),
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),

@@ -55,6 +55,11 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { true: true, false: false },
     bad: { yes: 'one of true, false', '1': 'one of true, false' },
   },
+  TOKENS_PER_KEY: {
+    key: 'tokensPerKey',
+    good: { '1': 1, '100000': 100_000 },
+    bad: { '0': 'a whole number from 1 to 100000' },
+  },
   TOKEN_REQUESTS_PER_MINUTE: {
     key: 'tokenRequestsPerMinute',
     good: { '1': 1, '60000000': 60_000_000 },

@@ -25,7 +25,7 @@ export async function openClusterEngine(config: Config, servers: SharedServers, 
   const link = new NatsLink(connection);
   return {
     ...postgres,
-    openTokenStore: () => openKvTokenStore({ connection, prefix, replicas, log }),
+    openTokenStore: () => openKvTokenStore({ connection, prefix, replicas, maxTokensPerKey: config.tokensPerKey, log }),
     openTickFeed: () => openTickFeed({ connection, prefix, replicas, seed, intervalMs, log }),
     openQueue: (onEvent) =>
       openNatsQueue({ connection, prefix, replicas, bounds: { maxLength, maxBytes, maxKeys }, onEvent }),

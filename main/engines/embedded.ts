@@ -23,7 +23,7 @@ export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engi
   return {
     apiKeys: new ApiKeys(auth),
     tasks: new Tasks(tasks),
-    openTokenStore: () => new MemoryTokenStore(),
+    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: config.tokensPerKey }),
     openTickFeed: () => undefined,
     openQueue: (onEvent) => openQueue(config, log, onEvent),
     threadData: { dataDir },

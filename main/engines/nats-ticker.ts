@@ -30,6 +30,7 @@ const TOKEN_BYTES = 512;
  * Opens the tokens that all nodes share, in a bucket of JetStream.
  *
  * @param maxTokens past it no further one is taken, those that were revoked and have not expired included
+ * @param maxTokensPerKey past it the oldest token of the same API key is evicted
  */
 export async function openKvTokenStore({
   connection,
@@ -37,11 +38,12 @@ export async function openKvTokenStore({
   replicas = 1,
   log,
   maxTokens = 100_000,
-}: NatsTickerOptions & { maxTokens?: number }): Promise<KvTokenStore> {
+  maxTokensPerKey = 1000,
+}: NatsTickerOptions & { maxTokens?: number; maxTokensPerKey?: number }): Promise<KvTokenStore> {
   const js = jetstream(connection, { timeout: TIMEOUT_MS });
   const bounds = { max_bytes: maxTokens * TOKEN_BYTES };
+  const name = `${prefix}-tokens`;
   const openBucket = async (): Promise<KV> => {
-    const name = `${prefix}-tokens`;
     // A read goes to the leader: a follower may not have heard of a token yet, or of its end.
     const reads = { allow_direct: false };
     const bucket = await new Kvm(js).create(name, {
@@ -57,9 +59,13 @@ export async function openKvTokenStore({
     await bring(await js.jetstreamManager(), streamInfo.config, settings);
     return bucket;
   };
+  const purge = async (id: string) => {
+    const { streams } = await js.jetstreamManager(false);
+    await streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
+  };
   // Fails here, and not later on, where the server lacks what it takes.
   await openBucket();
-  const store = new KvTokenStore({ link: new NatsLink(connection), openBucket, log });
+  const store = new KvTokenStore({ link: new NatsLink(connection), openBucket, purge, maxTokensPerKey, log });
   const patience = Promise.withResolvers<void>();
   const timer = setTimeout(patience.resolve, TIMEOUT_MS);
   await Promise.race([store.loaded, patience.promise]);

@@ -14,7 +14,7 @@ import type { RateLimit } from '../http/rate-limit.ts';
 import type { Scope } from './policy.ts';
 import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
-import type { Identity, Tokens } from './tokens.ts';
+import type { Identity, Tokens, TokenUser } from './tokens.ts';
 
 export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
@@ -48,7 +48,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     limitRate(ctx.ip);
     const apiKey = parseApiKey(await readJsonObject(ctx.req, bodyLimit));
     const owner = await findOwner(apiKey);
-    const token = await issue(owner, ctx.ip);
+    const token = await issue({ ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
   });
@@ -79,9 +79,9 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     return owner;
   }
 
-  async function issue(owner: ApiKeyOwner, remoteAddress: string): Promise<string> {
+  async function issue(user: TokenUser, remoteAddress: string): Promise<string> {
     try {
-      return await tokens.issue(owner, userScope, remoteAddress);
+      return await tokens.issue(user, userScope, remoteAddress);
     } catch (cause) {
       const overload = cause instanceof TokenStoreFull;
       throw new HttpError(cause instanceof TokenStoreUnavailable ? 'tokenStoreUnavailable' : 'tokenCreationFailed', {

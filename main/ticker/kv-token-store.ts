@@ -16,16 +16,24 @@ export interface KvTokenStoreOptions {
   link: NatsLink;
   /** Opens the bucket, and makes it where it is not; its operations fail within two seconds. */
   openBucket: () => Promise<KV>;
+  /** Removes an identifier from the bucket without a mark. */
+  purge: (id: string) => Promise<unknown>;
+  /** Bound on the tokens of an API key, the same on all nodes. */
+  maxTokensPerKey: number;
   log: Log;
 }
 
 /** What a bucket takes as a key, and every token's identifier is. */
 const KEY = /^[\w-]{1,64}$/;
+/** Expiry, API key's identifier, order. */
+const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
 /** The server's code for a message past the bounds of a stream. */
 const STORE_FAILED = 10077;
 /** Identifiers that are looked up at once; each is a question to the server. */
 const MAX_LOOKUPS = 100;
 const MAX_ABSENT = 10_000;
+/** Evicted tokens that wait for their purge. Past it an evicted token stays in the bucket until it expires. */
+const MAX_EVICTED = 10_000;
 /** How long an identifier that the bucket lacks is not asked for again. */
 const ABSENT_MS = 1_000;
 /** A revocation is remembered for longer than what was read before it may be under way. */
@@ -34,17 +42,24 @@ const RETRY_MS = 250;
 const CHECK_MS = 5_000;
 
 /**
- * The tokens that are good on all nodes, in a bucket of JetStream: the identifier is the key, the time of expiry the value.
+ * Tokens valid on all nodes, in a bucket of JetStream: the identifier is the key; the value is the time of expiry, the
+ * API key's identifier and the token's order among those of the API key.
  *
  * A watch of the bucket keeps all of it in memory here, so that a check asks nobody. The mark that a revocation leaves in the
  * bucket lives as long as the longest token: a watch that begins anew is told of every revocation that it may have missed.
+ *
+ * Every node evicts the tokens past the bound, the lowest order of an API key first, so all evict the same tokens. Each node
+ * purges the evicted token from the bucket, without a mark, so that evictions do not fill it.
  */
 export class KvTokenStore implements TokenStore {
-  readonly #replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY });
+  readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
   /** Identifiers that are not good, for the moment given (monotonic), the oldest first. */
   readonly #absent = new Map<string, { until: number; revoked: boolean }>();
   readonly #lookups = new Map<string, Promise<boolean>>();
+  /** Evicted tokens to purge from the bucket. */
+  readonly #evicted = new Set<string>();
+  #purging = false;
   readonly #loaded = Promise.withResolvers<void>();
   readonly #checks: NodeJS.Timeout;
   readonly #forgetLink: () => void;
@@ -57,6 +72,8 @@ export class KvTokenStore implements TokenStore {
 
   constructor(options: KvTokenStoreOptions) {
     this.#options = options;
+    const { maxTokensPerKey } = options;
+    this.#replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY, maxTokensPerKey });
     this.#forgetLink = options.link.onUp(() => this.#stopWatch());
     this.#checks = setInterval(() => void this.#checkWatch(), CHECK_MS).unref();
     void this.#watch();
@@ -80,8 +97,9 @@ export class KvTokenStore implements TokenStore {
   }
 
   async put(record: TokenRecord): Promise<void> {
-    await this.#ask((bucket) => bucket.put(record.id, `${record.expiresAt}`));
-    this.#replica.put(record);
+    const order = this.#replica.nextOrder(record.keyId);
+    await this.#ask((bucket) => bucket.put(record.id, `${record.expiresAt} ${record.keyId} ${order}`));
+    this.#insert(record, order);
   }
 
   has(id: string): boolean {
@@ -113,6 +131,7 @@ export class KvTokenStore implements TokenStore {
     this.#stopWatch();
     this.#replica.close();
     this.#absent.clear();
+    this.#evicted.clear();
     this.#loaded.resolve();
   }
 
@@ -188,11 +207,30 @@ export class KvTokenStore implements TokenStore {
       this.#drop(entry.key);
       return;
     }
-    const expiresAt = Number(entry.string());
+    const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
+    const expiresAt = Number(expiry);
     // It may have been read before the revocation, and come after it.
-    if (this.#absent.get(entry.key)?.revoked || !(expiresAt > Date.now())) return;
+    if (this.#absent.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     this.#absent.delete(entry.key);
-    this.#replica.put({ id: entry.key, expiresAt });
+    this.#insert({ id: entry.key, keyId, expiresAt }, Number(order));
+  }
+
+  #insert(record: TokenRecord, order: number): void {
+    const evicted = this.#replica.insert(record, order);
+    if (evicted === undefined) return;
+    this.#note(evicted, true);
+    if (this.#evicted.size < MAX_EVICTED) this.#evicted.add(evicted);
+    if (!this.#purging) void this.#purgeEvicted();
+  }
+
+  /** Purges evicted tokens one after the other. After a failed purge the token stays in the bucket, evicted on every node. */
+  async #purgeEvicted(): Promise<void> {
+    this.#purging = true;
+    for (const id of this.#evicted) {
+      this.#evicted.delete(id);
+      if (this.#options.link.up) await this.#options.purge(id).catch(() => {});
+    }
+    this.#purging = false;
   }
 
   #drop(id: string): void {

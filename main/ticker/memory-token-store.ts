@@ -1,13 +1,16 @@
 import {
   type OnRemove,
+  type TokenEnd,
   type TokenRecord,
   type TokenStore,
   TokenStoreFull,
   TokenStoreUnavailable,
 } from './token-store.ts';
+import { TokensByKey } from './tokens-by-key.ts';
 
 export interface MemoryTokenStoreOptions {
   maxTokens: number;
+  maxTokensPerKey: number;
   /** Told of every token that leaves. */
   onRemove: OnRemove;
 }
@@ -16,8 +19,8 @@ export interface MemoryTokenStoreOptions {
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * The tokens that are good, in memory. What has expired leaves by itself; past `maxTokens` no further one is
- * taken, so that a flood of new tokens cannot drive out those in use.
+ * Valid tokens, in memory. Expired tokens are removed by a timer. Past `maxTokensPerKey` the oldest token of the same API key is
+ * evicted. Past `maxTokens` a new token is refused, so no key evicts the tokens of another.
  *
  * All tokens of one store have the same lifetime: they expire in the order in which they came.
  */
@@ -25,11 +28,17 @@ export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove;
   readonly #maxTokens: number;
   readonly #records = new Map<string, TokenRecord>();
+  readonly #byKey: TokensByKey;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ maxTokens = 100_000, onRemove = () => {} }: Partial<MemoryTokenStoreOptions> = {}) {
+  constructor({
+    maxTokens = 100_000,
+    maxTokensPerKey = 1000,
+    onRemove = () => {},
+  }: Partial<MemoryTokenStoreOptions> = {}) {
     this.#maxTokens = maxTokens;
+    this.#byKey = new TokensByKey(maxTokensPerKey);
     this.onRemove = onRemove;
   }
 
@@ -39,11 +48,31 @@ export class MemoryTokenStore implements TokenStore {
 
   /** @throws {TokenStoreUnavailable | TokenStoreFull} */
   put(record: TokenRecord): void {
+    this.insert(record, this.nextOrder(record.keyId));
+  }
+
+  /** Order of the next token of a key. */
+  nextOrder(keyId: string): number {
+    return this.#byKey.next(keyId);
+  }
+
+  /**
+   * Adds a token at its place among those of its key.
+   *
+   * @returns the identifier of the evicted token, which is the added one if the key has enough newer tokens
+   * @throws {TokenStoreUnavailable | TokenStoreFull}
+   */
+  insert(record: TokenRecord, order: number): string | undefined {
     this.#check();
-    if (this.#records.size >= this.#maxTokens)
+    const { id, keyId, expiresAt } = record;
+    if (this.#records.has(id)) return undefined;
+    if (this.#records.size >= this.#maxTokens && !this.#byKey.isFull(keyId))
       throw new TokenStoreFull(`the token store holds ${this.#maxTokens} tokens`);
-    this.#records.set(record.id, record);
-    if (this.#timer === undefined) this.#arm(record.expiresAt);
+    this.#records.set(id, record);
+    if (this.#timer === undefined) this.#arm(expiresAt);
+    const evicted = this.#byKey.add({ id, keyId, order });
+    if (evicted !== undefined) this.revoke(evicted.id);
+    return evicted?.id;
   }
 
   /**
@@ -65,7 +94,8 @@ export class MemoryTokenStore implements TokenStore {
   /** Lets go of a token before its time. @throws {TokenStoreUnavailable} */
   revoke(id: string): void {
     this.#check();
-    if (this.#records.delete(id)) this.onRemove(id, 'token revoked');
+    const record = this.#records.get(id);
+    if (record !== undefined) this.#remove(record, 'token revoked');
   }
 
   /** Makes the store unavailable and lets go of every token. */
@@ -73,6 +103,7 @@ export class MemoryTokenStore implements TokenStore {
     this.#closed = true;
     clearTimeout(this.#timer);
     this.#records.clear();
+    this.#byKey.clear();
   }
 
   #check(): void {
@@ -87,13 +118,18 @@ export class MemoryTokenStore implements TokenStore {
   #dropExpired(): void {
     this.#timer = undefined;
     const now = Date.now();
-    for (const { id, expiresAt } of this.#records.values()) {
-      if (expiresAt > now) {
-        this.#arm(expiresAt);
+    for (const record of this.#records.values()) {
+      if (record.expiresAt > now) {
+        this.#arm(record.expiresAt);
         return;
       }
-      this.#records.delete(id);
-      this.onRemove(id, 'token expired');
+      this.#remove(record, 'token expired');
     }
+  }
+
+  #remove(record: TokenRecord, end: TokenEnd): void {
+    this.#records.delete(record.id);
+    this.#byKey.delete(record);
+    this.onRemove(record.id, end);
   }
 }

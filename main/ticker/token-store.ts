@@ -4,6 +4,8 @@ import type { Awaitable } from '../awaitable.ts';
 export interface TokenRecord {
   /** The token's identifier (`jti`). */
   id: string;
+  /** Identifier of the API key that the token was issued for. */
+  keyId: string;
   /** Milliseconds since the epoch. */
   expiresAt: number;
 }
@@ -13,12 +15,12 @@ export class TokenStoreUnavailable extends Error {
   override name = 'TokenStoreUnavailable';
 }
 
-/** The store has reached its bound and takes no further token. */
+/** The store has reached its bound on all tokens and takes no further one. */
 export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
 
-/** How a token leaves the store before that is closed. */
+/** How a token leaves the store before that is closed. An evicted token counts as revoked. */
 export type TokenEnd = 'token revoked' | 'token expired';
 
 /** Told of every token that leaves a store before that is closed. */
@@ -30,7 +32,11 @@ export interface TokenStore {
   readonly size: number;
   /** To be set by who wants to be told. */
   onRemove: OnRemove;
-  /** @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /**
+   * Adds a token. Past the bound on the tokens of its API key the oldest of that key is evicted.
+   *
+   * @throws {TokenStoreUnavailable | TokenStoreFull}
+   */
   put(record: TokenRecord): Awaitable<void>;
   /** Whether the token is known here and has not expired. @throws {TokenStoreUnavailable} once it is closed */
   has(id: string): boolean;

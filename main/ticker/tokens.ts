@@ -1,4 +1,4 @@
-import { hkdfSync, randomBytes } from 'node:crypto';
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { type Claims, LocalProtocol } from 'paseto';
 import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } from 'paseto/v3/local';
 import { isScope, type Scope } from './policy.ts';
@@ -10,6 +10,14 @@ export interface Identity {
   scope: Scope;
   /** The `jti` of the token. */
   tokenId: string;
+}
+
+/** Whom a token is issued for. */
+export interface TokenUser {
+  user_id: string;
+  role: string;
+  /** The API key that is exchanged for the token. */
+  apiKey: string;
 }
 
 export interface TokensOptions {
@@ -29,6 +37,7 @@ interface Verified {
 
 /** The specification's token length setting. */
 const TOKEN_LENGTH = 32;
+const KEY_ID_LENGTH = 16;
 /** Longer than any token that is issued here; a longer text is not worth the decryption. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
@@ -45,6 +54,7 @@ export class Tokens {
   readonly lifetimeSeconds: number;
   readonly store: TokenStore;
   readonly #key: LocalKey;
+  readonly #digestKey: Uint8Array;
   /**
    * Tokens that were decrypted once, by their text, so that only the first use of each costs a decryption.
    * A token leaves with its record in the store, whose bound is therefore this map's too.
@@ -54,8 +64,9 @@ export class Tokens {
   /** Decryptions under way, so that a thousand clients that come at once with one token wait for one. */
   readonly #decrypting = new Map<string, Promise<Verified | undefined>>();
 
-  private constructor(key: LocalKey, { lifetimeSeconds, store, onEnd }: TokensOptions) {
+  private constructor(key: LocalKey, digestKey: Uint8Array, { lifetimeSeconds, store, onEnd }: TokensOptions) {
     this.#key = key;
+    this.#digestKey = digestKey;
     this.lifetimeSeconds = lifetimeSeconds;
     this.store = store;
     store.onRemove = (id, end) => {
@@ -68,7 +79,8 @@ export class Tokens {
     const secret = options.key ?? randomBytes(64);
     const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
     const key = await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']);
-    return new Tokens(LocalKeyFromCryptoKey(key), options);
+    const digestKey = new Uint8Array(hkdfSync('sha384', secret, '', 'ticker API key identifier', 32));
+    return new Tokens(LocalKeyFromCryptoKey(key), digestKey, options);
   }
 
   /**
@@ -77,7 +89,7 @@ export class Tokens {
    * @param remoteAddress where it was asked for; kept in the token's metadata
    * @throws {TokenStoreUnavailable | TokenStoreFull}
    */
-  async issue(user: { user_id: string; role: string }, scope: Scope, remoteAddress: string): Promise<string> {
+  async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomText(TOKEN_LENGTH);
     const issuedAt = Date.now();
     const expiresAt = issuedAt + this.lifetimeSeconds * 1000;
@@ -92,7 +104,7 @@ export class Tokens {
       remote_address: remoteAddress,
     };
     const token = await protocol.Encrypt(this.#key, claims);
-    await this.store.put({ id, expiresAt });
+    await this.store.put({ id, keyId: this.#keyId(user.apiKey), expiresAt });
     return token;
   }
 
@@ -152,6 +164,11 @@ export class Tokens {
       this.#textOf.set(jti, token);
     }
     return verified;
+  }
+
+  /** Identifier of an API key in the token store, the same on all nodes. Tells nothing about the key without the secret. */
+  #keyId(apiKey: string): string {
+    return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }
 
   #forget(id: string): void {

@@ -25,6 +25,7 @@ import { serve, type TestServer } from './server.ts';
 export interface TickerBundleOptions {
   lifetimeSeconds?: number;
   maxTokens?: number;
+  maxTokensPerKey?: number;
   /** Where tokens are kept, and their secret, where other nodes have the same; else in memory, and a random one. */
   shared?: { store: TokenStore; key: string };
   userPolicy?: URL;
@@ -63,7 +64,14 @@ export interface TickerBundle extends TestServer, CapturedLog {
 }
 
 export async function startTickerBundle(options: TickerBundleOptions = {}): Promise<TickerBundle> {
-  const { lifetimeSeconds = 3600, maxTokens, userPolicy = userPolicyFile, bodyLimit = 1024, limits } = options;
+  const {
+    lifetimeSeconds = 3600,
+    maxTokens,
+    maxTokensPerKey,
+    userPolicy = userPolicyFile,
+    bodyLimit = 1024,
+    limits,
+  } = options;
   const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true } = options;
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -76,7 +84,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const tokens = await Tokens.create({
     key: options.shared?.key,
     lifetimeSeconds,
-    store: options.shared?.store ?? new MemoryTokenStore(maxTokens === undefined ? {} : { maxTokens }),
+    store:
+      options.shared?.store ??
+      new MemoryTokenStore({ ...(maxTokens && { maxTokens }), ...(maxTokensPerKey && { maxTokensPerKey }) }),
     onEnd(id, end) {
       if (end === 'token revoked' || expiryCloses) holders.end(id, end);
     },
@@ -136,7 +146,11 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     requests,
     ticker,
     async token(userId = 'demo') {
-      return tokens.issue({ user_id: userId, role: 'user' }, [await loadPolicy(userPolicyFile)], '127.0.0.1');
+      return tokens.issue(
+        { user_id: userId, role: 'user', apiKey: 'key of a spec' },
+        [await loadPolicy(userPolicyFile)],
+        '127.0.0.1',
+      );
     },
   };
 }

@@ -12,7 +12,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
-import { until } from '../support/until.ts';
+import { eventually, until } from '../support/until.ts';
 import { itIsATokenStore } from './token-store-conformance.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
@@ -20,9 +20,19 @@ const HOUR_MS = 3_600_000;
 const inAnHour = () => Date.now() + HOUR_MS;
 
 /** A node's store, over a connection of its own. */
-async function open(server: NatsServer, maxTokens = 1000): Promise<KvTokenStore & { removed: unknown[] }> {
+async function open(
+  server: NatsServer,
+  maxTokens = 1000,
+  maxTokensPerKey = 1000,
+): Promise<KvTokenStore & { removed: unknown[] }> {
   const connection = await server.connect();
-  const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec', maxTokens });
+  const store = await openKvTokenStore({
+    connection,
+    log: captureLog().log,
+    prefix: 'spec',
+    maxTokens,
+    maxTokensPerKey,
+  });
   afterTest(() => store.close());
   const removed: unknown[] = [];
   store.onRemove = (...of) => removed.push(of);
@@ -48,7 +58,13 @@ async function openDeaf(server: NatsServer, held = async () => {}) {
     },
   });
   const link = new NatsLink(await server.connect());
-  const store = new KvTokenStore({ link, openBucket: async () => bucket, log: captureLog().log });
+  const store = new KvTokenStore({
+    link,
+    openBucket: async () => bucket,
+    purge: async () => {},
+    maxTokensPerKey: 1000,
+    log: captureLog().log,
+  });
   afterTest(() => store.close());
   await store.loaded;
   return { store, questions };
@@ -57,6 +73,11 @@ async function openDeaf(server: NatsServer, held = async () => {}) {
 /** The bucket itself. */
 async function bucketOf(server: NatsServer): Promise<KV> {
   return new Kvm(jetstream(await server.connect())).open('spec-tokens');
+}
+
+/** Looks how many messages the bucket has, marks included. */
+function messagesIn(bucket: KV): () => Promise<number> {
+  return async () => (await bucket.status()).streamInfo.state.messages;
 }
 
 const failure = async (attempt: unknown) => {
@@ -68,12 +89,12 @@ const failure = async (attempt: unknown) => {
 };
 
 describeWithNats('the token store of many nodes', () => {
-  itIsATokenStore(async ({ maxTokens }) => open(await startNatsServer(), maxTokens));
+  itIsATokenStore(async ({ maxTokens, maxTokensPerKey }) => open(await startNatsServer(), maxTokens, maxTokensPerKey));
 
   it('has on every node what was put in on one, and revoked on one, without asking', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server), await open(server)];
-    await a.put({ id: 'x', expiresAt: inAnHour() });
+    await a.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
     await until(() => b.has('x'));
     await b.revoke('x');
     await until(() => !a.has('x'));
@@ -86,7 +107,7 @@ describeWithNats('the token store of many nodes', () => {
     const [a, b] = [await open(server), await open(server)];
     mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
     afterTest(() => mock.timers.reset());
-    await a.put({ id: 'x', expiresAt: Date.now() + 60_000 });
+    await a.put({ id: 'x', keyId: 'k', expiresAt: Date.now() + 60_000 });
     await until(() => b.has('x'));
     mock.timers.tick(60_000);
     expect([a.removed, b.removed]).to.deep.equal([[['x', 'token expired']], [['x', 'token expired']]]);
@@ -95,16 +116,48 @@ describeWithNats('the token store of many nodes', () => {
   it('has at its start what other nodes have issued, and not what they have revoked', async () => {
     const server = await startNatsServer();
     const first = await open(server);
-    for (const id of ['x', 'y']) await first.put({ id, expiresAt: inAnHour() });
+    for (const id of ['x', 'y']) await first.put({ id, keyId: 'k', expiresAt: inAnHour() });
     await first.revoke('x');
     const late = await open(server);
     expect([late.has('x'), late.has('y'), late.size]).to.deep.equal([false, true, 1]);
   });
 
+  it('evicts the same tokens on every node, on one that was away too, and leaves nothing of them in the bucket', async () => {
+    const server = await startNatsServer();
+    const [a, b] = [await open(server, 1000, 2), await open(server, 1000, 2)];
+    const ids = Array.from({ length: 20 }, (_, index) => `token${index}`);
+    for (const [index, id] of ids.entries()) {
+      const [node, other] = index % 2 === 0 ? [a, b] : [b, a];
+      await node.put({ id, keyId: 'k', expiresAt: inAnHour() });
+      await until(() => other.has(id));
+    }
+    const late = await open(server, 1000, 2);
+    for (const { size, has } of [a, b, late].map((node) => ({
+      size: node.size,
+      has: ids.filter((id) => node.has(id)),
+    })))
+      expect([size, has]).to.deep.equal([2, ids.slice(-2)]);
+    const evicted = ids.slice(0, -2).map((id) => [id, 'token revoked']);
+    expect([a.removed, b.removed]).to.deep.equal([evicted, evicted]);
+    await eventually(messagesIn(await bucketOf(server)), (count) => count === 2);
+  });
+
+  it('keeps to the bound of a key on all nodes when they issue at once', async () => {
+    const server = await startNatsServer();
+    const nodes = [await open(server, 1000, 5), await open(server, 1000, 5)];
+    const ids = Array.from({ length: 60 }, (_, index) => `token${index}`);
+    await Promise.all(
+      ids.map((id, index) => nodes[index % 2]?.put({ id, keyId: `k${index % 3}`, expiresAt: inAnHour() })),
+    );
+    const alive = () => nodes.map((node) => ids.filter((id) => node.has(id)));
+    await until(() => nodes.every(({ size }) => size === 15) && `${alive()[0]}` === `${alive()[1]}`);
+    await eventually(messagesIn(await bucketOf(server)), (count) => count === 15);
+  });
+
   it('looks up what it has not heard of, once for all who ask', async () => {
     const server = await startNatsServer();
     const { store, questions } = await openDeaf(server);
-    await (await bucketOf(server)).put('x', `${inAnHour()}`);
+    await (await bucketOf(server)).put('x', `${inAnHour()} k 1`);
     expect(store.has('x')).to.equal(false);
     expect(await Promise.all([store.find('x'), store.find('x')])).to.deep.equal([true, true]);
     expect(store.has('x')).to.equal(true);
@@ -116,7 +169,7 @@ describeWithNats('the token store of many nodes', () => {
     const server = await startNatsServer();
     const answered = Promise.withResolvers<void>();
     const { store } = await openDeaf(server, () => answered.promise);
-    await (await bucketOf(server)).put('x', `${inAnHour()}`);
+    await (await bucketOf(server)).put('x', `${inAnHour()} k 1`);
     const found = store.find('x');
     await store.revoke('x');
     answered.resolve();
@@ -146,8 +199,9 @@ describeWithNats('the token store of many nodes', () => {
     const store = await open(server);
     const bucket = await bucketOf(server);
     await bucket.put('strange', 'text');
-    await bucket.put('old', '5');
-    await bucket.put('good', `${inAnHour()}`);
+    await bucket.put('old', '5 k 1');
+    await bucket.put('keyless', `${inAnHour()}`);
+    await bucket.put('good', `${inAnHour()} k 1`);
     await until(() => store.has('good'));
     expect([await store.find('strange'), await store.find('old'), store.size]).to.deep.equal([false, false, 1]);
   });
@@ -155,10 +209,10 @@ describeWithNats('the token store of many nodes', () => {
   it('without the server keeps what it knows, and issues and revokes nothing; then it catches up', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server), await open(server)];
-    for (const id of ['x', 'y']) await a.put({ id, expiresAt: inAnHour() });
+    for (const id of ['x', 'y']) await a.put({ id, keyId: 'k', expiresAt: inAnHour() });
     await until(() => b.has('x') && b.has('y'));
     await server.kill();
-    for (const attempt of [a.put({ id: 'z', expiresAt: inAnHour() }), a.revoke('x'), a.find('z')])
+    for (const attempt of [a.put({ id: 'z', keyId: 'k', expiresAt: inAnHour() }), a.revoke('x'), a.find('z')])
       expect(await failure(attempt)).to.be.instanceOf(TokenStoreUnavailable);
     expect([a.has('x'), a.find('x'), b.has('y')]).to.deep.equal([true, true, true]);
 
@@ -166,7 +220,7 @@ describeWithNats('the token store of many nodes', () => {
     await (await bucketOf(server)).delete('x');
     await until(() => !a.has('x') && !b.has('x'));
     expect(b.removed).to.deep.equal([['x', 'token revoked']]);
-    await a.put({ id: 'z', expiresAt: inAnHour() });
+    await a.put({ id: 'z', keyId: 'k', expiresAt: inAnHour() });
     await until(() => b.has('z'));
     expect(b.has('y')).to.equal(true);
   });
@@ -174,14 +228,14 @@ describeWithNats('the token store of many nodes', () => {
   it('gives up after two seconds on a server that stands still', async () => {
     const server = await startNatsServer();
     const store = await open(server);
-    await store.put({ id: 'x', expiresAt: inAnHour() });
+    await store.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
     server.freeze();
     let error: unknown;
     let askedAt = 0;
     // A moment goes by until it stands still.
     while (error === undefined) {
       askedAt = performance.now();
-      error = await failure(store.put({ id: 'y', expiresAt: inAnHour() }));
+      error = await failure(store.put({ id: 'y', keyId: 'k', expiresAt: inAnHour() }));
     }
     expect(error).to.be.instanceOf(TokenStoreUnavailable);
     expect(performance.now() - askedAt).to.be.within(1_900, 20_000);
@@ -199,7 +253,7 @@ describeWithNats('the token store of many nodes', () => {
     const names: string[] = [];
     for await (const { name } of consumers.list('KV_spec-tokens')) names.push(name);
     for (const name of names) await consumers.delete('KV_spec-tokens', name);
-    await (await bucketOf(server)).put('x', `${inAnHour()}`);
+    await (await bucketOf(server)).put('x', `${inAnHour()} k 1`);
     await until(() => {
       mock.timers.tick(5_000);
       return store.has('x');
@@ -210,7 +264,7 @@ describeWithNats('the token store of many nodes', () => {
   it('makes its bucket anew where that was lost', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server), await open(server)];
-    await a.put({ id: 'x', expiresAt: inAnHour() });
+    await a.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
     await until(() => b.has('x'));
     await (await bucketOf(server)).destroy();
     await server.kill();
@@ -219,7 +273,8 @@ describeWithNats('the token store of many nodes', () => {
     afterTest(() => {
       over = true;
     });
-    while ((await failure(a.put({ id: 'y', expiresAt: inAnHour() }))) !== undefined && !over) await setImmediate();
+    while ((await failure(a.put({ id: 'y', keyId: 'k', expiresAt: inAnHour() }))) !== undefined && !over)
+      await setImmediate();
     await until(() => b.has('y'));
     expect([a.has('x'), b.has('x')]).to.deep.equal([true, true]);
   });
@@ -231,13 +286,13 @@ describeWithNats('the token store of many nodes', () => {
       await Tokens.create({ ...options, store: await open(server) }),
       await Tokens.create({ ...options, store: await open(server) }),
     ];
-    const token = await a.issue({ user_id: 'demo', role: 'user' }, [], '192.0.2.1');
+    const token = await a.issue({ user_id: 'demo', role: 'user', apiKey: 'key' }, [], '192.0.2.1');
     const identity = await b.verify(token);
     expect(identity).to.deep.include({ actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } } });
     if (identity === undefined) throw new Error('not good');
     expect(await b.verify(token), 'remembered').to.equal(identity);
     const entry = await (await bucketOf(server)).get(identity.tokenId);
-    expect(entry?.string()).to.match(/^\d+$/);
+    expect(entry?.string()).to.match(/^\d+ [\w-]{16} 1$/);
     expect(token).to.not.include(entry?.key ?? '');
     await a.revoke(identity);
     await until(() => !b.isLive(identity));

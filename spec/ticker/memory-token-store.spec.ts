@@ -24,7 +24,7 @@ describe('the token store in memory, as time goes by', () => {
 
   it('has what was put into it, until it expires', () => {
     const store = create();
-    store.put({ id: 'a', expiresAt: START + 1000 });
+    store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
     expect([store.has('a'), store.has('b')]).to.deep.equal([true, false]);
     mock.timers.tick(999);
     expect(store.has('a')).to.equal(true);
@@ -34,8 +34,8 @@ describe('the token store in memory, as time goes by', () => {
 
   it('takes no more than its bound, and keeps what it has', () => {
     const store = create({ maxTokens: 2 });
-    for (const id of ['a', 'b']) store.put({ id, expiresAt: START + 1000 });
-    expect(() => store.put({ id: 'c', expiresAt: START + 1000 })).to.throw(TokenStoreFull, '2 tokens');
+    for (const id of ['a', 'b']) store.put({ id, keyId: 'k', expiresAt: START + 1000 });
+    expect(() => store.put({ id: 'c', keyId: 'k', expiresAt: START + 1000 })).to.throw(TokenStoreFull, '2 tokens');
     expect(['a', 'b', 'c'].map((id) => store.has(id))).to.deep.equal([true, true, false]);
     expect(store.size).to.equal(2);
   });
@@ -43,18 +43,18 @@ describe('the token store in memory, as time goes by', () => {
   it('lets go of what has expired by itself, and tells of it', () => {
     const removed: string[] = [];
     const store = create({ maxTokens: 3, onRemove: (id) => removed.push(id) });
-    store.put({ id: 'a', expiresAt: START + 1000 });
-    store.put({ id: 'b', expiresAt: START + 1000 });
-    store.put({ id: 'c', expiresAt: START + 3000 });
+    store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
+    store.put({ id: 'b', keyId: 'k', expiresAt: START + 1000 });
+    store.put({ id: 'c', keyId: 'k', expiresAt: START + 3000 });
     mock.timers.tick(1000);
     expect(removed).to.deep.equal(['a', 'b']);
     expect(store.size).to.equal(1);
-    store.put({ id: 'd', expiresAt: START + 4000 });
+    store.put({ id: 'd', keyId: 'k', expiresAt: START + 4000 });
     mock.timers.tick(2000);
     expect(removed).to.deep.equal(['a', 'b', 'c']);
     mock.timers.tick(1000);
     expect(removed).to.deep.equal(['a', 'b', 'c', 'd']);
-    store.put({ id: 'e', expiresAt: START + 5000 });
+    store.put({ id: 'e', keyId: 'k', expiresAt: START + 5000 });
     mock.timers.tick(1000);
     expect(store.size).to.equal(0);
   });
@@ -62,7 +62,7 @@ describe('the token store in memory, as time goes by', () => {
   it('waits longer than a timer can', () => {
     const store = create();
     const lifetime = 2 ** 31 + 5000;
-    store.put({ id: 'a', expiresAt: START + lifetime });
+    store.put({ id: 'a', keyId: 'k', expiresAt: START + lifetime });
     mock.timers.tick(2 ** 31 - 1);
     expect(store.has('a')).to.equal(true);
     mock.timers.tick(lifetime - (2 ** 31 - 1));
@@ -75,10 +75,10 @@ describe('the token store in memory, as time goes by', () => {
       fc.property(gaps, fc.integer({ min: 1, max: 5000 }), (waits, lifetime) => {
         const removed: string[] = [];
         const store = new MemoryTokenStore({ onRemove: (id) => removed.push(id) });
-        const issued: { id: string; expiresAt: number }[] = [];
+        const issued: { id: string; keyId: string; expiresAt: number }[] = [];
         for (const [index, wait] of waits.entries()) {
           mock.timers.tick(wait);
-          const record = { id: String(index), expiresAt: Date.now() + lifetime };
+          const record = { id: String(index), keyId: 'k', expiresAt: Date.now() + lifetime };
           store.put(record);
           issued.push(record);
           const alive = issued.filter(({ expiresAt }) => expiresAt > Date.now());
@@ -96,11 +96,11 @@ describe('the token store in memory, as time goes by', () => {
   it('does nothing more once it is closed', () => {
     const removed: string[] = [];
     const store = create({ onRemove: (id) => removed.push(id) });
-    store.put({ id: 'a', expiresAt: START + 1000 });
+    store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
     store.close();
     expect(store.size).to.equal(0);
     expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
-    expect(() => store.put({ id: 'b', expiresAt: START + 1000 })).to.throw(TokenStoreUnavailable);
+    expect(() => store.put({ id: 'b', keyId: 'k', expiresAt: START + 1000 })).to.throw(TokenStoreUnavailable);
     mock.timers.tick(5000);
     expect(removed).to.deep.equal([]);
     store.close();

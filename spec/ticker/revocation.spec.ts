@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { request } from '../support/program.ts';
+import { post, request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 import { connect, Refused } from '../support/websocket.ts';
@@ -50,6 +50,23 @@ describe('DELETE /auth/token', () => {
     for (let i = 0; i < 3; i++) await other.nextOf('ticker');
     await until(() => bundle.relay.size === 1);
     expect(bundle.holders.size).to.equal(1);
+  });
+
+  it('is what a client sees whose token newer ones of its key evicted, and no client of another key', async () => {
+    const bundle = await startTickerBundle({ intervalMs: 20, maxTokensPerKey: 2 });
+    const exchange = async () => (await post(`${bundle.url}/auth/token`, { api_key: bundle.apiKey })).body.token;
+    const [first, second] = [await exchange(), await exchange()];
+    const [evicted, kept] = [
+      await connect(bundle.stream, { token: first }),
+      await connect(bundle.stream, { token: second }),
+    ];
+    const other = await connect(bundle.stream, { token: await bundle.token() });
+    expect(await exchange()).to.be.a('string');
+    const { code, reason } = await evicted.closed;
+    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
+    expect(await connect(bundle.stream, { token: first }).catch((error) => error)).to.include({ status: 401 });
+    for (const client of [kept, other]) for (let i = 0; i < 3; i++) await client.nextOf('ticker');
+    expect(bundle.tokens.store.size).to.equal(3);
   });
 
   it('may be asked for by pages of any origin', async () => {

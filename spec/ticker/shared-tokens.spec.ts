@@ -12,9 +12,12 @@ import { connect } from '../support/websocket.ts';
 const KEY = 'a secret of more than thirty-two bytes';
 
 /** Service A on a node of its own. */
-async function startNode(server: NatsServer, options: TickerBundleOptions = {}): Promise<TickerBundle> {
+async function startNode(
+  server: NatsServer,
+  { maxTokensPerKey = 1000, ...options }: TickerBundleOptions = {},
+): Promise<TickerBundle> {
   const connection = await server.connect();
-  const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec' });
+  const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec', maxTokensPerKey });
   afterTest(() => store.close());
   return startTickerBundle({ intervalMs: 20, ...options, shared: { store, key: KEY } });
 }
@@ -35,6 +38,19 @@ describeWithNats('the tokens of many nodes', () => {
     await other.nextOf('ticker');
     const refusal = await connect(b.stream, { token }).catch((error) => error);
     expect(refusal).to.include({ status: 401 });
+  });
+
+  it('closes the connections of a token on every node, when newer ones of its key evict it', async () => {
+    const server = await startNatsServer();
+    const options = { maxTokensPerKey: 2 };
+    const [a, b] = [await startNode(server, options), await startNode(server, options)];
+    const token = await a.token();
+    const mine = await connect(b.stream, { token });
+    const other = await connect(a.stream, { token: await b.token() });
+    await a.token();
+    const { code, reason } = await mine.closed;
+    expect([code, reason]).to.deep.equal([4001, 'token revoked']);
+    await other.nextOf('ticker');
   });
 
   it('closes the connections of a token on every node, when it expires', async () => {

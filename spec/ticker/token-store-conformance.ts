@@ -4,9 +4,11 @@ import { type TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../ma
 import { afterTest } from '../support/cleanup.ts';
 
 /** What holds of every token store. @param open opens an empty one, which ends with the test */
-export function itIsATokenStore(open: (options: { maxTokens: number }) => Promise<TokenStore>): void {
+export function itIsATokenStore(
+  open: (options: { maxTokens: number; maxTokensPerKey: number }) => Promise<TokenStore>,
+): void {
   const HOUR_MS = 3_600_000;
-  const create = (maxTokens = 100) => open({ maxTokens });
+  const create = (maxTokens = 100, maxTokensPerKey = 100) => open({ maxTokens, maxTokensPerKey });
   const fails = async (action: () => unknown) => {
     try {
       return await action();
@@ -17,7 +19,7 @@ export function itIsATokenStore(open: (options: { maxTokens: number }) => Promis
 
   it('has what was put into it, at once, and nothing else', async () => {
     const store = await create();
-    await store.put({ id: 'a', expiresAt: Date.now() + HOUR_MS });
+    await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
     expect([store.has('a'), store.has('b'), store.size]).to.deep.equal([true, false, 1]);
     expect([await store.find('a'), await store.find('b')]).to.deep.equal([true, false]);
   });
@@ -37,8 +39,8 @@ export function itIsATokenStore(open: (options: { maxTokens: number }) => Promis
     mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
     afterTest(() => mock.timers.reset());
     const expiresAt = Date.now() + 60_000;
-    for (const id of ['a', 'b']) await store.put({ id, expiresAt });
-    await store.put({ id: 'c', expiresAt: Date.now() + HOUR_MS });
+    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
+    await store.put({ id: 'c', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
     mock.timers.tick(59_999);
     expect([store.has('a'), removed.length]).to.deep.equal([true, 0]);
     mock.timers.tick(1);
@@ -53,7 +55,7 @@ export function itIsATokenStore(open: (options: { maxTokens: number }) => Promis
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    for (const id of ['a', 'b']) await store.put({ id, expiresAt: Date.now() + HOUR_MS });
+    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt: Date.now() + HOUR_MS });
     await store.revoke('a');
     expect([store.has('a'), await store.find('a'), store.has('b'), store.size]).to.deep.equal([false, false, true, 1]);
     await store.revoke('a');
@@ -64,22 +66,55 @@ export function itIsATokenStore(open: (options: { maxTokens: number }) => Promis
   it('takes no more than its bound, keeps what it has, and still revokes', async () => {
     const store = await create(2);
     const expiresAt = Date.now() + HOUR_MS;
-    for (const id of ['a', 'b']) await store.put({ id, expiresAt });
-    expect(await fails(() => store.put({ id: 'c', expiresAt }))).to.be.instanceOf(TokenStoreFull);
+    for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
+    expect(await fails(() => store.put({ id: 'c', keyId: 'k', expiresAt }))).to.be.instanceOf(TokenStoreFull);
     const found = await Promise.all(['a', 'b', 'c'].map((id) => store.find(id)));
     expect(found).to.deep.equal([true, true, false]);
     await store.revoke('a');
     expect([await store.find('a'), await store.find('b')]).to.deep.equal([false, true]);
   });
 
+  it('evicts the oldest token of a key past the bound of that key, as revoked, and none of another key', async () => {
+    const store = await create(100, 2);
+    const removed: unknown[] = [];
+    store.onRemove = (...of) => removed.push(of);
+    const put = (id: string, keyId: string) => store.put({ id, keyId, expiresAt: Date.now() + HOUR_MS });
+    await put('other', 'k2');
+    // In the reverse of the alphabet: age alone decides.
+    for (const id of ['d', 'c', 'b', 'a']) await put(id, 'k1');
+    expect(removed).to.deep.equal([
+      ['d', 'token revoked'],
+      ['c', 'token revoked'],
+    ]);
+    const ids = ['other', 'd', 'c', 'b', 'a'];
+    expect(ids.filter((id) => store.has(id))).to.deep.equal(['other', 'b', 'a']);
+    expect(await Promise.all(ids.map((id) => store.find(id)))).to.deep.equal([true, false, false, true, true]);
+    expect(store.size).to.equal(3);
+  });
+
+  it('counts neither revoked nor expired tokens towards the bound of a key', async () => {
+    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: Date.now() });
+    afterTest(() => mock.timers.reset());
+    const store = await create(100, 2);
+    const put = (id: string, ms: number) => store.put({ id, keyId: 'k', expiresAt: Date.now() + ms });
+    await put('a', 60_000);
+    await put('b', HOUR_MS);
+    await store.revoke('b');
+    await put('c', HOUR_MS);
+    expect([store.has('a'), store.has('c')]).to.deep.equal([true, true]);
+    mock.timers.tick(60_000);
+    await put('d', HOUR_MS);
+    expect([store.has('c'), store.has('d'), store.size]).to.deep.equal([true, true, 2]);
+  });
+
   it('does nothing more once it is closed', async () => {
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
-    await store.put({ id: 'a', expiresAt: Date.now() + HOUR_MS });
+    await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
     await store.close();
     expect(store.size).to.equal(0);
-    const put = () => store.put({ id: 'b', expiresAt: Date.now() + HOUR_MS });
+    const put = () => store.put({ id: 'b', keyId: 'k', expiresAt: Date.now() + HOUR_MS });
     for (const action of [put, () => store.has('a'), () => store.find('a'), () => store.revoke('a')])
       expect(await fails(action)).to.be.instanceOf(TokenStoreUnavailable);
     expect(removed).to.deep.equal([]);

@@ -12,7 +12,7 @@ import { afterTest } from '../support/cleanup.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
 const scope: Scope = [{ name: 'user', group: 'user', actions: '*', resources: ['handler'], effect: 'allow' }];
-const user = { user_id: 'demo', role: 'user' };
+const user = { user_id: 'demo', role: 'user', apiKey: 'key of demo' };
 const identity = { actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } }, scope };
 
 async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
@@ -64,7 +64,7 @@ describe('tokens', () => {
     const text = fc.string({ unit: 'binary' });
     await fc.assert(
       fc.asyncProperty(text, text, text, async (user_id, role, address) => {
-        const verified = await tokens.verify(await tokens.issue({ user_id, role }, scope, address));
+        const verified = await tokens.verify(await tokens.issue({ user_id, role, apiKey: address }, scope, address));
         expect(verified).to.deep.include({ actor: { id: `user:${user_id}`, metadata: { role, user_id } }, scope });
       }),
       { numRuns: 50 },
@@ -94,7 +94,7 @@ describe('tokens', () => {
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
-    await second.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
+    await second.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: Date.now() + 60_000 });
     expect(await second.verify(token)).to.deep.include(identity);
   });
 
@@ -102,7 +102,7 @@ describe('tokens', () => {
     const [first, second] = [await create({ key: undefined }), await create({ key: undefined })];
     const token = await first.issue(user, scope, '');
     const id = 'x'.repeat(32);
-    for (const tokens of [first, second]) await tokens.store.put({ id, expiresAt: Date.now() + 60_000 });
+    for (const tokens of [first, second]) await tokens.store.put({ id, keyId: 'k', expiresAt: Date.now() + 60_000 });
     expect(await first.verify(token)).to.deep.include(identity);
     expect(await second.verify(token)).to.equal(undefined);
     const read = await protocol.Decrypt(await tokenKey(''), token).catch((error: unknown) => error);
@@ -113,7 +113,7 @@ describe('tokens', () => {
     const tokens = await create();
     const key = await tokenKey(KEY);
     const good = { jti: 'x', sub: 'user:demo', role: 'user', user_id: 'demo', scope: [] };
-    await tokens.store.put({ id: 'x', expiresAt: Date.now() + 60_000 });
+    await tokens.store.put({ id: 'x', keyId: 'k', expiresAt: Date.now() + 60_000 });
     const forge = async (claims: object) => tokens.verify(await protocol.Encrypt(key, claims as typeof good));
     expect(await forge(good)).to.deep.equal({ ...identity, scope: [], tokenId: 'x' });
     for (const name of Object.keys(good)) expect(await forge({ ...good, [name]: undefined }), name).to.equal(undefined);
@@ -183,7 +183,7 @@ describe('tokens', () => {
     expect(await tokens.verify(token), 'the very same object').to.equal(first);
     mock.timers.tick(60_000);
     expect(tokens.store.size).to.equal(0);
-    await tokens.store.put({ id: String(claims.jti), expiresAt: Date.now() + 60_000 });
+    await tokens.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: Date.now() + 60_000 });
     expect(await tokens.verify(token), 'another object').to.not.equal(first);
   });
 

@@ -203,7 +203,7 @@ describe('GET /ws/ticker', () => {
     const policy = { name: 'p', group: 'user', actions: ['create'], resources: ['handler'] };
     const issue = (...effects: ('allow' | 'deny')[]) =>
       bundle.tokens.issue(
-        { user_id: 'demo', role: 'user' },
+        { user_id: 'demo', role: 'user', apiKey: 'key' },
         effects.map((effect) => ({ ...policy, effect })),
         '',
       );

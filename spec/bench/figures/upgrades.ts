@@ -37,7 +37,10 @@ export function upgrades(clients: number): Figure {
 }
 
 async function measureProduct(clients: number, count: number): Promise<Record<string, number>> {
-  const { server, ticker, token } = await startProduct({ TOKEN_REQUESTS_PER_MINUTE: '1000000' });
+  const { server, ticker, token } = await startProduct({
+    TOKEN_REQUESTS_PER_MINUTE: '1000000',
+    TOKENS_PER_KEY: '100000',
+  });
   const tokens: string[] = [];
   while (tokens.length < count) {
     tokens.push(...(await Promise.all(Array.from({ length: Math.min(50, count - tokens.length) }, token))));

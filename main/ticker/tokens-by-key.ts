@@ -1,0 +1,56 @@
+/** A live token in the order of its API key. */
+export interface OrderedToken {
+  id: string;
+  keyId: string;
+  /** Position among the tokens of the key: higher is newer. Tokens that two nodes issue at once may share one. */
+  order: number;
+}
+
+/** Token identifiers by API key, oldest first. No key has more than `max`; the owner of the map evicts the oldest. */
+export class TokensByKey {
+  readonly #max: number;
+  readonly #tokens = new Map<string, OrderedToken[]>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** Order of a token that is issued now. */
+  next(keyId: string): number {
+    return (this.#tokens.get(keyId)?.at(-1)?.order ?? 0) + 1;
+  }
+
+  /** Whether another token of the key evicts one. */
+  isFull(keyId: string): boolean {
+    return (this.#tokens.get(keyId)?.length ?? 0) >= this.#max;
+  }
+
+  /**
+   * Adds a token. Nodes that add the same tokens in different sequence keep the same ones.
+   *
+   * @returns the token to evict, which is the added one if the key has `max` newer tokens
+   */
+  add(token: OrderedToken): OrderedToken | undefined {
+    const tokens = this.#tokens.get(token.keyId) ?? [];
+    this.#tokens.set(token.keyId, tokens);
+    // Searched from the end: almost every token is the newest.
+    tokens.splice(tokens.findLastIndex((other) => precedes(other, token)) + 1, 0, token);
+    return tokens.length > this.#max ? tokens.shift() : undefined;
+  }
+
+  delete({ id, keyId }: Pick<OrderedToken, 'id' | 'keyId'>): void {
+    const tokens = this.#tokens.get(keyId);
+    const index = tokens?.findIndex((token) => token.id === id) ?? -1;
+    if (tokens === undefined || index < 0) return;
+    tokens.splice(index, 1);
+    if (tokens.length === 0) this.#tokens.delete(keyId);
+  }
+
+  clear(): void {
+    this.#tokens.clear();
+  }
+}
+
+function precedes(one: OrderedToken, other: OrderedToken): boolean {
+  return one.order < other.order || (one.order === other.order && one.id < other.id);
+}
