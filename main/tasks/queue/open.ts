@@ -5,7 +5,8 @@ import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import type { OpenQueue, TaskEvent } from './driver.ts';
 import { MemoryQueue } from './memory.ts';
-import { openSqliteQueue, Spill } from './sqlite.ts';
+import { Spill } from './spill.ts';
+import { openSqliteQueue } from './sqlite.ts';
 
 type OnEvent = (event: TaskEvent) => void;
 

@@ -8,9 +8,11 @@ import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory
  * A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. Once
  * that was in vain nobody is held up again until the lock is gone.
  */
-const BUSY_TIMEOUT_MS = 100;
-/** What the file would not take is offered to it again after this. */
+export const BUSY_TIMEOUT_MS = 100;
+/** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
+/** Most completed messages that wait for a retried sync. The oldest are evicted past this: their tasks run again after the next start. */
+const MAX_UNSYNCED = 100_000;
 
 export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetters' | 'onEvent'> {
   /** A `queue.db` that is migrated, and that no other process works on. */
@@ -31,44 +33,6 @@ export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: Sqlite
   return new MemoryQueue(bounds, { ...options, journal, holdings: journal.recover() });
 }
 
-/**
- * What a queue that is not durable leaves to the next process, in the same file: written at an orderly stop, taken up
- * once.
- */
-export class Spill {
-  readonly #database: Database;
-  readonly #messages: QueuedMessages;
-
-  /** @param path a `queue.db` that is migrated, and that no other process works on */
-  constructor(path: string) {
-    this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
-    this.#messages = new QueuedMessages(this.#database);
-  }
-
-  /** Everything that lies there; nothing is left. @throws {DatabaseUnavailable} when the file cannot be opened */
-  take(): Holdings {
-    let holdings: Holdings | undefined;
-    this.#database.transaction(true, () => {
-      holdings = this.#messages.recover();
-      this.#messages.clear();
-    });
-    return holdings as Holdings;
-  }
-
-  /** Leaves everything that a queue holds. @throws {Error} when it could not be written */
-  put({ messages, deadLetters, keys }: Holdings): void {
-    this.#database.transaction(true, () => {
-      for (const entry of messages) this.#messages.insert(entry);
-      for (const letter of deadLetters) this.#messages.insertDeadLetter(letter);
-      for (const record of keys) this.#messages.insertKey(record);
-    });
-  }
-
-  close(): void {
-    this.#database.close();
-  }
-}
-
 interface Operation {
   write(): void;
   durable: boolean;
@@ -85,8 +49,10 @@ class SqliteJournal implements Journal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
-  /** Completions whose row is on its way to the disk. */
-  readonly #completing = new Set<Promise<void>>();
+  /** Syncs under way, each with the writes that follow it. */
+  readonly #syncing = new Set<Promise<void>>();
+  /** The `seq` of completed messages whose sync failed. A message is deleted only once a later sync succeeds. */
+  readonly #unsynced = new Set<number>();
   #operations: Operation[] = [];
   /**
    * What has happened and the file would not take, by the number of the message; the latest stands for all before it.
@@ -121,14 +87,8 @@ class SqliteJournal implements Journal {
   }
 
   /** The message stays until its row is safe: the two are in different files, and either could be lost without the other. */
-  async complete({ seq }: Entry): Promise<void> {
-    const completing = this.#rowsOnDisk().then(() => this.#write(false, () => this.#messages.delete(seq), seq));
-    this.#completing.add(completing);
-    try {
-      await completing;
-    } finally {
-      this.#completing.delete(completing);
-    }
+  complete({ seq }: Entry): Promise<void> {
+    return this.#track(this.#deleteOnceSynced(seq));
   }
 
   bury(letter: DeadLetter): Promise<void> {
@@ -157,9 +117,53 @@ class SqliteJournal implements Journal {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
-    await Promise.allSettled(this.#completing);
+    await Promise.allSettled(this.#syncing);
+    await this.#syncOwed();
     this.#commit();
     this.#database.close();
+  }
+
+  async #track(syncing: Promise<void>): Promise<void> {
+    this.#syncing.add(syncing);
+    try {
+      await syncing;
+    } finally {
+      this.#syncing.delete(syncing);
+    }
+  }
+
+  async #deleteOnceSynced(seq: number): Promise<void> {
+    try {
+      await this.#rowsOnDisk();
+    } catch (error) {
+      this.#unsynced.add(seq);
+      const [oldest] = this.#unsynced;
+      if (this.#unsynced.size > MAX_UNSYNCED && oldest !== undefined) this.#unsynced.delete(oldest);
+      this.#retryLater();
+      throw error;
+    }
+    await this.#write(false, () => this.#messages.delete(seq), seq);
+  }
+
+  /** Retries a failed sync. Once it succeeds, the deletion of each completed message goes with the next transaction. */
+  async #syncOwed(): Promise<void> {
+    const seqs = [...this.#unsynced];
+    if (seqs.length === 0) return;
+    try {
+      await this.#rowsOnDisk();
+    } catch {
+      this.#retryLater();
+      return;
+    }
+    for (const seq of seqs) {
+      this.#unsynced.delete(seq);
+      this.#owed.set(seq, () => this.#messages.delete(seq));
+    }
+  }
+
+  async #retry(): Promise<void> {
+    await this.#syncOwed();
+    this.#commit();
   }
 
   #write(durable: boolean, write: () => void, owedFor?: number): Promise<void> {
@@ -201,8 +205,10 @@ class SqliteJournal implements Journal {
   }
 
   #retryLater(): void {
-    clearTimeout(this.#retryTimer);
-    if (this.#owed.size === 0 || this.#closed) return;
-    this.#retryTimer = setTimeout(() => this.#commit(), RETRY_MS);
+    if (this.#owed.size + this.#unsynced.size === 0 || this.#closed) return;
+    this.#retryTimer ??= setTimeout(() => {
+      this.#retryTimer = undefined;
+      void this.#track(this.#retry());
+    }, RETRY_MS);
   }
 }

@@ -1,0 +1,79 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { migrate } from '../../db/migrate.ts';
+import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { until } from '../support/until.ts';
+import { openInbox, publishAll } from './inbox.ts';
+
+const TASKS = 40;
+const bounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
+
+/** A durable queue whose tasks all run, and a disk that can fail. */
+async function start() {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const path = join(folder, 'queue.db');
+  const disk = { fails: false, syncs: 0 };
+  const rowsOnDisk = async () => {
+    disk.syncs += 1;
+    if (disk.fails) throw new Error('EMFILE: too many open files');
+  };
+  const queue = openSqliteQueue({ path, bounds, rowsOnDisk });
+  afterTest(() => queue.close());
+  await publishAll(
+    queue,
+    Array.from({ length: TASKS }, (_, index) => `task-${index}`),
+  );
+  const deliveries = await openInbox(queue, TASKS).take(TASKS);
+  await Promise.all(deliveries.map((delivery) => delivery.begin()));
+  const beside = new DatabaseSync(path);
+  afterTest(() => beside.close());
+  const running = () => beside.prepare('SELECT count(*) AS n FROM messages WHERE running = 1').get()?.n;
+  /** Acknowledges every task, and returns the errors. */
+  const ackAll = async () => {
+    const acks = await Promise.allSettled(deliveries.map((delivery) => delivery.ack()));
+    return acks.flatMap((ack) => (ack.status === 'rejected' ? [ack.reason.message] : []));
+  };
+  return { disk, queue, running, ackAll };
+}
+
+describe('the durable queue, when a sync of the rows fails', () => {
+  it('retries the sync by itself, and then deletes all completed tasks from the file', async () => {
+    const { disk, running, ackAll } = await start();
+    disk.fails = true;
+    expect(await ackAll()).to.deep.equal(Array(TASKS).fill('EMFILE: too many open files'));
+    expect(running()).to.equal(TASKS);
+    disk.fails = false;
+    await until(() => running() === 0);
+  });
+
+  it('deletes no task before a sync has succeeded, however many fail', async () => {
+    const { disk, running, ackAll } = await start();
+    disk.fails = true;
+    await ackAll();
+    const failed = disk.syncs;
+    await until(() => disk.syncs >= failed + 2);
+    expect(running()).to.equal(TASKS);
+    disk.fails = false;
+    await until(() => running() === 0);
+  });
+
+  it('retries the sync when the queue is closed', async () => {
+    const { disk, queue, running, ackAll } = await start();
+    disk.fails = true;
+    await ackAll();
+    disk.fails = false;
+    await queue.close();
+    expect(running()).to.equal(0);
+  });
+
+  it('closes in order while the sync still fails, and leaves the tasks to the next start', async () => {
+    const { disk, queue, running, ackAll } = await start();
+    disk.fails = true;
+    await ackAll();
+    await queue.close();
+    expect(running()).to.equal(TASKS);
+  });
+});
