@@ -9,13 +9,13 @@ import { readiness } from './readiness.ts';
 const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
 
 /** Does the process live, is it ready, how does it fare; and the contracts of all listeners. */
-export function adminRouter({ checks, metrics }: AdminAppOptions): Router {
+export function adminRouter({ checks, warnings, metrics }: AdminAppOptions): Router {
   const router = new Router();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
 
   router.get('/readyz', async (ctx) => {
-    const found = await readiness(checks);
+    const found = await readiness(checks, warnings);
     replyJson(ctx, found.status === 'ready' ? 200 : 503, found);
   });
 

@@ -3,10 +3,11 @@ import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import type { Log } from '../log.ts';
 import { adminRouter } from './admin-router.ts';
 import type { Metrics } from './metrics.ts';
-import type { Check } from './readiness.ts';
+import type { Checks } from './readiness.ts';
 
 export interface AdminAppOptions {
-  checks: Readonly<Record<string, Check>>;
+  checks: Checks;
+  warnings?: Checks;
   metrics: Pick<Metrics, 'text' | 'contentType'>;
   log: Log;
 }

@@ -1,9 +1,9 @@
-/** Looks whether something is as it has to be. @returns what is wrong, if anything; what it throws says so, too */
+/** Returns the problem, or undefined when healthy. A thrown error is a problem, too. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface CheckState {
-  state: 'ok' | 'failed';
-  /** What is wrong. */
+  state: 'ok' | 'warning' | 'failed';
+  /** The problem. */
   detail?: string;
 }
 
@@ -13,20 +13,27 @@ export interface Readiness {
   checks: Record<string, CheckState>;
 }
 
-/** Makes all checks, each by its name. None of them may take long: they are made on the main thread. */
-export async function readiness(checks: Readonly<Record<string, Check>>): Promise<Readiness> {
-  const states = await Promise.all(
-    Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check)] as const),
-  );
-  const ready = states.every(([, { state }]) => state === 'ok');
+export type Checks = Readonly<Record<string, Check>>;
+
+/**
+ * Runs all checks, each by its name, on the main thread: none may block it for long.
+ *
+ * @param checks the process is ready only if all of them are healthy
+ * @param warnings problems that are shown and leave the process ready
+ */
+export async function readiness(checks: Checks, warnings: Checks = {}): Promise<Readiness> {
+  const run = (all: Checks, problem: 'failed' | 'warning') =>
+    Object.entries(all).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
+  const states = await Promise.all([...run(checks, 'failed'), ...run(warnings, 'warning')]);
+  const ready = states.every(([, { state }]) => state !== 'failed');
   return { status: ready ? 'ready' : 'not ready', checks: Object.fromEntries(states) };
 }
 
-async function stateOf(check: Check): Promise<CheckState> {
+async function stateOf(check: Check, problem: 'failed' | 'warning'): Promise<CheckState> {
   try {
     const detail = await check();
-    return detail === undefined ? { state: 'ok' } : { state: 'failed', detail };
+    return detail === undefined ? { state: 'ok' } : { state: problem, detail };
   } catch (error) {
-    return { state: 'failed', detail: (error as Error).message };
+    return { state: problem, detail: (error as Error).message };
   }
 }

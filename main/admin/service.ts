@@ -41,6 +41,7 @@ export async function startAdmin(
   processMetrics(metrics, { main: loop.delays, ticker: ticker.figures.ticker.loopDelays });
   const app = createAdminApp({
     checks: { shutdown, ...engine.checks, ...ticker.checks, ...tasks.checks },
+    warnings: { ...ticker.warnings, ...tasks.warnings },
     metrics,
     log,
   });

@@ -5,7 +5,7 @@ import { labelled, type Metrics } from './metrics.ts';
 /** What service B counts. */
 export function tasksMetrics(
   metrics: Metrics,
-  { queue, bounds, dispatcher, pool, events, requests }: TasksFigures,
+  { queue, storage, bounds, dispatcher, pool, events, requests }: TasksFigures,
 ): void {
   const { figures } = dispatcher;
   const counts = () => queue.counts();
@@ -41,6 +41,14 @@ export function tasksMetrics(
   );
   metrics.gauge('tasks_event_streams', 'Clients that follow `/tasks/events`.', () => events.followers);
   metrics.gauge('tasks_dead_letters', 'Tasks that were given up, and are kept.', () => counts().dead);
+  metrics.counter(
+    'tasks_dead_letters_evicted_total',
+    'Dead letters that this process evicted because of a bound.',
+    () => storage.evicted?.() ?? 0,
+  );
+  metrics.gauge('tasks_queue_file_failing', '1 while the file of a durable queue cannot be used, else 0.', () =>
+    storage.fileProblem?.() === undefined ? 0 : 1,
+  );
   metrics.histogram('tasks_wait_duration_seconds', 'From the acceptance of a task until its first attempt.', () => [
     [{}, [figures.waits]],
   ]);

@@ -37,4 +37,5 @@ export function tickerMetrics(metrics: Metrics, { relay, ticker, tokens, request
     ),
   );
   metrics.gauge('auth_tokens_live', 'Tokens that are good.', () => tokens.store.size);
+  metrics.gauge('auth_tokens_limit', 'Most tokens that the token store holds.', () => tokens.store.maxTokens);
 }

@@ -14,9 +14,9 @@ export const adminSchemas = {
       status: Type.Enum(['ready', 'not ready'], { type: 'string' }),
       checks: Type.Unsafe({
         type: 'object',
-        description: 'what was looked at, by name',
+        description: 'Checks by name. A warning leaves the process ready.',
         additionalProperties: Type.Object(
-          { state: Type.Enum(['ok', 'failed', 'off'], { type: 'string' }), detail: Type.Optional(Type.String()) },
+          { state: Type.Enum(['ok', 'warning', 'failed'], { type: 'string' }), detail: Type.Optional(Type.String()) },
           strict,
         ),
       }),

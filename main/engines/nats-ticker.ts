@@ -65,7 +65,8 @@ export async function openKvTokenStore({
   };
   // Fails here, and not later on, where the server lacks what it takes.
   await openBucket();
-  const store = new KvTokenStore({ link: new NatsLink(connection), openBucket, purge, maxTokensPerKey, log });
+  const link = new NatsLink(connection);
+  const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, log });
   const patience = Promise.withResolvers<void>();
   const timer = setTimeout(patience.resolve, TIMEOUT_MS);
   await Promise.race([store.loaded, patience.promise]);

@@ -1,4 +1,4 @@
-import type { Check } from '../admin/readiness.ts';
+import type { Checks } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
@@ -8,7 +8,7 @@ import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
-import type { QueueDriver } from './queue/driver.ts';
+import type { OpenQueue, QueueDriver } from './queue/driver.ts';
 import { TaskEvents } from './task-events.ts';
 import { WorkerPool } from './worker-pool.ts';
 
@@ -27,7 +27,9 @@ export interface TasksService {
   listener: Listener;
   figures: TasksFigures;
   /** What has to hold for it to serve clients; see `admin/readiness`. */
-  checks: Readonly<Record<string, Check>>;
+  checks: Checks;
+  /** Problems that leave it ready. */
+  warnings: Checks;
   /** @param deadlines when open connections are cut, and when the tasks have to be left */
   stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
   /** Number of accepted tasks that are lost if the process ends now. */
@@ -38,6 +40,8 @@ export interface TasksService {
 export interface TasksFigures {
   requests: RequestFigures;
   queue: Pick<QueueDriver, 'counts' | 'oldest'>;
+  /** Health of what the queue is stored in. */
+  storage: Pick<OpenQueue, 'fileProblem' | 'evicted'>;
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
   dispatcher: Pick<Dispatcher, 'figures' | 'busy'>;
   pool: Pick<WorkerPool, 'threads' | 'runs'>;
@@ -53,7 +57,8 @@ export async function startTasks(
 ): Promise<TasksService> {
   const events = new TaskEvents();
   const { tasks } = engine;
-  const { queue, close: closeQueue } = await engine.openQueue(events.note);
+  const { queue, close: closeQueue, ...storage } = await engine.openQueue(events.note);
+  const { fileProblem, evicted = () => 0 } = storage;
   const requests = new RequestFigures();
 
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
@@ -84,11 +89,13 @@ export async function startTasks(
     let kept = queue.durable;
     return {
       listener,
-      figures: { requests, queue, bounds: config, dispatcher, pool, events },
+      figures: { requests, queue, storage, bounds: config, dispatcher, pool, events },
       checks: {
         task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
         task_queue: () => dispatcher.paused,
+        ...(fileProblem && { queue_file: fileProblem }),
       },
+      warnings: { dead_letters: () => lostLetters(evicted()) },
       async stop({ connections, all: deadline }) {
         events.close();
         void retention?.stop();
@@ -107,6 +114,10 @@ export async function startTasks(
     await release();
     throw error;
   }
+}
+
+function lostLetters(evicted: number): string | undefined {
+  return evicted === 0 ? undefined : `${evicted} dead letters were evicted because of their bound`;
 }
 
 /**

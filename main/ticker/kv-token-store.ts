@@ -20,6 +20,8 @@ export interface KvTokenStoreOptions {
   purge: (id: string) => Promise<unknown>;
   /** Bound on the tokens of an API key, the same on all nodes. */
   maxTokensPerKey: number;
+  /** Most tokens that the bucket holds. */
+  maxTokens: number;
   log: Log;
 }
 
@@ -52,6 +54,7 @@ const CHECK_MS = 5_000;
  * purges the evicted token from the bucket, without a mark, so that evictions do not fill it.
  */
 export class KvTokenStore implements TokenStore {
+  readonly maxTokens: number;
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
   /** Identifiers that are not good, for the moment given (monotonic), the oldest first. */
@@ -72,7 +75,8 @@ export class KvTokenStore implements TokenStore {
 
   constructor(options: KvTokenStoreOptions) {
     this.#options = options;
-    const { maxTokensPerKey } = options;
+    const { maxTokens, maxTokensPerKey } = options;
+    this.maxTokens = maxTokens;
     this.#replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY, maxTokensPerKey });
     this.#forgetLink = options.link.onUp(() => this.#stopWatch());
     this.#checks = setInterval(() => void this.#checkWatch(), CHECK_MS).unref();

@@ -26,7 +26,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove;
-  readonly #maxTokens: number;
+  readonly maxTokens: number;
   readonly #records = new Map<string, TokenRecord>();
   readonly #byKey: TokensByKey;
   #timer: NodeJS.Timeout | undefined;
@@ -37,7 +37,7 @@ export class MemoryTokenStore implements TokenStore {
     maxTokensPerKey = 1000,
     onRemove = () => {},
   }: Partial<MemoryTokenStoreOptions> = {}) {
-    this.#maxTokens = maxTokens;
+    this.maxTokens = maxTokens;
     this.#byKey = new TokensByKey(maxTokensPerKey);
     this.onRemove = onRemove;
   }
@@ -66,8 +66,8 @@ export class MemoryTokenStore implements TokenStore {
     this.#check();
     const { id, keyId, expiresAt } = record;
     if (this.#records.has(id)) return undefined;
-    if (this.#records.size >= this.#maxTokens && !this.#byKey.isFull(keyId))
-      throw new TokenStoreFull(`the token store holds ${this.#maxTokens} tokens`);
+    if (this.#records.size >= this.maxTokens && !this.#byKey.isFull(keyId))
+      throw new TokenStoreFull(`the token store holds ${this.maxTokens} tokens`);
     this.#records.set(id, record);
     if (this.#timer === undefined) this.#arm(expiresAt);
     const evicted = this.#byKey.add({ id, keyId, order });

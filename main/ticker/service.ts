@@ -1,4 +1,4 @@
-import type { Check } from '../admin/readiness.ts';
+import type { Checks } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
@@ -21,7 +21,9 @@ export interface TickerService {
   listener: Listener;
   figures: TickerFigures;
   /** What has to hold for it to serve clients; see `admin/readiness`. */
-  checks: Readonly<Record<string, Check>>;
+  checks: Checks;
+  /** Problems that leave it ready. */
+  warnings: Checks;
   stop(deadline: Promise<void>): Promise<void>;
 }
 
@@ -109,6 +111,7 @@ export async function startTicker(
       checks: {
         ticker: () => silence(ticker.lastDue, config.tickIntervalMs, feed),
       },
+      warnings: { token_store: () => fullness(tokens.store) },
       async stop(deadline) {
         await Promise.all([listener.close(deadline), relay.close(deadline)]);
         await release();
@@ -119,6 +122,10 @@ export async function startTicker(
     await release();
     throw error;
   }
+}
+
+function fullness({ size, maxTokens }: Tokens['store']): string | undefined {
+  return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
 /** How long the ticker may be silent, or three of its intervals where these are longer. */

@@ -30,6 +30,8 @@ export type OnRemove = (id: string, end: TokenEnd) => void;
 export interface TokenStore {
   /** How many tokens it knows of. */
   readonly size: number;
+  /** Most tokens that the store holds. */
+  readonly maxTokens: number;
   /** To be set by who wants to be told. */
   onRemove: OnRemove;
   /**

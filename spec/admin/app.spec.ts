@@ -6,11 +6,11 @@ import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
-async function start(checks: Record<string, Check> = {}) {
+async function start(checks: Record<string, Check> = {}, warnings: Record<string, Check> = {}) {
   const metrics = new Metrics();
   metrics.gauge('size', 'How many.', () => 7);
   const captured = captureLog();
-  const { url } = await serve(createAdminApp({ checks, metrics, log: captured.log }).callback());
+  const { url } = await serve(createAdminApp({ checks, warnings, metrics, log: captured.log }).callback());
   return { ...captured, url };
 }
 
@@ -45,6 +45,17 @@ describe('the admin app', () => {
           bad: { state: 'failed', detail: 'the last tick was due 4.2 s ago' },
           broken: { state: 'failed', detail: 'auth.db does not exist' },
         },
+      },
+    });
+  });
+
+  it('shows a warning, and stays ready', async () => {
+    const { url } = await start({ good: () => undefined }, { full: () => 'it is full', calm: () => undefined });
+    expect(await request(`${url}/readyz`)).to.deep.include({
+      status: 200,
+      body: {
+        status: 'ready',
+        checks: { good: { state: 'ok' }, full: { state: 'warning', detail: 'it is full' }, calm: { state: 'ok' } },
       },
     });
   });

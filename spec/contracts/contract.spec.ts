@@ -86,7 +86,10 @@ const described: [string, Answered][] = [
       service: 'admin',
       request: get('/readyz'),
       status: 503,
-      body: { status: 'not ready', checks: { queue: { state: 'failed', detail: 'x' }, b: { state: 'off' } } },
+      body: {
+        status: 'not ready',
+        checks: { queue: { state: 'failed', detail: 'x' }, b: { state: 'warning', detail: 'y' } },
+      },
     }),
   ],
   ['an answer to who knows what', accepted({ request: undefined })],

@@ -317,7 +317,8 @@ describe('the durable queue, while its file takes nothing', () => {
     for (const id of ['e', 'f']) await queue.publish({ id, body: id }).catch(() => {});
     other.exec('COMMIT');
     await publishAll(queue, 'gh');
-    expect(timeouts()).to.deep.equal([100, 0, 0, 100].map((ms) => `PRAGMA busy_timeout = ${ms}`));
+    const changes = timeouts().filter((sql, index, all) => sql !== all[index - 1]);
+    expect(changes).to.deep.equal([100, 0, 100].map((ms) => `PRAGMA busy_timeout = ${ms}`));
   });
 
   it('writes it at once with the next submission', async () => {

@@ -78,6 +78,9 @@ describe('the admin listener', () => {
       auth_tokens_issued_total: 2,
       'auth_tokens_refused_total{reason="invalid API key"}': 1,
       auth_tokens_live: 2,
+      auth_tokens_limit: 100_000,
+      tasks_queue_file_failing: 0,
+      tasks_dead_letters_evicted_total: 0,
       tasks_accepted_total: 2,
       'tasks_dead_total{reason="permanent"}': 1,
       tasks_refused_total: 0,
@@ -113,7 +116,7 @@ describe('the admin listener', () => {
     database.exec('ROLLBACK');
     const found = await samplesWhen(services, (all) => all.get('tasks_completed_total') === 1);
     expect(found.get('tasks_queue_oldest_age_seconds')).to.equal(0);
-    expect(Object.values((await ready(services, 200)).checks)).to.deep.equal(Array(6).fill({ state: 'ok' }));
+    expect(Object.values((await ready(services, 200)).checks)).to.deep.equal(Array(8).fill({ state: 'ok' }));
   });
 
   it('is ready once the first tick was made, and names what it looked at', async () => {
@@ -127,16 +130,19 @@ describe('the admin listener', () => {
       'tasks_database',
       'task_threads',
       'task_queue',
+      'token_store',
+      'dead_letters',
     ]);
   });
 
   it('is not ready while a database is gone, names it, and is ready when it is back', async () => {
     const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR } });
+    const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
     await ready(services, 200);
     for (const [name, check] of [
       ['auth.db', 'auth_database'],
       ['tasks.db', 'tasks_database'],
+      ['queue.db', 'queue_file'],
     ] as const) {
       const path = join(DATA_DIR, name);
       await rename(path, `${path}.away`);

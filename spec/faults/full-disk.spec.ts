@@ -3,13 +3,25 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
-import { post, request, startProgram, startServices } from '../support/program.ts';
+import { post, type RunningServices, request, startProgram, startServices } from '../support/program.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithSmallDisk, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
 import { watchSteadily } from '../support/steady-client.ts';
 import { eventually } from '../support/until.ts';
 
 const LARGE = 2;
+
+/** Waits until the check of the queue's file has that state, and calls `before` before each look. */
+async function queueFile({ admin }: RunningServices, state: string, before = async () => {}): Promise<void> {
+  const { status, body } = await eventually(
+    async () => {
+      await before();
+      return request(`${admin}/readyz`);
+    },
+    ({ body }) => body.checks.queue_file.state === state,
+  );
+  if (state === 'failed') expect([status, body.status]).to.deep.equal([503, 'not ready']);
+}
 
 describeWithSmallDisk('a full disk', () => {
   let disk: SmallDisk;
@@ -53,6 +65,7 @@ describeWithSmallDisk('a full disk', () => {
       await ledger.grows(random.below(60));
       disk.fill();
       await answers(500);
+      await queueFile(services, 'failed', async () => void (await ledger.submit(services.tasks, random, LARGE)));
       expect(
         await post(`${services.tasks}/tasks`, { action: 'x', data: { filler: 'x'.repeat(10_000) } }),
       ).to.deep.include({
@@ -63,6 +76,7 @@ describeWithSmallDisk('a full disk', () => {
       expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
       await queueCounts(services.tasks);
       await disk.free();
+      await queueFile(services, 'ok');
       await answers(202);
     }
     over = true;

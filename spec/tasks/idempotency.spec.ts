@@ -13,6 +13,9 @@ class HeldJournal implements Journal {
   async bury() {}
   async revive() {}
   async forget() {}
+  problem() {
+    return undefined;
+  }
   async close() {}
 }
 

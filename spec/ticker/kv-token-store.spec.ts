@@ -62,6 +62,7 @@ async function openDeaf(server: NatsServer, held = async () => {}) {
     link,
     openBucket: async () => bucket,
     purge: async () => {},
+    maxTokens: 100,
     maxTokensPerKey: 1000,
     log: captureLog().log,
   });

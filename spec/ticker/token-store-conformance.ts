@@ -68,6 +68,7 @@ export function itIsATokenStore(
     const expiresAt = Date.now() + HOUR_MS;
     for (const id of ['a', 'b']) await store.put({ id, keyId: 'k', expiresAt });
     expect(await fails(() => store.put({ id: 'c', keyId: 'k', expiresAt }))).to.be.instanceOf(TokenStoreFull);
+    expect(store.size).to.equal(store.maxTokens);
     const found = await Promise.all(['a', 'b', 'c'].map((id) => store.find(id)));
     expect(found).to.deep.equal([true, true, false]);
     await store.revoke('a');

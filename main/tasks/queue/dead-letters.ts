@@ -14,6 +14,7 @@ export class DeadLetters {
   readonly #letters = new Map<string, DeadLetter>();
   #bytes = 0;
   #dropped = 0;
+  #evicted = 0;
 
   constructor(bounds: DeadLetterBounds = deadLetterBounds) {
     this.#bounds = bounds;
@@ -27,6 +28,11 @@ export class DeadLetters {
     return this.#dropped;
   }
 
+  /** Letters that were removed because of a bound. */
+  get evicted(): number {
+    return this.#evicted;
+  }
+
   /** @returns those that had to go out for it */
   add(letter: DeadLetter): DeadLetter[] {
     const dropped: DeadLetter[] = [];
@@ -35,6 +41,7 @@ export class DeadLetters {
     for (const oldest of this.#letters.values()) {
       if (this.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
       this.drop(oldest);
+      this.#evicted += 1;
       dropped.push(oldest);
     }
     return dropped;

@@ -41,6 +41,10 @@ export interface OpenQueue {
   queue: QueueDriver;
   /** Ends the queue once nothing is in flight. @returns whether what it held is taken up by the next start, or another node */
   close(): Promise<boolean>;
+  /** Returns the problem with the file of a durable queue, or undefined when healthy. Absent without such a file. */
+  fileProblem?(): string | undefined;
+  /** Dead letters that this process evicted because of a bound. Absent where a server evicts them. */
+  evicted?(): number;
 }
 
 /** A queued task; `body` is the JSON text of the specification's queued task message. */

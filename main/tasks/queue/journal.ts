@@ -41,6 +41,8 @@ export interface Journal {
   revive(entry: Entry): Promise<void>;
   /** A dead letter is dropped. */
   forget(letter: DeadLetter): Promise<void>;
+  /** Returns why nothing can be written, or undefined when the last write succeeded and the storage is in place. */
+  problem(): string | undefined;
   /** Writes what is left. */
   close(): Promise<void>;
 }

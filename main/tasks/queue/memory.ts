@@ -120,6 +120,16 @@ export class MemoryQueue implements QueueDriver {
     };
   }
 
+  /** Dead letters that were evicted because of a bound. */
+  get evicted(): number {
+    return this.#deadLetters.evicted;
+  }
+
+  /** Returns why the journal cannot write, or undefined when it can and when there is no journal. */
+  problem(): string | undefined {
+    return this.#journal?.problem();
+  }
+
   oldest(): number | undefined {
     return this.#backlog.oldest;
   }

@@ -21,9 +21,8 @@ type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxByte
 export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
   const unlock = lockFolder(config.dataDir);
   try {
-    const { queue, close } =
-      config.queueDriver === 'sqlite' ? openDurable(config, onEvent) : openMemory(config, log, onEvent);
-    return { queue, close: () => close().finally(unlock) };
+    const opened = config.queueDriver === 'sqlite' ? openDurable(config, onEvent) : openMemory(config, log, onEvent);
+    return { ...opened, close: () => opened.close().finally(unlock) };
   } catch (error) {
     unlock();
     throw error;
@@ -33,7 +32,12 @@ export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () =
 function openDurable(config: QueueConfig, onEvent: OnEvent): OpenQueue {
   const rows = new WalSync(join(config.dataDir, 'tasks.db'));
   const queue = openSqliteQueue({ path: file(config), bounds: bounds(config), rowsOnDisk: () => rows.sync(), onEvent });
-  return { queue, close: () => queue.close().then(() => true) };
+  return {
+    queue,
+    close: () => queue.close().then(() => true),
+    fileProblem: () => queue.problem(),
+    evicted: () => queue.evicted,
+  };
 }
 
 /** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */
@@ -52,7 +56,7 @@ function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue 
       spill.close();
     }
   };
-  return { queue, close };
+  return { queue, close, evicted: () => queue.evicted };
 }
 
 function bounds({ queueMaxLength, queueMaxBytes, idempotencyMaxKeys }: QueueConfig) {

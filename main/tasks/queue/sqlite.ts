@@ -60,8 +60,8 @@ class SqliteJournal implements Journal {
    */
   readonly #owed = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
-  /** Whether the last transaction failed. */
-  #failing = false;
+  /** Why the last transaction failed; undefined once one succeeds. */
+  #failure: string | undefined;
   #closed = false;
 
   constructor(database: Database, rowsOnDisk: () => Promise<void>) {
@@ -112,6 +112,15 @@ class SqliteJournal implements Journal {
       this.#messages.deleteDeadLetter(seq);
     };
     return this.#write(false, write, seq);
+  }
+
+  problem(): string | undefined {
+    try {
+      this.#database.probe();
+      return this.#failure;
+    } catch (error) {
+      return (error as Error).message;
+    }
   }
 
   async close(): Promise<void> {
@@ -175,21 +184,24 @@ class SqliteJournal implements Journal {
 
   #commit(): void {
     const operations = this.#operations;
-    if (operations.length === 0 && this.#owed.size === 0) return;
+    const idle = operations.length === 0 && this.#owed.size === 0;
+    if (idle && this.#failure === undefined) return;
     this.#operations = [];
-    const wait = this.#failing ? 0 : BUSY_TIMEOUT_MS;
-    const durable = this.#owed.size > 0 || operations.some((operation) => operation.durable);
+    const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
+    const durable = idle || this.#owed.size > 0 || operations.some((operation) => operation.durable);
     try {
       this.#database.statement(`PRAGMA busy_timeout = ${wait}`).get();
       this.#database.transaction(durable, () => {
+        // Without anything to write, a page that stays the same shows whether the file can be written again.
+        if (idle) this.#database.statement('PRAGMA application_id = 0').run();
         for (const write of this.#owed.values()) write();
         for (const { write } of operations) write();
       });
-      this.#failing = false;
+      this.#failure = undefined;
       this.#owed.clear();
       for (const { written } of operations) written.resolve();
     } catch (error) {
-      this.#failing = true;
+      this.#failure = (error as Error).message;
       for (const operation of operations) this.#reject(operation, error);
       this.#retryLater();
     }
@@ -205,7 +217,7 @@ class SqliteJournal implements Journal {
   }
 
   #retryLater(): void {
-    if (this.#owed.size + this.#unsynced.size === 0 || this.#closed) return;
+    if (this.#closed) return;
     this.#retryTimer ??= setTimeout(() => {
       this.#retryTimer = undefined;
       void this.#track(this.#retry());

@@ -24,6 +24,9 @@ describe('DeadLetters', () => {
     for (const id of ['a', 'b', 'c', 'd']) letters.add(letter(id));
     expect(ids(letters)).to.deep.equal(['c', 'd']);
     expect(letters.dropped).to.equal(2);
+    expect(letters.evicted).to.equal(2);
+    letters.drop(letters.get('c') as DeadLetter);
+    expect([letters.dropped, letters.evicted]).to.deep.equal([3, 2]);
   });
 
   it('drops as many of the oldest as it takes to be within its bound by bytes', () => {
