@@ -12,15 +12,17 @@ export class Locked extends Error {
  * @throws {Locked} when another process, or another part of this one, holds it; any other error when it cannot be made
  */
 export function lock(path: string): () => void {
-  const database = new DatabaseSync(path);
+  let database: DatabaseSync | undefined;
   try {
+    database = new DatabaseSync(path);
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
-    database.close();
+    database?.close();
     const SQLITE_BUSY = 5;
-    throw (error as { errcode?: number }).errcode === SQLITE_BUSY
+    const { errcode, message } = error as { errcode?: number; message: string };
+    throw errcode === SQLITE_BUSY
       ? new Locked(`${path} is locked`, { cause: error })
-      : error;
+      : new Error(`cannot lock ${path}: ${message}`, { cause: error });
   }
   return () => {
     if (database.isOpen) database.close();

@@ -1,12 +1,20 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { checkDamage, isDamage } from './damage.ts';
 
 /** A database of the data folder: its file, its tables, and its folder of numbered migrations. */
 interface Schema {
   file: string;
   tables: readonly string[];
   migrations: URL;
+}
+
+/** A database that a migration created. */
+export interface CreatedDatabase {
+  file: string;
+  /** Whether the file existed and had 0 bytes: it may have been a database that was lost. */
+  wasEmpty: boolean;
 }
 
 export const schemas: readonly Schema[] = [
@@ -23,23 +31,40 @@ export const schemas: readonly Schema[] = [
  * Brings every database in `dataDir` to the newest schema, creating folder, files and tables that are
  * missing; what is there already stays. Safe to run at any time, and by several processes at once.
  *
- * @throws {Error} with one line that names the file, when it is no database, cannot be written, or was
+ * @returns the databases that were created
+ * @throws {Error} with one line that names the file, when it is no database, is damaged, cannot be written, or was
  *   made by a newer version
  */
-export function migrate(dataDir: string): void {
+export function migrate(dataDir: string): CreatedDatabase[] {
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   } catch (error) {
     throw new Error(`cannot make the folder of DATA_DIR: ${(error as Error).message}`, { cause: error });
   }
-  for (const schema of schemas) {
-    const path = join(dataDir, schema.file);
+  return schemas.flatMap((schema) => {
+    const file = join(dataDir, schema.file);
     try {
-      migrateFile(path, schema);
+      const present = bytesOf(file);
+      migrateFile(file, schema);
+      return present === undefined || present === 0 ? [{ file, wasEmpty: present === 0 }] : [];
     } catch (error) {
-      throw new Error(`cannot migrate ${path}: ${(error as Error).message}`, { cause: error });
+      const { message } = error as Error;
+      const remedy = isDamage(error) ? `: ${RESTORE}` : '';
+      throw new Error(`cannot migrate ${file}: ${message}${remedy}`, { cause: error });
     }
-  }
+  });
+}
+
+const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
+
+/** Size of a database file; undefined where it is missing. @throws {Error} when the file lost what its log still belongs to */
+function bytesOf(file: string): number | undefined {
+  // The log first: SQLite creates it only after the first page of the database.
+  const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
+  const bytes = statSync(file, { throwIfNoEntry: false })?.size;
+  if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
+  // SQLite would delete the log of an empty database, and with it what was written last.
+  throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
 /** How long another process may hold a file's lock. */
@@ -58,6 +83,7 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   try {
     enterWalMode(database);
+    checkDamage(database, tables);
     database.exec('BEGIN IMMEDIATE');
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
     if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);

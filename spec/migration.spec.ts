@@ -19,8 +19,10 @@ describe('runMigration', () => {
 
   it('may be run again', async () => {
     const folder = await temporaryFolder();
-    await runMigration({ dataDir: folder });
-    await runMigration({ dataDir: folder });
+    const created = await runMigration({ dataDir: folder });
+    const files = ['auth.db', 'tasks.db', 'queue.db'];
+    expect(created).to.deep.equal(files.map((file) => ({ file: join(folder, file), wasEmpty: false })));
+    expect(await runMigration({ dataDir: folder })).to.deep.equal([]);
   });
 
   it('says in one line why it failed', async () => {
@@ -29,7 +31,8 @@ describe('runMigration', () => {
     writeFileSync(path, 'garbage '.repeat(1000));
     const error = await runMigration({ dataDir: folder }).catch((error) => error);
     expect(error).to.be.instanceOf(Error);
-    expect(error.message).to.equal(`cannot migrate ${path}: file is not a database`);
+    const remedy = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
+    expect(error.message).to.equal(`cannot migrate ${path}: file is not a database: ${remedy}`);
   });
 
   it('refuses databases of a newer version', async () => {

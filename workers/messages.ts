@@ -2,6 +2,7 @@
  * Every message that crosses between the relay, the handlers, the ticker and the pool's threads, named
  * by its direction. Topics and fields are those of the specification's table of internal messages.
  */
+import type { CreatedDatabase } from '../db/migrate.ts';
 
 /** Address of a process: a handler, a client (one end of a socket), or the ticker. */
 export type Pid = string;
@@ -120,6 +121,9 @@ export interface TaskBatch {
 
 /** Where the rows are: in files of a folder, or in a database of PostgreSQL. */
 export type RowsPlace = { dataDir: string } | { databaseUrl: string };
+
+/** Result of the migration thread, sent once. */
+export type MigrationReport = { created: CreatedDatabase[] } | { failure: string };
 
 /** What every pool thread is started with, beside what its handler needs. All of it is shared memory. */
 export interface PoolThreadData {

@@ -3,27 +3,35 @@
  * cannot and ends with 1. A worker thread at every start; a program of its own for `npm run migrate`.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { migrate } from '../db/migrate.ts';
-import type { RowsPlace } from './messages.ts';
+import { type CreatedDatabase, migrate } from '../db/migrate.ts';
+import type { MigrationReport, RowsPlace } from './messages.ts';
 
 const { DATABASE_URL: databaseUrl, DATA_DIR: dataDir } = process.env;
 const place: RowsPlace = isMainThread ? (databaseUrl ? { databaseUrl } : { dataDir: dataDir || 'data' }) : workerData;
 try {
-  const name = await migrateTo(place);
-  if (isMainThread) console.log(`${name} up to date`);
+  const { name, created } = await migrateTo(place);
+  report({ created });
+  if (isMainThread) {
+    for (const { file, wasEmpty } of created) console.log(`created ${file}${wasEmpty ? ' in an empty file' : ''}`);
+    console.log(`${name} up to date`);
+  }
 } catch (error) {
   const { message } = error as Error;
+  report({ failure: message });
   if (isMainThread) console.error(message);
-  else parentPort?.postMessage(message);
   process.exitCode = 1;
 }
 
-/** @returns the beginning of a sentence on what was migrated */
-async function migrateTo(place: RowsPlace): Promise<string> {
+function report(message: MigrationReport): void {
+  parentPort?.postMessage(message);
+}
+
+/** @returns the beginning of a sentence on what was migrated, and the files that were created */
+async function migrateTo(place: RowsPlace): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');
-    return `PostgreSQL at ${await migratePostgres(place.databaseUrl)} is`;
+    return { name: `PostgreSQL at ${await migratePostgres(place.databaseUrl)} is`, created: [] };
   }
-  migrate(place.dataDir);
-  return `the databases in ${place.dataDir} are`;
+  const created = migrate(place.dataDir);
+  return { name: `the databases in ${place.dataDir} are`, created };
 }

@@ -16,7 +16,11 @@ const BUSY_TIMEOUT_MS = 50;
 /** Everything in files of `DATA_DIR` and in this process. @throws {Error} when the files cannot be migrated */
 export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engine> {
   const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
-  await runMigration({ dataDir });
+  for (const { file, wasEmpty } of await runMigration({ dataDir })) {
+    if (wasEmpty)
+      log.warn({ file }, 'database created in an empty file: if the file held data, stop and restore a backup');
+    else log.info({ file }, 'database created');
+  }
   const open = (file: string) => new Database(join(dataDir, file), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const auth = open('auth.db');
   const tasks = open('tasks.db');

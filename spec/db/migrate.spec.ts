@@ -128,7 +128,8 @@ describe('migrate', () => {
     const folder = await temporaryFolder();
     const path = join(folder, 'tasks.db');
     writeFileSync(path, 'garbage '.repeat(1000));
-    expect(failure(folder)).to.equal(`cannot migrate ${path}: file is not a database`);
+    const remedy = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
+    expect(failure(folder)).to.equal(`cannot migrate ${path}: file is not a database: ${remedy}`);
     expect(readFileSync(path, 'utf8')).to.equal('garbage '.repeat(1000));
   });
 

@@ -36,6 +36,17 @@ describe('compose.yaml', () => {
     });
   });
 
+  it('limits the memory of every service, and leaves a node room for its bounds', () => {
+    for (const [name, { mem_limit }] of Object.entries<{ mem_limit?: string }>(compose.services)) {
+      expect(mem_limit, name).to.match(/^[1-9]\d*[mg]$/);
+    }
+    const MIB = 1024 * 1024;
+    const { queueMaxBytes, taskConcurrency, taskMemoryMb } = defaults;
+    expect(node.mem_limit).to.equal('2g');
+    // A text outside Latin-1 takes up to two bytes in memory for each of the queue's bytes.
+    expect(2 * queueMaxBytes + taskConcurrency * taskMemoryMb * MIB).to.be.below(2048 * MIB);
+  });
+
   it('keeps the data in a volume of its own', () => {
     const [volume] = last(stages().at(-1) as Stage, 'VOLUME').arguments;
     expect(node.volumes).to.deep.equal([`data:${volume}`]);

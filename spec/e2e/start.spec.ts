@@ -67,7 +67,8 @@ describe('the start', () => {
     await writeFile(join(DATA_DIR, 'tasks.db'), 'this is no database, whatever its name says'.repeat(100));
     const { code, text } = await failure({ DATA_DIR });
     expect(code).to.equal(1);
-    expect(text).to.deep.equal([`cannot migrate ${join(DATA_DIR, 'tasks.db')}: file is not a database`]);
+    expect(text).to.have.length(1);
+    expect(text[0]).to.include(`cannot migrate ${join(DATA_DIR, 'tasks.db')}: file is not a database: restore it `);
     expect(await readFile(join(DATA_DIR, 'tasks.db'), 'utf8')).to.match(/^this is no database/);
   });
 
@@ -87,9 +88,10 @@ describe('the start', () => {
     const migrate = (DATA_DIR: string) =>
       run(process.execPath, ['dist/workers/migrate.js'], { cwd: projectFolder, env: { ...process.env, DATA_DIR } });
     for (let time = 0; time < 2; time++) {
-      expect((await migrate(join(folder, 'data'))).stdout).to.equal(
-        `the databases in ${join(folder, 'data')} are up to date\n`,
-      );
+      expect((await migrate(join(folder, 'data'))).stdout.split('\n').slice(-2)).to.deep.equal([
+        `the databases in ${join(folder, 'data')} are up to date`,
+        '',
+      ]);
     }
     await mkdir(join(folder, 'bad', 'auth.db'), { recursive: true });
     const failed = await migrate(join(folder, 'bad')).catch((error: unknown) => error);

@@ -26,9 +26,12 @@ async function migrate(DATA_DIR: string | undefined, cwd: string, more: Record<s
 describe('the migration as a program', () => {
   it('makes the databases, says so, and ends with exit code 0', async () => {
     const folder = await temporaryFolder();
-    const expected = { code: 0, stdout: 'the databases in there are up to date\n', stderr: '' };
-    expect(await migrate('there', folder)).to.deep.equal(expected);
-    expect(await migrate('there', folder)).to.deep.equal(expected);
+    const upToDate = 'the databases in there are up to date\n';
+    const created = ['auth.db', 'tasks.db', 'queue.db'].map((file) => `created there/${file}\n`).join('');
+    expect(await migrate('there', folder)).to.deep.equal({ code: 0, stdout: created + upToDate, stderr: '' });
+    expect(await migrate('there', folder)).to.deep.equal({ code: 0, stdout: upToDate, stderr: '' });
+    writeFileSync(join(folder, 'there', 'auth.db'), '');
+    expect((await migrate('there', folder)).stdout).to.equal(`created there/auth.db in an empty file\n${upToDate}`);
     for (const name of ['auth.db', 'tasks.db']) expect(existsSync(join(folder, 'there', name))).to.equal(true);
   });
 
@@ -45,7 +48,8 @@ describe('the migration as a program', () => {
     expect(await migrate('.', folder)).to.deep.equal({
       code: 1,
       stdout: '',
-      stderr: 'cannot migrate auth.db: file is not a database\n',
+      stderr:
+        'cannot migrate auth.db: file is not a database: restore it from a backup, or move it and its -wal file away to start with an empty one\n',
     });
   });
 

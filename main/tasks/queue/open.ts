@@ -71,7 +71,9 @@ function lockFolder(dataDir: string): () => void {
   try {
     return lock(join(dataDir, 'queue.lock'));
   } catch (error) {
-    if (!(error instanceof Locked)) throw error;
+    if (!(error instanceof Locked)) {
+      throw new Error(`${(error as Error).message}: delete the file, which holds no data`, { cause: error });
+    }
     const message = `another process uses ${dataDir}: stop it, or set DATA_DIR to another folder`;
     throw new Error(message, { cause: error });
   }
