@@ -17,7 +17,8 @@ const PAYLOAD = JSON.stringify({ id: ID, action: 'uppercase', data: { text: 'hel
 export const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
 const payload = Type.String({
   contentMediaType: 'application/json',
-  description: 'JSON text of the whole submitted task: `id`, `action`, `data`, `created_at`',
+  description:
+    'JSON text of the whole submitted task: `id`, `action`, `data`, `created_at`. Numbers are doubles: digits past 2^53 are lost, `-0` becomes `0`, a number past 1.8e308 `null`',
 });
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'attempts that have failed' });

@@ -45,6 +45,7 @@ export function parseSubmission(body: Record<string, unknown>): Submission {
 
 /**
  * The JSON text of the specification's queued task message: what is queued, handed to a thread, and stored as `payload`.
+ * The text holds the parsed values, not the submitted text of `data`: the guide for clients lists what changes.
  *
  * @param created_at Unix seconds
  * @throws {HttpError} when `data` is nested too deeply

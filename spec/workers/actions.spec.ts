@@ -75,6 +75,14 @@ describe('the action sum', () => {
   });
 });
 
+describe('the action sum beyond 2^53', () => {
+  it('rounds after each addition, from left to right', () => {
+    expect(perform('sum', { numbers: [2 ** 53, 1, 1] })).to.equal(2 ** 53);
+    expect(perform('sum', { numbers: [1, 1, 2 ** 53] })).to.equal(2 ** 53 + 2);
+    expect(perform('sum', { numbers: [1e16, 1, -1e16] })).to.equal(0);
+  });
+});
+
 describe('any other action', () => {
   it('gives the word processed, whatever its name and data', () => {
     const known = new Set(['uppercase', 'sum']);
