@@ -57,13 +57,13 @@ export function migrate(dataDir: string): CreatedDatabase[] {
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/** Size of a database file; undefined where it is missing. @throws {Error} when the file lost what its log still belongs to */
+/** Size of a database file; undefined if the file is missing. @throws {Error} when only its log is left */
 function bytesOf(file: string): number | undefined {
   // The log first: SQLite creates it only after the first page of the database.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
-  // SQLite would delete the log of an empty database, and with it what was written last.
+  // SQLite would delete the log of an empty database, and with it the latest commits.
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 

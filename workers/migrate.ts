@@ -26,7 +26,7 @@ function report(message: MigrationReport): void {
   parentPort?.postMessage(message);
 }
 
-/** @returns the beginning of a sentence on what was migrated, and the files that were created */
+/** @returns the beginning of a sentence that names the migrated database, and the created files */
 async function migrateTo(place: RowsPlace): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');

@@ -11,9 +11,10 @@ const PAGE = 4096;
 async function database(damagedPage?: (pages: number) => number): Promise<DatabaseSync> {
   const path = join(await temporaryFolder(), 'a.db');
   const made = new DatabaseSync(path);
-  made.exec('CREATE TABLE t (x)');
+  made.exec('CREATE TABLE t (x); BEGIN');
   const insert = made.prepare('INSERT INTO t VALUES (?)');
   for (let row = 0; row < 500; row++) insert.run('x'.repeat(200));
+  made.exec('COMMIT');
   const { page_count: pages } = made.prepare('PRAGMA page_count').get() as { page_count: number };
   made.close();
   if (damagedPage !== undefined) {
@@ -26,7 +27,7 @@ async function database(damagedPage?: (pages: number) => number): Promise<Databa
   return opened;
 }
 
-/** What a check of table `t` throws. */
+/** Error of a check of table `t`, or undefined. */
 function thrown(opened: DatabaseSync, maxWholeCheck?: number): unknown {
   try {
     checkDamage(opened, ['t', 'absent'], maxWholeCheck);

@@ -15,7 +15,9 @@ async function usedFolder(): Promise<string> {
   const fill = (file: string, sql: string) => {
     const database = new DatabaseSync(join(folder, file));
     const insert = database.prepare(sql);
+    database.exec('BEGIN');
     for (let row = 1; row <= 200; row++) insert.run(row, 'x'.repeat(200));
+    database.exec('COMMIT');
     database.close();
   };
   fill('auth.db', "INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?1 || ?2, 'alice', 1)");

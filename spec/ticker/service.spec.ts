@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { loadConfig } from '../../main/config.ts';
 import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
+import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { startTicker } from '../../main/ticker/service.ts';
 import type { TickFeed, TickFollower } from '../../main/ticker/tick-feed.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -54,5 +55,20 @@ describe('service A with a feed', () => {
       await stop();
     }
     expect(said.slice(-2)).to.deep.equal([false, 'closed']);
+  });
+});
+
+describe('service A with a full token store', () => {
+  it('warns of it, and of nothing before', async () => {
+    const config = loadConfig(await freshSettings());
+    const { log } = captureLog();
+    const engine = await openEmbeddedEngine(config, log);
+    afterTest(() => engine.close());
+    const store = new MemoryTokenStore({ maxTokens: 1 });
+    const service = await startTicker(config, { ...engine, openTokenStore: () => store }, log);
+    afterTest(() => service.stop(Promise.resolve()));
+    expect(await service.warnings.token_store?.()).to.equal(undefined);
+    store.put({ id: 'a', expiresAt: Date.now() + 60_000 });
+    expect(await service.warnings.token_store?.()).to.equal('the token store holds 1 tokens and takes no more');
   });
 });

@@ -1,0 +1,43 @@
+import { expect } from 'chai';
+import { loadConfig } from '../../main/config.ts';
+import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
+import { startTasks } from '../../main/tasks/service.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { freshSettings } from '../support/program.ts';
+
+/** Service B, whose queue reports `evicted` dead letters and a problem with its file. */
+async function start(evicted: number, problem: string | undefined) {
+  const config = loadConfig(await freshSettings());
+  const { log } = captureLog();
+  const engine = await openEmbeddedEngine(config, log);
+  afterTest(() => engine.close());
+  const service = await startTasks(
+    config,
+    {
+      ...engine,
+      openQueue: async (onEvent) => ({
+        ...(await engine.openQueue(onEvent)),
+        evicted: () => evicted,
+        fileProblem: () => problem,
+      }),
+    },
+    log,
+  );
+  afterTest(() => service.stop({ connections: Promise.resolve(), all: Promise.resolve() }));
+  return service;
+}
+
+describe('service B', () => {
+  it('warns of evicted dead letters, and fails its check while the queue file has a problem', async () => {
+    const { checks, warnings } = await start(3, 'database or disk is full');
+    expect(await warnings.dead_letters?.()).to.equal('3 dead letters were evicted because of their bound');
+    expect(await checks.queue_file?.()).to.equal('database or disk is full');
+  });
+
+  it('is healthy with neither', async () => {
+    const { checks, warnings } = await start(0, undefined);
+    expect(await warnings.dead_letters?.()).to.equal(undefined);
+    expect(await checks.queue_file?.()).to.equal(undefined);
+  });
+});
