@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { loadConfig } from '../../main/config.ts';
 import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
 import { startTasks } from '../../main/tasks/service.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -22,6 +23,7 @@ async function start(evicted: number, problem: string | undefined) {
         fileProblem: () => problem,
       }),
     },
+    shareDescriptors(openFilesLimit(), config),
     log,
   );
   afterTest(() => service.stop({ connections: Promise.resolve(), all: Promise.resolve() }));

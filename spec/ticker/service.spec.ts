@@ -65,10 +65,11 @@ describe('service A with a full token store', () => {
     const engine = await openEmbeddedEngine(config, log);
     afterTest(() => engine.close());
     const store = new MemoryTokenStore({ maxTokens: 1 });
-    const service = await startTicker(config, { ...engine, openTokenStore: () => store }, log);
+    const shares = shareDescriptors(openFilesLimit(), config);
+    const service = await startTicker(config, { ...engine, openTokenStore: () => store }, shares, log);
     afterTest(() => service.stop(Promise.resolve()));
     expect(await service.warnings.token_store?.()).to.equal(undefined);
-    store.put({ id: 'a', expiresAt: Date.now() + 60_000 });
+    store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });
     expect(await service.warnings.token_store?.()).to.equal('the token store holds 1 tokens and takes no more');
   });
 });
