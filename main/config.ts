@@ -51,6 +51,8 @@ export interface Config {
   /** Idempotency keys that are remembered. */
   idempotencyMaxKeys: number;
   bodyLimit: number;
+  /** Bytes of all unparsed request bodies of service B. */
+  bodyBudgetBytes: number;
   shutdownTimeoutMs: number;
   logLevel: LogLevel;
   logFormat: LogFormat;
@@ -105,6 +107,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   queueMaxBytes: 256 * MIB,
   idempotencyMaxKeys: 100_000,
   bodyLimit: MIB,
+  bodyBudgetBytes: 64 * MIB,
   shutdownTimeoutMs: 10_000,
   logLevel: 'info',
   logFormat: 'json',
@@ -213,6 +216,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
     idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),
     bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),
+    bodyBudgetBytes: integer('BODY_BUDGET_BYTES', defaults.bodyBudgetBytes, 2),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', defaults.shutdownTimeoutMs, 0, 3_600_000),
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
     logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),

@@ -142,6 +142,11 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '1': 1, '268435456': 268_435_456 },
     bad: { '0': 'a whole number from 1 to 268435456', '268435457': 'a whole number from 1 to 268435456' },
   },
+  BODY_BUDGET_BYTES: {
+    key: 'bodyBudgetBytes',
+    good: { '2': 2, '9007199254740991': Number.MAX_SAFE_INTEGER },
+    bad: { '1': 'a whole number of at least 2' },
+  },
   SHUTDOWN_TIMEOUT_MS: {
     key: 'shutdownTimeoutMs',
     good: { '0': 0, '3600000': 3_600_000 },

@@ -66,6 +66,7 @@ const errorHeaders: Partial<Record<ErrorName, Readonly<Record<string, Header>>>>
   tooManyRequests: { 'Retry-After': retryAfter },
   tooManyConnectionsFromAddress: { 'Retry-After': retryAfter },
   tooManyConnections: { 'Retry-After': retryAfter },
+  serverBusy: { 'Retry-After': retryAfter },
   // Only where the queue is full.
   failedToQueueTask: { 'Retry-After': optional(retryAfter) },
 };

@@ -68,6 +68,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
         'bodyTooLarge',
         'idempotencyKeyReused',
         'failedToQueueTask',
+        'serverBusy',
       ],
     ),
     'x-other-methods': otherMethods('GET', 'HEAD', 'POST'),

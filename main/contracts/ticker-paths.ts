@@ -108,6 +108,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
         'lookupFailed',
         'tokenStoreUnavailable',
         'tokenCreationFailed',
+        'serverBusy',
       ],
     ),
     delete: operation(

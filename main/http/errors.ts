@@ -38,6 +38,7 @@ export const catalogue = {
   queueUnavailable: [500, 'queue unavailable'],
   internalError: [500, 'internal error'],
   tooManyConnections: [503, 'too many connections'],
+  serverBusy: [503, 'server busy'],
 } as const satisfies Record<string, readonly [status: number, text: string]>;
 
 export type ErrorName = keyof typeof catalogue;

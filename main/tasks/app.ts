@@ -1,6 +1,7 @@
 import Koa from 'koa';
 import type { TaskStore } from '../engines/engine.ts';
 import { noteRequests, type RequestFigures } from '../figures/requests.ts';
+import type { BodyBounds } from '../http/body-buffer.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
@@ -17,7 +18,7 @@ export interface TasksAppOptions {
   >;
   tasks: TaskStore;
   events: TaskEvents;
-  bodyLimit: number;
+  bodies: BodyBounds;
   /** Where requests are counted. */
   requests: RequestFigures;
   log: Log;

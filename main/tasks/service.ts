@@ -2,6 +2,8 @@ import type { Checks } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
+import type { BodyBounds } from '../http/body-buffer.ts';
+import { ByteBudget } from '../http/byte-budget.ts';
 import type { ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
@@ -77,7 +79,7 @@ export async function startTasks(
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
-    const app = await createTasksApp({ requests, queue, tasks, events, bodyLimit: config.bodyLimit, log });
+    const app = await createTasksApp({ requests, queue, tasks, events, bodies: bodyBounds(config), log });
     const listener = await listen(app.callback(), {
       host: config.host,
       port: config.tasksPort,
@@ -118,6 +120,10 @@ export async function startTasks(
 
 function lostLetters(evicted: number): string | undefined {
   return evicted === 0 ? undefined : `${evicted} dead letters were evicted because of their bound`;
+}
+
+function bodyBounds({ bodyLimit: limit, bodyBudgetBytes }: Config): BodyBounds {
+  return { limit, budget: new ByteBudget(Math.max(bodyBudgetBytes, 2 * limit)) };
 }
 
 /**

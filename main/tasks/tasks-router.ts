@@ -28,12 +28,12 @@ export const statusSchema = Type.String({ description: 'Only rows with this stat
 const statusText = Compile(statusSchema);
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
-export function tasksRouter({ queue, tasks, events, bodyLimit }: TasksAppOptions): Router {
+export function tasksRouter({ queue, tasks, events, bodies }: TasksAppOptions): Router {
   const router = new Router();
   const admission = new Admission();
 
   router.post('/tasks', async (ctx) => {
-    const submission = parseSubmission(await readJsonObject(ctx.req, bodyLimit));
+    const submission = parseSubmission(await readJsonObject(ctx.req, bodies));
     const key = idempotencyKey(ctx.req.headers, submission);
     // A durable queue writes all of a turn down at once, which lets the others have theirs.
     if (!queue.durable) await admission.enter();

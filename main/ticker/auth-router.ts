@@ -5,6 +5,7 @@ import { Compile } from 'typebox/schema';
 import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { ApiKeyStore } from '../engines/engine.ts';
+import { ByteBudget } from '../http/byte-budget.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
@@ -23,8 +24,11 @@ export interface AuthRouterOptions {
   rateLimit: Pick<RateLimit, 'take'>;
   /** Scope of every token. */
   userScope: Scope;
-  bodyLimit: number;
 }
+
+/** Bytes of one body of `POST /auth/token`, and of all that are not parsed yet. */
+const BODY_LIMIT = 4096;
+const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
 /** The body of `POST /auth/token`. */
 export const tokenRequestSchema = Type.Object(
@@ -39,14 +43,15 @@ const tokenRequest = Compile(tokenRequestSchema);
  * it bears.
  */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
-  const { apiKeys, tokens, userScope, bodyLimit, rateLimit } = options;
+  const { apiKeys, tokens, userScope, rateLimit } = options;
   const router = new Router<SecurityContext>({ prefix: '/auth' });
+  const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
 
   router.all('/token', cors({ origin: '*' }));
 
   router.post('/token', async (ctx) => {
     limitRate(ctx.ip);
-    const apiKey = parseApiKey(await readJsonObject(ctx.req, bodyLimit));
+    const apiKey = parseApiKey(await readJsonObject(ctx.req, bodies));
     const owner = await findOwner(apiKey);
     const token = await issue({ ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;

@@ -91,7 +91,6 @@ export async function startTicker(
       rateLimit: new RateLimit({ perMinute: config.tokenRequestsPerMinute }),
       trustProxy: config.trustProxy,
       holders,
-      bodyLimit: config.bodyLimit,
       log,
       relay,
       createHandler: (actorId) => createHandler(processes, actorId),

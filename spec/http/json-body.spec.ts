@@ -2,15 +2,18 @@ import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { HttpError } from '../../main/http/errors.ts';
 import { isObject, readJsonObject } from '../../main/http/json-body.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 
+const boundsOf = (limit: number) => ({ limit, budget: new ByteBudget(2 * limit) });
+
 /** Reads a body that comes in these chunks. */
 function read(chunks: (string | Uint8Array)[], limit = 1000): Promise<Record<string, unknown>> {
   const buffers = chunks.map((chunk) => Buffer.from(chunk as string));
-  return readJsonObject(Object.assign(Readable.from(buffers), { headers: {} }) as IncomingMessage, limit);
+  return readJsonObject(Object.assign(Readable.from(buffers), { headers: {} }) as IncomingMessage, boundsOf(limit));
 }
 
 async function refusal(body: string | Uint8Array, limit?: number): Promise<[status: number, text: string]> {
@@ -79,7 +82,7 @@ describe('readJsonObject', () => {
       for (;;) yield Buffer.alloc(100, ' ');
     }
     const body = Object.assign(Readable.from(endless()), { headers: {} });
-    const error = await readJsonObject(body as IncomingMessage, 1000).catch((error) => error);
+    const error = await readJsonObject(body as IncomingMessage, boundsOf(1000)).catch((error) => error);
     body.destroy();
     expect(error).to.include({ status: 413 });
   });
@@ -94,7 +97,7 @@ describe('readJsonObject', () => {
         for (; read < mib; read++) yield Buffer.alloc(MIB, ' ');
       }
       const body = Object.assign(Readable.from(chunks()), { headers: { connection: 'close' } });
-      const error = await readJsonObject(body as IncomingMessage, 1000).catch((error) => error);
+      const error = await readJsonObject(body as IncomingMessage, boundsOf(1000)).catch((error) => error);
       body.destroy();
       expect(error).to.include({ status: 413 });
       return read;
@@ -109,11 +112,31 @@ describe('readJsonObject', () => {
     });
   });
 
+  it('answers 503 once other bodies use up the budget, and frees what it held', async () => {
+    const bounds = boundsOf(1000);
+    bounds.budget.take(1000);
+    const request = Object.assign(Readable.from([Buffer.alloc(600, ' '), Buffer.alloc(100, ' ')]), { headers: {} });
+    const error = await readJsonObject(request as IncomingMessage, bounds).catch((error) => error);
+    expect(error).to.deep.include({ status: 503, message: 'server busy', headers: { 'Retry-After': '1' } });
+    expect(error.overload).to.equal(true);
+    expect(bounds.budget.used).to.equal(1000);
+  });
+
+  it('releases the budget, whether it succeeds or not', async () => {
+    const bounds = boundsOf(1000);
+    for (const text of ['{"a":1}', '{', 'x'.repeat(1001)]) {
+      const request = Object.assign(Readable.from([Buffer.from(text)]), { headers: {} });
+      await readJsonObject(request as IncomingMessage, bounds).catch(() => {});
+      expect(bounds.budget.used, text.slice(0, 10)).to.equal(0);
+    }
+  });
+
   it('ends with an error when the client goes away in the middle', async () => {
+    const bounds = boundsOf(1000);
     const failed = Promise.withResolvers<unknown>();
     const begun = Promise.withResolvers<void>();
     const { listener } = await serve((request) => {
-      readJsonObject(request, 1000).then(failed.resolve, failed.resolve);
+      readJsonObject(request, bounds).then(failed.resolve, failed.resolve);
       begun.resolve();
     });
     const { socket } = await connectRaw(listener.port, 'POST / HTTP/1.1', 'Host: x', 'Content-Length: 100');
@@ -121,6 +144,7 @@ describe('readJsonObject', () => {
     await begun.promise;
     socket.destroy();
     expect(await failed.promise).to.be.instanceOf(HttpError);
+    expect(bounds.budget.used).to.equal(0);
   });
 });
 

@@ -2,7 +2,16 @@ import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
 /** Resident memory of a process, in bytes. */
 export function residentBytes(pid: number): number {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
+  return memory(pid, 'VmRSS');
+}
+
+/** Peak of the resident memory of a process, in bytes. */
+export function peakResidentBytes(pid: number): number {
+  return memory(pid, 'VmHWM');
+}
+
+function memory(pid: number, field: string): number {
+  const kib = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1];
   return Number(kib) * 1024;
 }
 

@@ -29,7 +29,6 @@ export interface TickerBundleOptions {
   /** Where tokens are kept, and their secret, where other nodes have the same; else in memory, and a random one. */
   shared?: { store: TokenStore; key: string };
   userPolicy?: URL;
-  bodyLimit?: number;
   /** Exchanges of API keys by address. */
   perMinute?: number;
   trustProxy?: number;
@@ -64,14 +63,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
 }
 
 export async function startTickerBundle(options: TickerBundleOptions = {}): Promise<TickerBundle> {
-  const {
-    lifetimeSeconds = 3600,
-    maxTokens,
-    maxTokensPerKey,
-    userPolicy = userPolicyFile,
-    bodyLimit = 1024,
-    limits,
-  } = options;
+  const { lifetimeSeconds = 3600, maxTokens, maxTokensPerKey, userPolicy = userPolicyFile, limits } = options;
   const { perMinute = 1_000_000, trustProxy = 0, expiryCloses = true } = options;
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -118,7 +110,6 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     apiKeys,
     tokens,
     userScope: await loadScope(userPolicy, captured.log),
-    bodyLimit,
     rateLimit: new RateLimit({ perMinute }),
     trustProxy,
     holders,

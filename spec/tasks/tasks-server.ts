@@ -4,6 +4,7 @@ import { Database } from '../../db/database.ts';
 import { migrate } from '../../db/migrate.ts';
 import { Tasks } from '../../db/tasks.ts';
 import { RequestFigures } from '../../main/figures/requests.ts';
+import { ByteBudget } from '../../main/http/byte-budget.ts';
 import { createTasksApp } from '../../main/tasks/app.ts';
 import type { Message } from '../../main/tasks/queue/driver.ts';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
@@ -36,12 +37,18 @@ export interface TasksServer extends CapturedLog {
 /** Service B's HTTP side over a database and a queue that nobody consumes. */
 export async function startTasksServer({
   bodyLimit = 1000,
+  bodyBudget = new ByteBudget(10_000_000),
   maxLength = 100,
   maxBytes = 100_000,
   maxKeys = 100,
   journal,
   realRows = true,
-}: Partial<QueueBounds> & { bodyLimit?: number; journal?: Journal; realRows?: boolean } = {}): Promise<TasksServer> {
+}: Partial<QueueBounds> & {
+  bodyLimit?: number;
+  bodyBudget?: ByteBudget;
+  journal?: Journal;
+  realRows?: boolean;
+} = {}): Promise<TasksServer> {
   const folder = await temporaryFolder();
   migrate(folder);
   const file = join(folder, 'tasks.db');
@@ -57,7 +64,14 @@ export async function startTasksServer({
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestFigures();
-  const app = await createTasksApp({ requests, queue, tasks, events, bodyLimit, log: captured.log });
+  const app = await createTasksApp({
+    requests,
+    queue,
+    tasks,
+    events,
+    bodies: { limit: bodyLimit, budget: bodyBudget },
+    log: captured.log,
+  });
   const { url, listener, sockets } = await serve(app.callback());
   // Rows that no task has made need not be as the contract says.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);

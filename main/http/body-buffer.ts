@@ -1,0 +1,81 @@
+import type { ByteBudget } from './byte-budget.ts';
+import { HttpError } from './errors.ts';
+
+/** Smallest allocation, unless the body is known to be smaller. */
+const MIN_CAPACITY = 512;
+
+/** Bounds on request bodies. */
+export interface BodyBounds {
+  /** Bytes of one body. */
+  limit: number;
+  /** Bytes of all unparsed bodies of a listener. It is at least twice `limit`. */
+  budget: ByteBudget;
+}
+
+/**
+ * The bytes of one request body, in one buffer that grows as they arrive: a chunk of one byte costs one byte. The
+ * capacity is never more than twice what has arrived, or {@link MIN_CAPACITY}, whatever `Content-Length` says.
+ */
+export class BodyBuffer {
+  readonly #bounds: BodyBounds;
+  /** Most bytes that can arrive. */
+  readonly #expected: number;
+  #buffer: Buffer = Buffer.alloc(0);
+  #length = 0;
+
+  /** @param contentLength the header of that name, if present */
+  constructor(bounds: BodyBounds, contentLength?: string) {
+    this.#bounds = bounds;
+    this.#expected = Math.min(bounds.limit, Number(contentLength ?? Number.POSITIVE_INFINITY));
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** Bytes of memory, charged to the budget. */
+  get capacity(): number {
+    return this.#buffer.length;
+  }
+
+  /** What has arrived. */
+  get bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  /** @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
+  append(chunk: Buffer): void {
+    const length = this.#length + chunk.length;
+    if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');
+    // Most bodies arrive whole and need no copy.
+    if (this.#length === 0 && length === this.#expected) {
+      this.#charge(length);
+      this.#buffer = chunk;
+    } else {
+      if (length > this.capacity) this.#grow(length);
+      chunk.copy(this.#buffer, this.#length);
+    }
+    this.#length = length;
+  }
+
+  /** Frees the memory. May be called twice. */
+  release(): void {
+    this.#bounds.budget.release(this.capacity);
+    this.#buffer = Buffer.alloc(0);
+    this.#length = 0;
+  }
+
+  #grow(length: number): void {
+    const capacity = Math.max(length, Math.min(this.#expected, Math.max(MIN_CAPACITY, 2 * this.capacity)));
+    this.#charge(capacity - this.capacity);
+    // Not from Node's pool, of which a few bytes keep 8 KiB.
+    const buffer = Buffer.allocUnsafeSlow(capacity);
+    this.#buffer.copy(buffer, 0, 0, this.#length);
+    this.#buffer = buffer;
+  }
+
+  #charge(bytes: number): void {
+    if (this.#bounds.budget.take(bytes, this.capacity)) return;
+    throw new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
+  }
+}
