@@ -14,7 +14,7 @@ export interface BodyBounds {
 
 /**
  * The bytes of one request body, in one buffer that grows as they arrive: a chunk of one byte costs one byte. The
- * capacity is never more than twice what has arrived, or {@link MIN_CAPACITY}, whatever `Content-Length` says.
+ * capacity is at most twice the bytes that have arrived, or {@link MIN_CAPACITY}, whatever `Content-Length` says.
  */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;
@@ -38,7 +38,7 @@ export class BodyBuffer {
     return this.#buffer.length;
   }
 
-  /** What has arrived. */
+  /** The bytes that have arrived. */
   get bytes(): Buffer {
     return this.#buffer.subarray(0, this.#length);
   }

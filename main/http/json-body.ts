@@ -6,16 +6,28 @@ import { HttpError } from './errors.ts';
 /** Bytes of a refused body that are read and discarded on a connection that closes after the answer. */
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
+/** Levels of arrays and objects. No body of `POST /auth/token` has room for more. */
+const MAX_DEPTH = 4096;
+
+const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
+
 /**
  * The body of a request as a JSON object, whatever its content type says.
  *
- * @returns the object; other JSON becomes an object without fields, so that the missing field is what is reported
- * @throws {HttpError} `invalid JSON`, `request body too large`, `server busy`, or `bad request` if the client goes away
+ * @param admit waits for the request's turn to have that many bytes parsed
+ * @returns the object; other JSON becomes an object without fields, so that its first required field is reported missing
+ * @throws {HttpError} `invalid JSON`, `data is nested too deeply`, `request body too large`, `server busy`, or
+ *   `bad request` if the client goes away
  */
-export async function readJsonObject(request: IncomingMessage, bounds: BodyBounds): Promise<Record<string, unknown>> {
+export async function readJsonObject(
+  request: IncomingMessage,
+  bounds: BodyBounds,
+  admit: (bytes: number) => Promise<void>,
+): Promise<Record<string, unknown>> {
   const body = new BodyBuffer(bounds, request.headers['content-length']);
   try {
     await receive(request, body);
+    await admit(body.length);
     const value = parse(body.bytes);
     return isObject(value) ? value : {};
   } finally {
@@ -29,11 +41,34 @@ export function isObject(value: unknown): value is Record<string, unknown> {
 
 function parse(body: Buffer): unknown {
   if (!isUtf8(body)) throw new HttpError('invalidJson');
+  checkDepth(body);
   try {
     return JSON.parse(body.toString());
   } catch {
     throw new HttpError('invalidJson');
   }
+}
+
+/**
+ * Refuses deep nesting before `JSON.parse`, which takes ten times as long for it as for other bodies of the same size.
+ *
+ * @throws {HttpError}
+ */
+function checkDepth(body: Buffer): void {
+  if (body.length <= MAX_DEPTH) return;
+  let depth = 0;
+  let deepest = 0;
+  let quoted = false;
+  for (let index = 0; index < body.length; index++) {
+    const byte = body[index];
+    if (quoted) {
+      if (byte === BACKSLASH) index++;
+      else if (byte === QUOTE) quoted = false;
+    } else if (byte === QUOTE) quoted = true;
+    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) deepest = Math.max(deepest, ++depth);
+    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--;
+  }
+  if (deepest > MAX_DEPTH) throw new HttpError(depth === 0 ? 'dataTooDeep' : 'invalidJson');
 }
 
 /** Reads a body to its end. A refused one frees its memory at once. */

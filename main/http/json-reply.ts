@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import { setImmediate } from 'node:timers/promises';
 import type { ParameterizedContext } from 'koa';
 import { dataHeaders } from './security-headers.ts';
 
@@ -27,35 +26,37 @@ export function replyJson(
   ctx.res.writeHead(status, all).end(text);
 }
 
+/** The items of a listing. */
+export interface Items<Key> {
+  /** Waits for the item's turn on the event loop. */
+  admit: (key: Key) => Promise<void>;
+  /** The item, or undefined if it is gone. */
+  read: (key: Key) => object | undefined | Promise<object | undefined>;
+}
+
 /**
  * Answers with the listing `{[name]: [...], count}`, an item at a time, as fast as the client reads it: a hundred of the
- * largest items are hundreds of megabytes, which would hold everybody up and fill the memory.
- *
- * @param read gives the item of each key; one that is gone by now is left out
+ * largest items are hundreds of megabytes, which would hold everybody up and fill the memory. Items that are gone are left
+ * out.
  */
 export function replyListing<Key>(
   ctx: ParameterizedContext,
   name: string,
   keys: Iterable<Key>,
-  read: (key: Key) => object | undefined | Promise<object | undefined>,
+  items: Items<Key>,
 ): void {
   ctx.set(dataHeaders);
-  ctx.body = Readable.from(listingText(name, keys, read));
+  ctx.body = Readable.from(listingText(name, keys, items));
   ctx.type = CONTENT_TYPE;
 }
 
-async function* listingText<Key>(
-  name: string,
-  keys: Iterable<Key>,
-  read: (key: Key) => object | undefined | Promise<object | undefined>,
-) {
+async function* listingText<Key>(name: string, keys: Iterable<Key>, { admit, read }: Items<Key>) {
   let count = 0;
   for (const key of keys) {
+    await admit(key);
     const item = await read(key);
     if (item === undefined) continue;
     yield `${count++ === 0 ? `{"${name}":[` : ','}${JSON.stringify(item)}`;
-    // Others have their turn between two items, even if this client takes them as fast as they come.
-    await setImmediate();
   }
   yield count === 0 ? `{"${name}":[],"count":0}` : `],"count":${count}}`;
 }

@@ -1,6 +1,7 @@
 import Koa from 'koa';
 import type { TaskStore } from '../engines/engine.ts';
 import { noteRequests, type RequestFigures } from '../figures/requests.ts';
+import { Admission } from '../http/admission.ts';
 import type { BodyBounds } from '../http/body-buffer.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
@@ -24,16 +25,22 @@ export interface TasksAppOptions {
   log: Log;
 }
 
+export interface TasksRouterOptions extends TasksAppOptions {
+  /** Shared by all requests that take long to parse or to answer. */
+  admission: Admission;
+}
+
 /** Service B's HTTP side. Does not listen. @throws {Error} when a file of the browser client cannot be read */
 export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   const app = new Koa();
+  const admission = new Admission();
   app.on('error', logLateError(options.log));
   app.use(noteRequests(options.requests));
   app.use(jsonErrors(options.log));
   // Before the other one, to which `events` would be the id of a task.
   app.use(eventsRouter(options).routes());
-  app.use(tasksRouter(options).routes());
-  app.use(queueRouter(options).routes());
+  app.use(tasksRouter({ ...options, admission }).routes());
+  app.use(queueRouter({ ...options, admission }).routes());
   for (const middleware of await staticClient('tasks')) app.use(middleware);
   app.use(notFound);
   return app;

@@ -3,7 +3,7 @@ import type { ParameterizedContext } from 'koa';
 import { HttpError } from '../http/errors.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
-import type { TasksAppOptions } from './app.ts';
+import type { TasksRouterOptions } from './app.ts';
 import { queueError } from './queue-errors.ts';
 import { failedTask } from './task-status.ts';
 
@@ -11,7 +11,7 @@ import { failedTask } from './task-status.ts';
 const LISTING_SIZE = 100;
 
 /** The queue seen from outside: its counts at `/queue`, and the tasks that were given up at `/dead-letters`. */
-export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
+export function queueRouter({ queue, admission }: Pick<TasksRouterOptions, 'queue' | 'admission'>): Router {
   const router = new Router();
 
   router.get('/queue', (ctx) => {
@@ -21,7 +21,10 @@ export function queueRouter({ queue }: Pick<TasksAppOptions, 'queue'>): Router {
 
   router.get('/dead-letters', async (ctx) => {
     const letters = await queue.deadLetters().catch(unavailable);
-    replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), failedTask);
+    replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), {
+      admit: ({ body }) => admission.enter(body.length),
+      read: failedTask,
+    });
   });
 
   router.post('/dead-letters/:id/retry', async (ctx) => {

@@ -1,9 +1,9 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
 import Type from 'typebox';
 import { Compile } from 'typebox/schema';
 import { HttpError } from '../http/errors.ts';
-import type { IdempotencyKey } from './queue/driver.ts';
+import type { IdempotencyKey, Message } from './queue/driver.ts';
 
 /** What a client asks for with `POST /tasks`. */
 export interface Submission {
@@ -36,6 +36,22 @@ const submission = Compile(submissionSchema);
 const withAction = Compile(Type.Pick(submissionSchema, ['action']));
 const keyText = Compile(idempotencyKeySchema);
 
+/**
+ * The message and the idempotency key of a submission. The parsed body, which may take many times the memory of its
+ * text, is not needed after this.
+ *
+ * @throws {HttpError} if the body or the key is not valid
+ */
+export function prepare(
+  body: Record<string, unknown>,
+  headers: IncomingHttpHeaders,
+): { message: Message; key: IdempotencyKey | undefined } {
+  const submission = parseSubmission(body);
+  const key = idempotencyKey(headers, submission);
+  const id = randomUUID();
+  return { message: { id, body: messageText(id, submission, Math.floor(Date.now() / 1000)) }, key };
+}
+
 /** @throws {HttpError} `action required`, `data must be an object` */
 export function parseSubmission(body: Record<string, unknown>): Submission {
   if (!submission.Check(body)) throw new HttpError(withAction.Check(body) ? 'dataMustBeObject' : 'actionRequired');
@@ -48,10 +64,9 @@ export function parseSubmission(body: Record<string, unknown>): Submission {
  * The text holds the parsed values, not the submitted text of `data`: the guide for clients lists what changes.
  *
  * @param created_at Unix seconds
- * @throws {HttpError} when `data` is nested too deeply
  */
-export function messageText(id: string, { action, data }: Submission, created_at: number): string {
-  return stringify({ id, action, data, created_at });
+function messageText(id: string, { action, data }: Submission, created_at: number): string {
+  return JSON.stringify({ id, action, data, created_at });
 }
 
 /**
@@ -64,15 +79,6 @@ export function idempotencyKey(headers: IncomingHttpHeaders, { action, data }: S
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (!keyText.Check(key)) throw new HttpError('invalidIdempotencyKey');
-  const fingerprint = createHash('sha256').update(stringify({ action, data })).digest('base64');
+  const fingerprint = createHash('sha256').update(JSON.stringify({ action, data })).digest('base64');
   return { key, fingerprint };
-}
-
-function stringify(value: unknown): string {
-  try {
-    return JSON.stringify(value);
-  } catch (cause) {
-    // JSON can be parsed at any depth, but not written.
-    throw cause instanceof RangeError ? new HttpError('dataTooDeep', { cause }) : cause;
-  }
 }

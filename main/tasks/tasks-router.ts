@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import Router from '@koa/router';
 import Type from 'typebox';
@@ -6,21 +5,27 @@ import { Compile } from 'typebox/schema';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
 import type { Awaitable } from '../awaitable.ts';
+import { TURN_BYTES } from '../http/admission.ts';
 import { HttpError } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
-import { Admission, LISTING } from './admission.ts';
-import type { TasksAppOptions } from './app.ts';
+import type { TasksRouterOptions } from './app.ts';
 import { preferredWait } from './prefer.ts';
 import type { Progress } from './queue/driver.ts';
 import { queueError } from './queue-errors.ts';
 import { replyQueued } from './queue-router.ts';
-import { idempotencyKey, messageText, parseSubmission } from './submission.ts';
+import { prepare } from './submission.ts';
 import { unfinishedTask } from './task-status.ts';
 
 /** A listing over this size is not put together in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
+
+/** A memory queue gets no more submissions in a turn than tasks leave it in one, or it grows. */
+const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
+const LISTING_COST = TURN_BYTES;
+/** Cost of a row of unknown size. */
+const ROW_COST = TURN_BYTES / 8;
 
 /** The query parameter `status` of `GET /tasks`, given once at most. */
 export const statusSchema = Type.String({ description: 'Only rows with this status.', examples: ['completed'] });
@@ -28,18 +33,14 @@ export const statusSchema = Type.String({ description: 'Only rows with this stat
 const statusText = Compile(statusSchema);
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
-export function tasksRouter({ queue, tasks, events, bodies }: TasksAppOptions): Router {
+export function tasksRouter({ queue, tasks, events, bodies, admission }: TasksRouterOptions): Router {
   const router = new Router();
-  const admission = new Admission();
+  // A durable queue writes all submissions of a turn in one transaction, so only their bytes cost.
+  const admit = (bytes: number) => admission.enter(queue.durable ? bytes : Math.max(bytes, SUBMISSION_COST));
 
   router.post('/tasks', async (ctx) => {
-    const submission = parseSubmission(await readJsonObject(ctx.req, bodies));
-    const key = idempotencyKey(ctx.req.headers, submission);
-    // A durable queue writes all of a turn down at once, which lets the others have theirs.
-    if (!queue.durable) await admission.enter();
-    const newId = randomUUID();
-    const body = messageText(newId, submission, Math.floor(Date.now() / 1000));
-    const id = await queue.publish({ id: newId, body }, key).catch((cause) => {
+    const { message, key } = prepare(await readJsonObject(ctx.req, bodies, admit), ctx.req.headers);
+    const id = await queue.publish(message, key).catch((cause) => {
       throw queueError(cause);
     });
     const waitSeconds = preferredWait(ctx.req.headers);
@@ -50,10 +51,13 @@ export function tasksRouter({ queue, tasks, events, bodies }: TasksAppOptions): 
 
   router.get('/tasks', async (ctx) => {
     const status = parseStatus(ctx.query.status);
-    await admission.enter(LISTING);
+    await admission.enter(LISTING_COST);
     const located = await query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
-      replyListing(ctx, 'tasks', located, ({ id }) => tasks.find(id));
+      replyListing(ctx, 'tasks', located, {
+        admit: ({ bytes }) => admission.enter(bytes),
+        read: ({ id }) => tasks.find(id),
+      });
     } else {
       const rows = await query(() => tasks.list(status));
       replyJson(ctx, 200, { tasks: rows, count: rows.length });
@@ -64,7 +68,7 @@ export function tasksRouter({ queue, tasks, events, bodies }: TasksAppOptions): 
     const { id = '' } = ctx.params;
     // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
     const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
-    const row = await (progress === undefined ? query(() => tasks.find(id)) : storedRow(id));
+    const row = await (progress === undefined ? query(() => findRow(id)) : storedRow(id));
     if (row === undefined && progress instanceof HttpError) throw progress;
     const task = row ?? (progress && unfinishedTask(id, progress as Progress));
     if (task === undefined) throw new HttpError('taskNotFound');
@@ -88,11 +92,16 @@ export function tasksRouter({ queue, tasks, events, bodies }: TasksAppOptions): 
   /** The row of a task that the queue was not told of yet, and that is listed already. */
   async function storedRow(id: string): Promise<TaskRecord | undefined> {
     try {
-      return await tasks.find(id);
+      return await findRow(id);
     } catch {
       // The queue knows as much as can be known.
       return undefined;
     }
+  }
+
+  async function findRow(id: string): Promise<TaskRecord | undefined> {
+    await admission.enter(ROW_COST);
+    return tasks.find(id);
   }
 
   router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));

@@ -5,6 +5,7 @@ import { Compile } from 'typebox/schema';
 import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { ApiKeyStore } from '../engines/engine.ts';
+import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
@@ -46,12 +47,13 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   const { apiKeys, tokens, userScope, rateLimit } = options;
   const router = new Router<SecurityContext>({ prefix: '/auth' });
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
+  const admission = new Admission();
 
   router.all('/token', cors({ origin: '*' }));
 
   router.post('/token', async (ctx) => {
     limitRate(ctx.ip);
-    const apiKey = parseApiKey(await readJsonObject(ctx.req, bodies));
+    const apiKey = parseApiKey(await readJsonObject(ctx.req, bodies, (bytes) => admission.enter(bytes)));
     const owner = await findOwner(apiKey);
     const token = await issue({ ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;

@@ -7,13 +7,20 @@ import { HttpError } from '../../main/http/errors.ts';
 import { isObject, readJsonObject } from '../../main/http/json-body.ts';
 import { connectRaw } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 const boundsOf = (limit: number) => ({ limit, budget: new ByteBudget(2 * limit) });
+
+const admit = async () => {};
 
 /** Reads a body that comes in these chunks. */
 function read(chunks: (string | Uint8Array)[], limit = 1000): Promise<Record<string, unknown>> {
   const buffers = chunks.map((chunk) => Buffer.from(chunk as string));
-  return readJsonObject(Object.assign(Readable.from(buffers), { headers: {} }) as IncomingMessage, boundsOf(limit));
+  return readJsonObject(
+    Object.assign(Readable.from(buffers), { headers: {} }) as IncomingMessage,
+    boundsOf(limit),
+    admit,
+  );
 }
 
 async function refusal(body: string | Uint8Array, limit?: number): Promise<[status: number, text: string]> {
@@ -71,6 +78,34 @@ describe('readJsonObject', () => {
     }
   });
 
+  it('reads 4096 levels, and refuses more without parsing them', async () => {
+    const nested = (depth: number, text = '') => `{"a":${'['.repeat(depth - 1)}${text}${']'.repeat(depth - 1)}}`;
+    expect(await read([nested(4096)], 100_000)).to.have.property('a');
+    expect(await refusal(nested(4097), 100_000)).to.deep.equal([400, 'data is nested too deeply']);
+    expect(await refusal('['.repeat(100_000), 100_000)).to.deep.equal([400, 'invalid JSON']);
+  });
+
+  it('takes no bracket in a string for a level', async () => {
+    const text = JSON.stringify({ a: `"\\${'[{'.repeat(5000)}\\"` });
+    expect(JSON.stringify(await read([text], 100_000))).to.equal(text);
+  });
+
+  it('parses a body when it is admitted, with its size, and holds the budget until then', async () => {
+    const bounds = boundsOf(1000);
+    const admission = Promise.withResolvers<void>();
+    const admitted: number[] = [];
+    const request = Object.assign(Readable.from([Buffer.from('{"a"'), Buffer.from(':1}')]), { headers: {} });
+    const value = readJsonObject(request as IncomingMessage, bounds, (bytes) => {
+      admitted.push(bytes);
+      return admission.promise;
+    });
+    await until(() => admitted.length > 0);
+    expect(admitted).to.deep.equal([7]);
+    expect(bounds.budget.used).to.equal(512);
+    admission.resolve();
+    expect(await value).to.deep.equal({ a: 1 });
+  });
+
   it('reads as many bytes as the limit, and none more', async () => {
     expect(await read(['{"a":"ü"}'], 10)).to.deep.equal({ a: 'ü' });
     expect(await refusal('{"a":"ü"}', 9)).to.deep.equal([413, 'request body too large']);
@@ -82,7 +117,7 @@ describe('readJsonObject', () => {
       for (;;) yield Buffer.alloc(100, ' ');
     }
     const body = Object.assign(Readable.from(endless()), { headers: {} });
-    const error = await readJsonObject(body as IncomingMessage, boundsOf(1000)).catch((error) => error);
+    const error = await readJsonObject(body as IncomingMessage, boundsOf(1000), admit).catch((error) => error);
     body.destroy();
     expect(error).to.include({ status: 413 });
   });
@@ -97,7 +132,7 @@ describe('readJsonObject', () => {
         for (; read < mib; read++) yield Buffer.alloc(MIB, ' ');
       }
       const body = Object.assign(Readable.from(chunks()), { headers: { connection: 'close' } });
-      const error = await readJsonObject(body as IncomingMessage, boundsOf(1000)).catch((error) => error);
+      const error = await readJsonObject(body as IncomingMessage, boundsOf(1000), admit).catch((error) => error);
       body.destroy();
       expect(error).to.include({ status: 413 });
       return read;
@@ -116,7 +151,7 @@ describe('readJsonObject', () => {
     const bounds = boundsOf(1000);
     bounds.budget.take(1000);
     const request = Object.assign(Readable.from([Buffer.alloc(600, ' '), Buffer.alloc(100, ' ')]), { headers: {} });
-    const error = await readJsonObject(request as IncomingMessage, bounds).catch((error) => error);
+    const error = await readJsonObject(request as IncomingMessage, bounds, admit).catch((error) => error);
     expect(error).to.deep.include({ status: 503, message: 'server busy', headers: { 'Retry-After': '1' } });
     expect(error.overload).to.equal(true);
     expect(bounds.budget.used).to.equal(1000);
@@ -126,7 +161,7 @@ describe('readJsonObject', () => {
     const bounds = boundsOf(1000);
     for (const text of ['{"a":1}', '{', 'x'.repeat(1001)]) {
       const request = Object.assign(Readable.from([Buffer.from(text)]), { headers: {} });
-      await readJsonObject(request as IncomingMessage, bounds).catch(() => {});
+      await readJsonObject(request as IncomingMessage, bounds, admit).catch(() => {});
       expect(bounds.budget.used, text.slice(0, 10)).to.equal(0);
     }
   });
@@ -136,7 +171,7 @@ describe('readJsonObject', () => {
     const failed = Promise.withResolvers<unknown>();
     const begun = Promise.withResolvers<void>();
     const { listener } = await serve((request) => {
-      readJsonObject(request, bounds).then(failed.resolve, failed.resolve);
+      readJsonObject(request, bounds, admit).then(failed.resolve, failed.resolve);
       begun.resolve();
     });
     const { socket } = await connectRaw(listener.port, 'POST / HTTP/1.1', 'Host: x', 'Content-Length: 100');

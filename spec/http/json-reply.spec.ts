@@ -3,6 +3,7 @@ import Koa, { type Middleware } from 'koa';
 import { replyJson, replyListing } from '../../main/http/json-reply.ts';
 import { request } from '../support/program.ts';
 import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 async function start(middleware: Middleware) {
   const app = new Koa();
@@ -51,10 +52,12 @@ describe('a reply in JSON', () => {
   });
 });
 
+const admit = async () => {};
+
 describe('a reply with a listing', () => {
   it('names its items and counts them, without those that are gone', async () => {
     const { url } = await start((ctx) =>
-      replyListing(ctx, 'items', [1, 2, 3], (key) => (key === 2 ? undefined : { key })),
+      replyListing(ctx, 'items', [1, 2, 3], { admit, read: (key) => (key === 2 ? undefined : { key }) }),
     );
     const { status, body, headers } = await request(url);
     expect({ status, body }).to.deep.equal({ status: 200, body: { items: [{ key: 1 }, { key: 3 }], count: 2 } });
@@ -63,7 +66,26 @@ describe('a reply with a listing', () => {
   });
 
   it('may be empty', async () => {
-    const { url } = await start((ctx) => replyListing(ctx, 'items', [1], () => undefined));
+    const { url } = await start((ctx) => replyListing(ctx, 'items', [1], { admit, read: () => undefined }));
     expect((await request(url)).body).to.deep.equal({ items: [], count: 0 });
+  });
+
+  it('reads each item when it is admitted, and no earlier', async () => {
+    const admission = Promise.withResolvers<void>();
+    const read: number[] = [];
+    const { url } = await start((ctx) =>
+      replyListing(ctx, 'items', [1, 2], {
+        admit: (key) => (key === 1 ? Promise.resolve() : admission.promise),
+        read(key) {
+          read.push(key);
+          return { key };
+        },
+      }),
+    );
+    const reply = request(url);
+    await until(() => read.length > 0);
+    expect(read).to.deep.equal([1]);
+    admission.resolve();
+    expect((await reply).body.count).to.equal(2);
   });
 });
