@@ -53,6 +53,8 @@ export interface Config {
   bodyLimit: number;
   /** Bytes of all unparsed request bodies of service B. */
   bodyBudgetBytes: number;
+  /** Bytes of rows and listings that clients of service B have not read yet. */
+  responseBudgetBytes: number;
   shutdownTimeoutMs: number;
   logLevel: LogLevel;
   logFormat: LogFormat;
@@ -108,6 +110,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   idempotencyMaxKeys: 100_000,
   bodyLimit: MIB,
   bodyBudgetBytes: 64 * MIB,
+  responseBudgetBytes: 128 * MIB,
   shutdownTimeoutMs: 10_000,
   logLevel: 'info',
   logFormat: 'json',
@@ -217,6 +220,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),
     bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),
     bodyBudgetBytes: integer('BODY_BUDGET_BYTES', defaults.bodyBudgetBytes, 2),
+    responseBudgetBytes: integer('RESPONSE_BUDGET_BYTES', defaults.responseBudgetBytes, 4 * MIB),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', defaults.shutdownTimeoutMs, 0, 3_600_000),
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
     logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),

@@ -147,6 +147,11 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '2': 2, '9007199254740991': Number.MAX_SAFE_INTEGER },
     bad: { '1': 'a whole number of at least 2' },
   },
+  RESPONSE_BUDGET_BYTES: {
+    key: 'responseBudgetBytes',
+    good: { '4194304': 4_194_304, '9007199254740991': Number.MAX_SAFE_INTEGER },
+    bad: { '4194303': 'a whole number of at least 4194304' },
+  },
   SHUTDOWN_TIMEOUT_MS: {
     key: 'shutdownTimeoutMs',
     good: { '0': 0, '3600000': 3_600_000 },

@@ -1,5 +1,5 @@
 import type { ByteBudget } from './byte-budget.ts';
-import { HttpError } from './errors.ts';
+import { HttpError, serverBusy } from './errors.ts';
 
 /** Smallest allocation, unless the body is known to be smaller. */
 const MIN_CAPACITY = 512;
@@ -75,7 +75,6 @@ export class BodyBuffer {
   }
 
   #charge(bytes: number): void {
-    if (this.#bounds.budget.take(bytes, this.capacity)) return;
-    throw new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
+    if (!this.#bounds.budget.take(bytes, this.capacity)) throw serverBusy();
   }
 }

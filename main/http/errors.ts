@@ -67,3 +67,8 @@ export interface HttpErrorDetails {
   headers?: Record<string, string>;
   overload?: boolean;
 }
+
+/** Thrown if a budget of memory has no room. */
+export function serverBusy(): HttpError {
+  return new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
+}

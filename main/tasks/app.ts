@@ -3,6 +3,7 @@ import type { TaskStore } from '../engines/engine.ts';
 import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { Admission } from '../http/admission.ts';
 import type { BodyBounds } from '../http/body-buffer.ts';
+import type { ByteBudget } from '../http/byte-budget.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
@@ -20,6 +21,8 @@ export interface TasksAppOptions {
   tasks: TaskStore;
   events: TaskEvents;
   bodies: BodyBounds;
+  /** Bytes of rows and listings that clients have not read yet. */
+  responses: ByteBudget;
   /** Where requests are counted. */
   requests: RequestFigures;
   log: Log;

@@ -10,8 +10,10 @@ import { failedTask } from './task-status.ts';
 /** As many as `GET /tasks` lists. */
 const LISTING_SIZE = 100;
 
+type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
+
 /** The queue seen from outside: its counts at `/queue`, and the tasks that were given up at `/dead-letters`. */
-export function queueRouter({ queue, admission }: Pick<TasksRouterOptions, 'queue' | 'admission'>): Router {
+export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router {
   const router = new Router();
 
   router.get('/queue', (ctx) => {
@@ -21,8 +23,10 @@ export function queueRouter({ queue, admission }: Pick<TasksRouterOptions, 'queu
 
   router.get('/dead-letters', async (ctx) => {
     const letters = await queue.deadLetters().catch(unavailable);
-    replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), {
-      admit: ({ body }) => admission.enter(body.length),
+    await replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), {
+      budget: responses,
+      bytes: ({ body }) => Buffer.byteLength(body),
+      admit: (bytes) => admission.enter(bytes),
       read: failedTask,
     });
   });

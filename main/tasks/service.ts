@@ -79,7 +79,15 @@ export async function startTasks(
   const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
 
   try {
-    const app = await createTasksApp({ requests, queue, tasks, events, bodies: bodyBounds(config), log });
+    const app = await createTasksApp({
+      requests,
+      queue,
+      tasks,
+      events,
+      bodies: bodyBounds(config),
+      responses: responseBudget(config),
+      log,
+    });
     const listener = await listen(app.callback(), {
       host: config.host,
       port: config.tasksPort,
@@ -124,6 +132,11 @@ function lostLetters(evicted: number): string | undefined {
 
 function bodyBounds({ bodyLimit: limit, bodyBudgetBytes }: Config): BodyBounds {
   return { limit, budget: new ByteBudget(Math.max(bodyBudgetBytes, 2 * limit)) };
+}
+
+/** Has room for a row with payload and result of the largest body, each escaped to twice its size, and as much again. */
+function responseBudget({ bodyLimit, responseBudgetBytes }: Config): ByteBudget {
+  return new ByteBudget(Math.max(responseBudgetBytes, 8 * bodyLimit));
 }
 
 /**

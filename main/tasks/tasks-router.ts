@@ -6,9 +6,9 @@ import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { TURN_BYTES } from '../http/admission.ts';
-import { HttpError } from '../http/errors.ts';
+import { HttpError, serverBusy } from '../http/errors.ts';
 import { readJsonObject } from '../http/json-body.ts';
-import { replyJson, replyListing } from '../http/json-reply.ts';
+import { replyListing, replyWithin } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { preferredWait } from './prefer.ts';
@@ -33,7 +33,7 @@ export const statusSchema = Type.String({ description: 'Only rows with this stat
 const statusText = Compile(statusSchema);
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
-export function tasksRouter({ queue, tasks, events, bodies, admission }: TasksRouterOptions): Router {
+export function tasksRouter({ queue, tasks, events, bodies, admission, responses }: TasksRouterOptions): Router {
   const router = new Router();
   // A durable queue writes all submissions of a turn in one transaction, so only their bytes cost.
   const admit = (bytes: number) => admission.enter(queue.durable ? bytes : Math.max(bytes, SUBMISSION_COST));
@@ -45,8 +45,8 @@ export function tasksRouter({ queue, tasks, events, bodies, admission }: TasksRo
     });
     const waitSeconds = preferredWait(ctx.req.headers);
     const row = waitSeconds > 0 ? await rowWithin(id, waitSeconds, ctx.res) : undefined;
-    if (row === undefined) replyQueued(ctx, id);
-    else replyJson(ctx, 200, row, { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` });
+    const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
+    if (row === undefined || !replyWithin(responses, ctx, row, headers)) replyQueued(ctx, id);
   });
 
   router.get('/tasks', async (ctx) => {
@@ -54,13 +54,15 @@ export function tasksRouter({ queue, tasks, events, bodies, admission }: TasksRo
     await admission.enter(LISTING_COST);
     const located = await query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
-      replyListing(ctx, 'tasks', located, {
-        admit: ({ bytes }) => admission.enter(bytes),
-        read: ({ id }) => tasks.find(id),
+      await replyListing(ctx, 'tasks', located, {
+        budget: responses,
+        bytes: ({ bytes }) => bytes,
+        admit: (bytes) => admission.enter(bytes),
+        read: ({ id }) => query(() => tasks.find(id)),
       });
     } else {
       const rows = await query(() => tasks.list(status));
-      replyJson(ctx, 200, { tasks: rows, count: rows.length });
+      if (!replyWithin(responses, ctx, { tasks: rows, count: rows.length })) throw serverBusy();
     }
   });
 
@@ -72,7 +74,7 @@ export function tasksRouter({ queue, tasks, events, bodies, admission }: TasksRo
     if (row === undefined && progress instanceof HttpError) throw progress;
     const task = row ?? (progress && unfinishedTask(id, progress as Progress));
     if (task === undefined) throw new HttpError('taskNotFound');
-    replyJson(ctx, 200, task);
+    if (!replyWithin(responses, ctx, task)) throw serverBusy();
   });
 
   /** The row of a task if it is there in time, and as long as its client is. */

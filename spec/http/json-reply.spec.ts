@@ -1,7 +1,12 @@
 import { expect } from 'chai';
 import Koa, { type Middleware } from 'koa';
-import { replyJson, replyListing } from '../../main/http/json-reply.ts';
+import { ByteBudget } from '../../main/http/byte-budget.ts';
+import { HttpError, serverBusy } from '../../main/http/errors.ts';
+import { jsonErrors } from '../../main/http/json-errors.ts';
+import { replyJson, replyListing, replyWithin } from '../../main/http/json-reply.ts';
+import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
+import { connectRaw } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
@@ -9,6 +14,7 @@ async function start(middleware: Middleware) {
   const app = new Koa();
   const errors: unknown[] = [];
   app.on('error', (error) => errors.push(error));
+  app.use(jsonErrors(captureLog().log));
   app.use(middleware);
   return { ...(await serve(app.callback())), errors };
 }
@@ -52,12 +58,85 @@ describe('a reply in JSON', () => {
   });
 });
 
-const admit = async () => {};
+const small = { bytes: () => 10, admit: async () => {} };
+const budget = new ByteBudget(1_000_000);
+
+const MIB = 1024 * 1024;
+/** More than the sockets of a connection hold. */
+const LARGE = 'x'.repeat(16 * MIB);
+
+describe('a reply that may be large', () => {
+  it('holds the budget until the client has read it or is gone, and is refused without room', async () => {
+    const budget = new ByteBudget(40 * MIB);
+    const { listener, url } = await start((ctx) => {
+      if (!replyWithin(budget, ctx, ctx.path === '/small' ? 'x' : LARGE)) throw serverBusy();
+    });
+    const slow = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    slow.socket.pause();
+    await until(() => budget.used > 16 * MIB);
+    expect(await request(url)).to.deep.include({ status: 503, body: { error: 'server busy' } });
+    expect((await request(`${url}/small`)).status).to.equal(200);
+    slow.socket.destroy();
+    await until(() => budget.used === 0);
+    expect((await request(url)).status).to.equal(200);
+    await until(() => budget.used === 0);
+  });
+});
 
 describe('a reply with a listing', () => {
+  it('holds one item in memory for each slow client, and no more of them than the budget has room for', async () => {
+    const budget = new ByteBudget(33 * MIB);
+    const read: number[] = [];
+    const items = {
+      ...small,
+      bytes: () => 16 * MIB,
+      budget,
+      read(key: number) {
+        read.push(key);
+        return { text: LARGE };
+      },
+    };
+    const { listener, url } = await start((ctx) => replyListing(ctx, 'items', [1, 2, 3], items));
+    const slow = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    slow.socket.pause();
+    await until(() => read.length === 1);
+    expect(budget.used).to.equal(16 * MIB);
+    expect(await request(url)).to.deep.include({ status: 503, body: { error: 'server busy' } });
+    expect(read).to.deep.equal([1]);
+    slow.socket.destroy();
+    await until(() => budget.used === 0);
+    expect((await request(url)).body.count).to.equal(3);
+    expect(budget.used).to.equal(0);
+  });
+
+  it('ends with the connection if there is no room for a further item, or it cannot be read', async () => {
+    for (const failure of [serverBusy(), new Error('no row')]) {
+      const { listener, errors } = await start((ctx) =>
+        replyListing(ctx, 'items', [1, 2], {
+          ...small,
+          budget,
+          read(key) {
+            if (key === 2) throw failure;
+            return { key };
+          },
+        }),
+      );
+      const connection = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+      expect(await connection.ended).to.match(/"items":\[\{"key":1\}\s*$/);
+      expect(errors).to.deep.equal(failure instanceof HttpError ? [] : [failure]);
+      expect(budget.used).to.equal(0);
+    }
+  });
+
+  it('to HEAD reads no item', async () => {
+    const read = () => expect.fail('read');
+    const { url } = await start((ctx) => replyListing(ctx, 'items', [1], { ...small, budget, read }));
+    expect(await request(url, { method: 'HEAD' })).to.deep.include({ status: 200, body: '' });
+  });
+
   it('names its items and counts them, without those that are gone', async () => {
     const { url } = await start((ctx) =>
-      replyListing(ctx, 'items', [1, 2, 3], { admit, read: (key) => (key === 2 ? undefined : { key }) }),
+      replyListing(ctx, 'items', [1, 2, 3], { ...small, budget, read: (key) => (key === 2 ? undefined : { key }) }),
     );
     const { status, body, headers } = await request(url);
     expect({ status, body }).to.deep.equal({ status: 200, body: { items: [{ key: 1 }, { key: 3 }], count: 2 } });
@@ -66,7 +145,7 @@ describe('a reply with a listing', () => {
   });
 
   it('may be empty', async () => {
-    const { url } = await start((ctx) => replyListing(ctx, 'items', [1], { admit, read: () => undefined }));
+    const { url } = await start((ctx) => replyListing(ctx, 'items', [1], { ...small, budget, read: () => undefined }));
     expect((await request(url)).body).to.deep.equal({ items: [], count: 0 });
   });
 
@@ -75,7 +154,9 @@ describe('a reply with a listing', () => {
     const read: number[] = [];
     const { url } = await start((ctx) =>
       replyListing(ctx, 'items', [1, 2], {
-        admit: (key) => (key === 1 ? Promise.resolve() : admission.promise),
+        budget,
+        bytes: (key) => key,
+        admit: (bytes) => (bytes === 1 ? Promise.resolve() : admission.promise),
         read(key) {
           read.push(key);
           return { key };

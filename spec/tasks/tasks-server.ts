@@ -38,6 +38,7 @@ export interface TasksServer extends CapturedLog {
 export async function startTasksServer({
   bodyLimit = 1000,
   bodyBudget = new ByteBudget(10_000_000),
+  responses = new ByteBudget(128_000_000),
   maxLength = 100,
   maxBytes = 100_000,
   maxKeys = 100,
@@ -46,6 +47,7 @@ export async function startTasksServer({
 }: Partial<QueueBounds> & {
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
+  responses?: ByteBudget;
   journal?: Journal;
   realRows?: boolean;
 } = {}): Promise<TasksServer> {
@@ -64,14 +66,8 @@ export async function startTasksServer({
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestFigures();
-  const app = await createTasksApp({
-    requests,
-    queue,
-    tasks,
-    events,
-    bodies: { limit: bodyLimit, budget: bodyBudget },
-    log: captured.log,
-  });
+  const bodies = { limit: bodyLimit, budget: bodyBudget };
+  const app = await createTasksApp({ requests, queue, tasks, events, bodies, responses, log: captured.log });
   const { url, listener, sockets } = await serve(app.callback());
   // Rows that no task has made need not be as the contract says.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
