@@ -4,7 +4,7 @@ import type { Middleware } from 'koa';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
 import { HttpError } from '../http/errors.ts';
-import { rawResponse } from '../http/listener.ts';
+import { rawResponse } from '../http/raw-response.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { Connection, type Patience, patience } from './connection.ts';
 import { type ConnectionBounds, ConnectionPlaces } from './connection-places.ts';

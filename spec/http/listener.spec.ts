@@ -2,12 +2,13 @@ import { once } from 'node:events';
 import { Agent, get, type RequestListener, type ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { type ListenOptions, listen, rawResponse } from '../../main/http/listener.ts';
+import { type ListenOptions, listen } from '../../main/http/listener.ts';
+import { rawResponse } from '../../main/http/raw-response.ts';
 import { dataHeaders } from '../../main/http/security-headers.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
-import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
+import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
@@ -262,6 +263,72 @@ describe('a wish to upgrade', () => {
     listener.server.on('upgrade', (_request, socket) => socket.destroy());
     const post = await connectRaw(listener.port, 'POST / HTTP/1.1', ...headers, 'Content-Length: 0');
     expect(await post.until(/fine$/)).to.match(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('a pipelined upgrade', () => {
+  /** A listener whose answers are held, and the paths that were upgraded. */
+  async function startHeld() {
+    const held: ServerResponse[] = [];
+    const upgraded: (string | undefined)[] = [];
+    const server = await serve((_request, response) => held.push(response));
+    server.listener.server.on('upgrade', ({ url }, socket) => {
+      upgraded.push(url);
+      socket.end('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
+    });
+    return { ...server, held, upgraded };
+  }
+  const upgrade = head(...handshake('/stream'));
+
+  it('is refused with 400 after the outstanding answers, and ends the connection', async () => {
+    const { listener, held, upgraded, sockets } = await startHeld();
+    const raw = await connectRaw(listener.port);
+    raw.socket.write(`GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n${upgrade}`);
+    await until(() => held.length === 1);
+    held[0]?.end('first');
+    await until(() => held.length === 2);
+    held[1]?.end('second');
+    const { responses } = parseResponses(await raw.ended);
+    expect(responses.map(({ status, body }) => [status, body])).to.deep.equal([
+      [200, 'first'],
+      [200, 'second'],
+      [400, '{"error":"bad request"}'],
+    ]);
+    expect(responses[2]?.headers.get('connection')).to.equal('close');
+    expect(upgraded).to.deep.equal([]);
+    await until(() => sockets.size === 0);
+  });
+
+  it('is refused, too, when it comes in the middle of an answer', async () => {
+    const { listener, held, upgraded, sockets } = await startHeld();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await until(() => held.length === 1);
+    held[0]?.write('fi');
+    await raw.until(/fi\r\n$/);
+    const [socket] = sockets;
+    const before = socket?.bytesRead ?? 0;
+    // Frames follow as if the upgrade had succeeded.
+    const frame = Buffer.from('818500000000', 'hex');
+    raw.socket.write(Buffer.concat([Buffer.from(upgrade), frame, Buffer.from('hello')]));
+    await until(() => (socket?.bytesRead ?? 0) > before);
+    held[0]?.end('rst');
+    const { responses } = parseResponses(await raw.ended);
+    expect(responses.map(({ status, body }) => [status, body])).to.deep.equal([
+      [200, 'first'],
+      [400, '{"error":"bad request"}'],
+    ]);
+    expect(upgraded).to.deep.equal([]);
+  });
+
+  it('that arrives after the last answer leaves HTTP', async () => {
+    const { listener, held, upgraded } = await startHeld();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await until(() => held.length === 1);
+    held[0]?.end('first');
+    await raw.until(/first$/);
+    raw.socket.write(upgrade);
+    expect(await raw.ended).to.match(/firstHTTP\/1\.1 101 /);
+    expect(upgraded).to.deep.equal(['/stream']);
   });
 });
 

@@ -3,6 +3,7 @@ import { connect as connectSocket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
+import { parseResponses } from '../support/http-responses.ts';
 import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
@@ -63,6 +64,19 @@ describe('a handshake', () => {
     }
     expect(bundle.processes.size).to.equal(1);
     expect(bundle.relay.size).to.equal(0);
+    await until(() => bundle.sockets.size === 0);
+  });
+
+  it('behind an exchange of a key never brings the token into the stream', async () => {
+    const bundle = await startTickerBundle();
+    const body = JSON.stringify({ api_key: bundle.apiKey });
+    const exchange = head('POST /auth/token HTTP/1.1', 'Host: x', `Content-Length: ${body.length}`) + body;
+    const raw = await connectRaw(bundle.listener.port);
+    raw.socket.write(exchange + head(...handshake('/ws/ticker', await bundle.token())));
+    const { responses, rest } = parseResponses(await raw.ended);
+    expect(responses.map(({ status }) => status)).to.deep.equal([200, 400]);
+    expect(rest).to.equal('');
+    expect(bundle.processes.size).to.equal(1);
     await until(() => bundle.sockets.size === 0);
   });
 

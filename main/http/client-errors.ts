@@ -1,0 +1,50 @@
+import type { Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type ErrorName, HttpError } from './errors.ts';
+import { rawResponse } from './raw-response.ts';
+import type { RequestOrder } from './request-order.ts';
+
+const errorNames: Record<string, ErrorName> = {
+  HPE_HEADER_OVERFLOW: 'headersTooLarge',
+  ERR_HTTP_REQUEST_TIMEOUT: 'requestTimeout',
+};
+
+/**
+ * Answers bytes that are no HTTP request, and requests that take too long, in their turn.
+ *
+ * @param closingMs time for the client to close its side after the answer
+ */
+export function answerClientErrors(server: Server, order: RequestOrder, closingMs: number): void {
+  /** Connections that are read no further. */
+  const broken = new WeakSet<Duplex>();
+  server.on('clientError', (error, socket) => {
+    if (broken.has(socket)) return;
+    broken.add(socket);
+    const outstanding = [...order.outstanding(socket)];
+    const end = () => {
+      // Never into the middle of another response.
+      if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
+      else endWithError(error, socket, closingMs);
+    };
+    // Complete requests are answered first, or the client would take this answer for theirs.
+    const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
+    if (last === undefined) return end();
+    const timer = setTimeout(() => socket.destroy(), closingMs).unref();
+    last.once('close', () => {
+      clearTimeout(timer);
+      end();
+    });
+  });
+}
+
+function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: number): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
+  socket.end(rawResponse(status, { error: message }));
+  // Destroyed later: a client that still sends would lose the answer.
+  const timer = setTimeout(() => socket.destroy(), closingMs).unref();
+  socket.once('close', () => clearTimeout(timer));
+}

@@ -1,0 +1,26 @@
+import { type ServerResponse, STATUS_CODES } from 'node:http';
+import { type ErrorName, HttpError } from './errors.ts';
+import { dataHeaders } from './security-headers.ts';
+
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+/** A whole HTTP response with a JSON body, after which the connection ends. */
+export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
+  const text = JSON.stringify(body);
+  const all = {
+    ...dataHeaders,
+    'Content-Type': JSON_TYPE,
+    'Content-Length': Buffer.byteLength(text),
+    Connection: 'close',
+    ...headers,
+  };
+  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
+}
+
+/** Answers a request that does not reach the app, and ends its connection. */
+export function refuse(response: ServerResponse, error: ErrorName): void {
+  const { status, message } = new HttpError(error);
+  response.writeHead(status, { ...dataHeaders, 'Content-Type': JSON_TYPE, Connection: 'close' });
+  response.end(JSON.stringify({ error: message }));
+}
