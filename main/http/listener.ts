@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { answerClientErrors } from './client-errors.ts';
+import { hostOf } from './host.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
 
@@ -68,14 +69,13 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   const server = createBareServer(
     options,
     times,
-    // Node's `upgrade` event would overtake outstanding responses. Refused here, the handshake waits for its turn.
-    (request) => upgrades(request) && order.outstanding(request.socket).length === 0,
+    // Node's `upgrade` event would overtake outstanding responses. A handshake declined here waits for its turn.
+    (request) => upgrades(request) && order.outstanding(request.socket).length === 0 && hostOf(request) !== undefined,
   );
   const begin: RequestListener = (request, response) => {
     if (closing) response.setHeader('Connection', 'close');
-    if (request.headers.host === undefined && request.httpVersion === '1.1') refuse(response, 'badRequest');
-    // A handshake that was pipelined. Frames may follow, so the connection ends.
-    else if (upgrades(request)) refuse(response, 'badRequest');
+    // A handshake that gets here was pipelined. Frames may follow, so the connection ends.
+    if (hostOf(request) === undefined || upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
   // Not before its turn: Node would put it behind the headers of a response that waits for another.
@@ -123,7 +123,7 @@ function createBareServer(
     connectionsCheckingInterval: times.check,
     // Node adds a second to the time that it announces, so that no request arrives at a closing connection.
     keepAliveTimeout: times.keepAlive,
-    // Node would refuse such a request without a body; see `listen`.
+    // Node would answer 400 without a body; `hostOf` checks the header.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });

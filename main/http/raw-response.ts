@@ -21,6 +21,7 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
 /** Answers a request that does not reach the app, and ends its connection. */
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
-  response.writeHead(status, { ...dataHeaders, 'Content-Type': JSON_TYPE, Connection: 'close' });
-  response.end(JSON.stringify({ error: message }));
+  const text = JSON.stringify({ error: message });
+  const headers = { ...dataHeaders, 'Content-Type': JSON_TYPE, 'Content-Length': Buffer.byteLength(text) };
+  response.writeHead(status, { ...headers, Connection: 'close' }).end(text);
 }

@@ -224,12 +224,6 @@ describe('a request that no app gets to see', () => {
       expect(answer).to.include(`{"error":"${error}"}`);
     });
   }
-
-  it('but for its host is fine in HTTP/1.0', async () => {
-    const { listener } = await serve(fine);
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.0');
-    expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*fine$/);
-  });
 });
 
 describe('a wish to upgrade', () => {
@@ -263,6 +257,67 @@ describe('a wish to upgrade', () => {
     listener.server.on('upgrade', (_request, socket) => socket.destroy());
     const post = await connectRaw(listener.port, 'POST / HTTP/1.1', ...headers, 'Content-Length: 0');
     expect(await post.until(/fine$/)).to.match(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('the host of a request', () => {
+  const refused: [what: string, lines: string[]][] = [
+    ['none', []],
+    ['two', ['Host: x', 'Host: x']],
+    ['two in different case', ['host: x', 'HOST: y']],
+    ['an empty one', ['Host: ']],
+    ['a list', ['Host: x, y']],
+    ['a space', ['Host: a b']],
+    ['a path', ['Host: x/y']],
+    ['a user', ['Host: user@x']],
+    ['another scheme', ['Host: http://x']],
+    ['a port that is no number', ['Host: x:y']],
+    ['two ports', ['Host: x:1:2']],
+    ['a port out of range', ['Host: x:65536']],
+    ['an open bracket', ['Host: [::1']],
+    ['no address in brackets', ['Host: [x]']],
+    ['an address without brackets', ['Host: ::1']],
+    ['a byte beyond ASCII', ['Host: \u00e9']],
+  ];
+  it('is required once and valid, or the answer is 400 and the connection ends', async () => {
+    const { listener } = await serve(() => expect.fail('handled'));
+    listener.server.on('upgrade', () => expect.fail('upgraded'));
+    const [first = '', , ...upgrade] = handshake('/');
+    for (const [what, hosts] of refused) {
+      for (const lines of [
+        ['GET / HTTP/1.1', ...hosts],
+        [first, ...hosts, ...upgrade],
+      ]) {
+        const raw = await connectRaw(listener.port, ...lines);
+        const { status, body, headers } = parseResponse(await raw.ended);
+        expect([status, body], what).to.deep.equal([400, '{"error":"bad request"}']);
+        expect(headers, what).to.match(/\r\nConnection: close/);
+      }
+    }
+  });
+
+  it('may be any name or address, with or without a port', async () => {
+    const { listener } = await serve(fine);
+    for (const host of [
+      'x',
+      'a.example.',
+      'A-b_c.example:80',
+      '127.0.0.1:65535',
+      '[::1]',
+      '[2001:db8::1]:8080',
+      'x:',
+    ]) {
+      const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', `Host: ${host}`);
+      expect(await raw.until(/fine$/), host).to.match(/^HTTP\/1\.1 200 /);
+    }
+  });
+
+  it('may be absent in HTTP/1.0, and must be valid there, too', async () => {
+    const { listener } = await serve(fine);
+    const without = await connectRaw(listener.port, 'GET / HTTP/1.0');
+    expect(await without.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*fine$/);
+    const two = await connectRaw(listener.port, 'GET / HTTP/1.0', 'Host: x', 'Host: y');
+    expect(parseResponse(await two.ended).status).to.equal(400);
   });
 });
 

@@ -1,0 +1,35 @@
+import type { IncomingMessage } from 'node:http';
+import { isIPv6 } from 'node:net';
+
+/** A registered name or IPv4 address, or an IPv6 address in brackets, and an optional port (RFC 9112, 3.2). */
+const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
+const MAX_PORT = 65_535;
+
+/**
+ * Host of a request in lower case, without its port: a name, an IPv4 address, or an IPv6 address in brackets.
+ *
+ * @returns '' for a request of HTTP/1.0 without `Host`; undefined when `Host` is missing, repeated or invalid
+ */
+export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
+  const value = headers.host;
+  if (value === undefined) return httpVersion === '1.0' ? '' : undefined;
+  return isRepeated(rawHeaders) ? undefined : parseHost(value);
+}
+
+/** Host of a `Host` header in lower case, without its port; undefined when invalid. */
+export function parseHost(value: string): string | undefined {
+  const [, name, ipv6, port = ''] = HOST.exec(value) ?? [];
+  if (Number(port) > MAX_PORT) return undefined;
+  if (ipv6 !== undefined) return isIPv6(ipv6) ? `[${ipv6.toLowerCase()}]` : undefined;
+  return name?.toLowerCase();
+}
+
+/** Whether `Host` occurs more than once. Node keeps only the first in `headers`. */
+function isRepeated(rawHeaders: readonly string[]): boolean {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') count++;
+  }
+  return count > 1;
+}
