@@ -1,6 +1,7 @@
-import Router from '@koa/router';
+import type Router from '@koa/router';
 import { asyncApi } from '../contracts/asyncapi.ts';
 import { openApi } from '../contracts/openapi.ts';
+import { exactRouter } from '../http/exact-router.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { AdminAppOptions } from './app.ts';
@@ -10,7 +11,7 @@ const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.js
 
 /** Does the process live, is it ready, how does it fare; and the contracts of all listeners. */
 export function adminRouter({ checks, warnings, metrics }: AdminAppOptions): Router {
-  const router = new Router();
+  const router = exactRouter();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
 

@@ -61,7 +61,7 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
         tags: [TAG],
         summary: 'A file of the browser client',
         description:
-          'Any other path, however deep. Where there is no file, service A answers with the page, the others with 404.',
+          'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404.',
         parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
         responses: { ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }), ...unknown },
       }),

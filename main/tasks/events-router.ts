@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
-import Router from '@koa/router';
+import type Router from '@koa/router';
 import { HttpError } from '../http/errors.ts';
+import { exactRouter } from '../http/exact-router.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import { dataHeaders } from '../http/security-headers.ts';
 import type { TaskEvent } from './queue/driver.ts';
@@ -26,7 +27,7 @@ const headers = {
 
 /** `GET /tasks/events`: what happens to tasks, as server-sent events. */
 export function eventsRouter({ events }: { events: TaskEvents }): Router {
-  const router = new Router();
+  const router = exactRouter();
 
   router.get('/tasks/events', (ctx) => {
     if (events.followers >= MAX_STREAMS) {

@@ -1,6 +1,7 @@
-import Router from '@koa/router';
+import type Router from '@koa/router';
 import type { ParameterizedContext } from 'koa';
 import { HttpError } from '../http/errors.ts';
+import { exactRouter } from '../http/exact-router.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { TasksRouterOptions } from './app.ts';
@@ -14,7 +15,7 @@ type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'resp
 
 /** The queue seen from outside: its counts at `/queue`, and the tasks that were given up at `/dead-letters`. */
 export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router {
-  const router = new Router();
+  const router = exactRouter();
 
   router.get('/queue', (ctx) => {
     const { inFlight: in_flight, ...counts } = queue.counts();

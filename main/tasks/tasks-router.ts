@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import Router from '@koa/router';
+import type Router from '@koa/router';
 import Type from 'typebox';
 import { Compile } from 'typebox/schema';
 import { DatabaseUnavailable } from '../../db/database.ts';
@@ -7,6 +7,7 @@ import type { TaskRecord } from '../../db/tasks.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { TURN_BYTES } from '../http/admission.ts';
 import { HttpError, serverBusy } from '../http/errors.ts';
+import { exactRouter } from '../http/exact-router.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyListing, replyWithin } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
@@ -34,7 +35,7 @@ const statusText = Compile(statusSchema);
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
 export function tasksRouter({ queue, tasks, events, bodies, admission, responses }: TasksRouterOptions): Router {
-  const router = new Router();
+  const router = exactRouter();
   // A durable queue writes all submissions of a turn in one transaction, so only their bytes cost.
   const admit = (bytes: number) => admission.enter(queue.durable ? bytes : Math.max(bytes, SUBMISSION_COST));
 

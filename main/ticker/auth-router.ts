@@ -1,5 +1,5 @@
 import cors from '@koa/cors';
-import Router from '@koa/router';
+import type Router from '@koa/router';
 import Type from 'typebox';
 import { Compile } from 'typebox/schema';
 import type { ApiKeyOwner } from '../../db/api-keys.ts';
@@ -9,6 +9,7 @@ import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
+import { exactRouter } from '../http/exact-router.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
@@ -45,7 +46,7 @@ const tokenRequest = Compile(tokenRequestSchema);
  */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
   const { apiKeys, tokens, userScope, rateLimit } = options;
-  const router = new Router<SecurityContext>({ prefix: '/auth' });
+  const router = exactRouter<SecurityContext>({ prefix: '/auth' });
   const bodies = { limit: BODY_LIMIT, budget: new ByteBudget(BODY_BUDGET_BYTES) };
   const admission = new Admission();
 

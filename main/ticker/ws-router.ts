@@ -1,8 +1,9 @@
 import cors from '@koa/cors';
-import Router from '@koa/router';
+import type Router from '@koa/router';
 import type { Pid } from '../../workers/messages.ts';
 import { clientAddress } from '../http/client-address.ts';
 import { HttpError } from '../http/errors.ts';
+import { exactRouter } from '../http/exact-router.ts';
 import { allows } from './policy.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
 import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
@@ -20,7 +21,7 @@ export interface WsRouterOptions {
 
 /** The WebSocket router: `GET /ws/ticker` of the specification. */
 export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOptions): Router<SecurityContext> {
-  const router = new Router<SecurityContext>({ prefix: '/ws' });
+  const router = exactRouter<SecurityContext>({ prefix: '/ws' });
 
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });

@@ -87,6 +87,8 @@ describe('the admin app', () => {
       expect(headers.get('allow')).to.equal('GET, HEAD');
       expect(body).to.deep.equal({ error: 'method not allowed' });
     }
-    expect(await request(`${url}/`)).to.deep.include({ status: 404, body: { error: 'not found' } });
+    for (const path of ['/', '/Healthz', '/READYZ', '/healthz/', '/metrics/', '/openapi.JSON']) {
+      expect(await request(`${url}${path}`), path).to.deep.include({ status: 404, body: { error: 'not found' } });
+    }
   });
 });

@@ -128,10 +128,10 @@ function itemsOf(service: ServiceName): [string, PathItem][] {
   return Object.entries(openApi.paths).filter(([, item]) => item.servers.includes(servers[service]));
 }
 
-/** As the router has it: capitals and a slash at the end make no difference. The last parameter of all takes what is left. */
+/** Paths of a template, case-sensitive and without a trailing slash. `/{path}` matches every path. */
 function pattern(template: string): RegExp {
   if (template === '/{path}') return /^/;
-  return new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}/?$`, 'i');
+  return new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
 }
 
 function parameters(template: string): number {

@@ -8,6 +8,16 @@ describe('createTasksApp', () => {
     const { url, queue } = await startTasksServer();
     for (const path of [
       '/task',
+      '/Tasks',
+      '/tasks/',
+      '/TASKS/events',
+      '/tasks/events/',
+      '/tasks/00000000-0000-4000-8000-000000000000/',
+      '/Queue',
+      '/queue/',
+      '/Dead-Letters',
+      '/dead-letters/',
+      '/dead-letters/00000000-0000-4000-8000-000000000000/Retry',
       '/tasks/1/2',
       '/tasksx',
       '/queue/1',

@@ -93,6 +93,8 @@ describe('a handshake', () => {
     ['/', 200, /^<!doctype html>/i],
     ['/ws', 200, /^<!doctype html>/i],
     ['/ws/other', 200, /^<!doctype html>/i],
+    ['/ws/ticker/', 200, /^<!doctype html>/i],
+    ['/WS/Ticker', 200, /^<!doctype html>/i],
     ['/auth/token', 405, /^{"error":"method not allowed"}$/],
     ['/ws/ticker', 401, /^{"error":"authentication required"}$/],
   ] as const) {
