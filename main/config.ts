@@ -28,6 +28,8 @@ export interface Config {
   tokensPerKey: number;
   /** How often one address may exchange an API key. */
   tokenRequestsPerMinute: number;
+  /** Origins whose pages may write to service B and ask the admin listener. */
+  corsOrigins: readonly string[];
   /** Proxies in front whose word about a client's address is taken. */
   trustProxy: number;
   tickIntervalMs: number;
@@ -91,6 +93,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   // A hundredth of the token store.
   tokensPerKey: 1000,
   tokenRequestsPerMinute: 1200,
+  corsOrigins: [],
   trustProxy: 0,
   tickIntervalMs: 1000,
   tickerSeed: undefined,
@@ -167,6 +170,14 @@ export function loadConfig(env: Environment, terminal = false): Config {
     return value;
   };
 
+  const list = (variable: string, isValid: (item: string) => boolean, expected: string): readonly string[] => {
+    const value = text(variable);
+    if (value === undefined) return [];
+    const items = value.split(',').map((item) => item.trim());
+    if (items.every(isValid)) return items;
+    throw new ConfigError(variable, expected, JSON.stringify(value));
+  };
+
   const name = (variable: string, fallback: string) => {
     const value = text(variable) ?? fallback;
     if (/^[\w-]{1,32}$/.test(value)) return value;
@@ -202,6 +213,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', `${defaults.tokenExpiryCloses}`, ['true', 'false']) === 'true',
     tokensPerKey: integer('TOKENS_PER_KEY', defaults.tokensPerKey, 1, 100_000),
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
+    corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     trustProxy: integer('TRUST_PROXY', defaults.trustProxy, 0, 16),
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
     tickerSeed: text('TICKER_SEED'),
@@ -225,6 +237,11 @@ export function loadConfig(env: Environment, terminal = false): Config {
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
     logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),
   };
+}
+
+/** Whether a text is a web origin as browsers send it in `Origin`. */
+function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
 
 /** Whether a text can be taken apart as an address, user and password included. */

@@ -65,6 +65,18 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '1': 1, '60000000': 60_000_000 },
     bad: { '0': 'a whole number from 1 to 60000000' },
   },
+  CORS_ORIGINS: {
+    key: 'corsOrigins',
+    good: {
+      'https://app.example.com': ['https://app.example.com'],
+      'http://localhost:3000, https://[::1]:8443': ['http://localhost:3000', 'https://[::1]:8443'],
+    },
+    bad: Object.fromEntries(
+      ['*', 'app.example.com', 'https://app.example.com/', 'https://App.example.com', 'null', 'https://a.example,'].map(
+        (text) => [text, 'origins like https://app.example.com, separated by commas'],
+      ),
+    ),
+  },
   TRUST_PROXY: {
     key: 'trustProxy',
     good: { '0': 0, '16': 16 },

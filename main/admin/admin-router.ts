@@ -10,7 +10,7 @@ import { readiness } from './readiness.ts';
 const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
 
 /** Does the process live, is it ready, how does it fare; and the contracts of all listeners. */
-export function adminRouter({ checks, warnings, metrics }: AdminAppOptions): Router {
+export function adminRouter({ checks, warnings, metrics }: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
   const router = exactRouter();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));

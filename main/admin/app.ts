@@ -1,4 +1,5 @@
 import Koa from 'koa';
+import { crossSite } from '../http/cross-site.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import type { Log } from '../log.ts';
 import { adminRouter } from './admin-router.ts';
@@ -9,6 +10,8 @@ export interface AdminAppOptions {
   checks: Checks;
   warnings?: Checks;
   metrics: Pick<Metrics, 'text' | 'contentType'>;
+  /** Origins whose pages may send requests. */
+  corsOrigins: readonly string[];
   log: Log;
 }
 
@@ -17,6 +20,7 @@ export function createAdminApp(options: AdminAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
   app.use(jsonErrors(options.log));
+  for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'all' })) app.use(middleware);
   app.use(adminRouter(options).routes());
   app.use(notFound);
   return app;

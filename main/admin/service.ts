@@ -24,7 +24,7 @@ export interface AdminService {
 
 /** Starts the listener for those who run the services, where one is wished for. @throws {Error} of the system when it cannot listen */
 export async function startAdmin(
-  { adminHost, adminPort }: Pick<Config, 'adminHost' | 'adminPort'>,
+  { adminHost, adminPort, corsOrigins }: Pick<Config, 'adminHost' | 'adminPort' | 'corsOrigins'>,
   { engine, ticker, tasks }: { engine: Pick<Engine, 'checks'>; ticker: TickerService; tasks: TasksService },
   shares: Pick<ConnectionShares, 'admin'>,
   { log, figures: logFigures }: Pick<LogOutput, 'log' | 'figures'>,
@@ -43,6 +43,7 @@ export async function startAdmin(
     checks: { shutdown, ...engine.checks, ...ticker.checks, ...tasks.checks },
     warnings: { ...ticker.warnings, ...tasks.warnings },
     metrics,
+    corsOrigins,
     log,
   });
   const listener = await listen(app.callback(), {

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { json, otherMethods } from './answers.ts';
-import { getAndHead, operation, type PathItem } from './paths.ts';
+import { getAndHead, guarded, operation, type PathItem } from './paths.ts';
 import { servers } from './servers.ts';
 import { ref, strict } from './task-schemas.ts';
 
@@ -37,8 +37,7 @@ const document = (operationId: string, summary: string): PathItem => ({
   'x-other-methods': otherMethods('GET', 'HEAD'),
 });
 
-/** The admin listener. */
-export const adminPaths: Readonly<Record<string, PathItem>> = {
+const paths: Readonly<Record<string, PathItem>> = {
   '/healthz': {
     servers: [servers.admin],
     ...getAndHead(
@@ -78,3 +77,8 @@ export const adminPaths: Readonly<Record<string, PathItem>> = {
   '/openapi.json': document('getOpenApi', 'This document'),
   '/asyncapi.json': document('getAsyncApi', 'The messages of the price stream, as AsyncAPI 3.0'),
 };
+
+/** The admin listener. */
+export const adminPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
+  Object.entries(paths).map(([path, item]) => [path, guarded(item, 'all')]),
+);

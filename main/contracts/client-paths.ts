@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import { pageHeaders } from '../http/static-client.ts';
 import { type Answer, type Answers, constant, errors, otherMethods } from './answers.ts';
-import { getAndHead, operation, type PathItem } from './paths.ts';
+import { corsPreflight, getAndHead, operation, type PathItem } from './paths.ts';
 import { type ServiceName, servers } from './servers.ts';
 
 const TAG = 'clients';
@@ -38,6 +38,7 @@ export function onlyAt(names: readonly ServiceName[], answers: Answers): Answers
 }
 
 const unknown = onlyAt(['tasks', 'admin'], errors(['notFound']));
+const refused = errors(['crossSiteRequest']);
 
 /** The browser clients of both services, and every path that nothing else is at. */
 export const clientPaths: Readonly<Record<string, PathItem>> = {
@@ -51,7 +52,7 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
         responses: { 200: page, 304: unchanged },
       }),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': { ...otherMethods('GET', 'HEAD'), ...onlyAt(['tasks'], { ...refused, ...corsPreflight }) },
   },
   '/{path}': {
     servers: [servers.ticker, servers.tasks, servers.admin],
@@ -63,9 +64,17 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
         description:
           'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404.',
         parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
-        responses: { ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }), ...unknown },
+        responses: {
+          ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),
+          ...unknown,
+          ...onlyAt(['admin'], refused),
+        },
       }),
     ),
-    'x-other-methods': { ...otherMethods('GET', 'HEAD'), ...unknown },
+    'x-other-methods': {
+      ...otherMethods('GET', 'HEAD'),
+      ...unknown,
+      ...onlyAt(['tasks', 'admin'], { ...refused, ...corsPreflight }),
+    },
   },
 };

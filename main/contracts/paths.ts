@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
-import { type Answer, type Answers, allErrors, type Header } from './answers.ts';
+import { type Answer, type Answers, allErrors, errors, type Header } from './answers.ts';
 
 export interface Operation {
   operationId: string;
@@ -65,6 +65,27 @@ export function crossOrigin(item: PathItem): PathItem {
   mended['x-other-methods'] = allowOrigin(item['x-other-methods']);
   return mended;
 }
+
+/** A path that refuses cross-site requests: those of methods other than `GET` and `HEAD`, or all of them. */
+export function guarded(item: PathItem, refused: 'writes' | 'all'): PathItem {
+  const result: PathItem = { ...item };
+  for (const method of METHODS) {
+    const operation = item[method];
+    if (operation === undefined || (refused === 'writes' && (method === 'get' || method === 'head'))) continue;
+    const refusal = Object.entries(crossSiteRefusal).map(([status, answer]) => [
+      status,
+      method === 'head' ? withoutBody(answer) : answer,
+    ]);
+    result[method] = { ...operation, responses: { ...operation.responses, ...Object.fromEntries(refusal) } };
+  }
+  result['x-other-methods'] = { ...item['x-other-methods'], ...crossSiteRefusal, ...corsPreflight };
+  return result;
+}
+
+const crossSiteRefusal = errors(['crossSiteRequest']);
+
+/** The answer to `OPTIONS` of an allowed origin. */
+export const corsPreflight: Answers = { 204: { description: 'A CORS preflight of an origin in `CORS_ORIGINS`.' } };
 
 const anyOrigin: Header = { schema: { type: 'string', const: '*' } };
 

@@ -2,7 +2,7 @@ import Type from 'typebox';
 import { idempotencyKeySchema } from '../tasks/submission.ts';
 import { statusSchema } from '../tasks/tasks-router.ts';
 import { json, otherMethods } from './answers.ts';
-import { getAndHead, jsonBody, operation, type Parameter, type PathItem } from './paths.ts';
+import { getAndHead, guarded, jsonBody, operation, type Parameter, type PathItem } from './paths.ts';
 import { servers } from './servers.ts';
 import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 
@@ -14,8 +14,7 @@ const queued = json('It is in the queue.', ref('QueuedTask'), {
   Location: { required: true, description: 'where its progress is', schema: { type: 'string', pattern: '^/tasks/.' } },
 });
 
-/** Service B but for its browser client. */
-export const tasksPaths: Readonly<Record<string, PathItem>> = {
+const paths: Readonly<Record<string, PathItem>> = {
   '/tasks': {
     servers: [servers.tasks],
     ...getAndHead(
@@ -184,3 +183,8 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
     'x-other-methods': otherMethods('GET', 'HEAD'),
   },
 };
+
+/** Service B but for its browser client. */
+export const tasksPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
+  Object.entries(paths).map(([path, item]) => [path, guarded(item, 'writes')]),
+);

@@ -23,6 +23,7 @@ export const catalogue = {
   dataMustBeObject: [400, 'data must be an object'],
   dataTooDeep: [400, 'data is nested too deeply'],
   statusGivenTwice: [400, 'status must be given once'],
+  crossSiteRequest: [403, 'cross-site request refused'],
   notFound: [404, 'not found'],
   taskNotFound: [404, 'task not found'],
   deadLetterNotFound: [404, 'dead letter not found'],

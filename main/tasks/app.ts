@@ -4,6 +4,7 @@ import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { Admission } from '../http/admission.ts';
 import type { BodyBounds } from '../http/body-buffer.ts';
 import type { ByteBudget } from '../http/byte-budget.ts';
+import { crossSite } from '../http/cross-site.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
@@ -23,6 +24,8 @@ export interface TasksAppOptions {
   bodies: BodyBounds;
   /** Bytes of rows and listings that clients have not read yet. */
   responses: ByteBudget;
+  /** Origins whose pages may write and read. */
+  corsOrigins: readonly string[];
   /** Where requests are counted. */
   requests: RequestFigures;
   log: Log;
@@ -40,6 +43,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   app.on('error', logLateError(options.log));
   app.use(noteRequests(options.requests));
   app.use(jsonErrors(options.log));
+  for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'writes' })) app.use(middleware);
   // Before the other one, to which `events` would be the id of a task.
   app.use(eventsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());

@@ -86,6 +86,7 @@ export async function startTasks(
       events,
       bodies: bodyBounds(config),
       responses: responseBudget(config),
+      corsOrigins: config.corsOrigins,
       log,
     });
     const listener = await listen(app.callback(), {

@@ -10,7 +10,8 @@ async function start(checks: Record<string, Check> = {}, warnings: Record<string
   const metrics = new Metrics();
   metrics.gauge('size', 'How many.', () => 7);
   const captured = captureLog();
-  const { url } = await serve(createAdminApp({ checks, warnings, metrics, log: captured.log }).callback());
+  const app = createAdminApp({ checks, warnings, metrics, corsOrigins: [], log: captured.log });
+  const { url } = await serve(app.callback());
   return { ...captured, url };
 }
 
@@ -74,7 +75,7 @@ describe('the admin app', () => {
       throw new Error('cannot be read');
     });
     const { log, lines } = captureLog();
-    const { url } = await serve(createAdminApp({ checks: {}, metrics, log }).callback());
+    const { url } = await serve(createAdminApp({ checks: {}, metrics, corsOrigins: [], log }).callback());
     expect(await request(`${url}/metrics`)).to.deep.include({ status: 500, body: { error: 'internal error' } });
     expect(JSON.stringify(lines)).to.include('cannot be read');
   });

@@ -44,12 +44,14 @@ export async function startTasksServer({
   maxKeys = 100,
   journal,
   realRows = true,
+  corsOrigins = [],
 }: Partial<QueueBounds> & {
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
   responses?: ByteBudget;
   journal?: Journal;
   realRows?: boolean;
+  corsOrigins?: readonly string[];
 } = {}): Promise<TasksServer> {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -67,7 +69,8 @@ export async function startTasksServer({
   const captured = captureLog();
   const requests = new RequestFigures();
   const bodies = { limit: bodyLimit, budget: bodyBudget };
-  const app = await createTasksApp({ requests, queue, tasks, events, bodies, responses, log: captured.log });
+  const log = captured.log;
+  const app = await createTasksApp({ requests, queue, tasks, events, bodies, responses, corsOrigins, log });
   const { url, listener, sockets } = await serve(app.callback());
   // Rows that no task has made need not be as the contract says.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
