@@ -1,3 +1,5 @@
+import { isHost, isOrigin } from './http/host.ts';
+
 /** Everything that can be set from outside. Sizes are in bytes, durations as their names say. */
 export interface Config {
   /** Address both services listen on; undefined means every interface. */
@@ -28,6 +30,8 @@ export interface Config {
   tokensPerKey: number;
   /** How often one address may exchange an API key. */
   tokenRequestsPerMinute: number;
+  /** Hosts of requests, beside those of loopback; see `http/allowed-hosts`. */
+  allowedHosts: readonly string[];
   /** Origins whose pages may write to service B and ask the admin listener. */
   corsOrigins: readonly string[];
   /** Proxies in front whose word about a client's address is taken. */
@@ -93,6 +97,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   // A hundredth of the token store.
   tokensPerKey: 1000,
   tokenRequestsPerMinute: 1200,
+  allowedHosts: [],
   corsOrigins: [],
   trustProxy: 0,
   tickIntervalMs: 1000,
@@ -174,7 +179,7 @@ export function loadConfig(env: Environment, terminal = false): Config {
     const value = text(variable);
     if (value === undefined) return [];
     const items = value.split(',').map((item) => item.trim());
-    if (items.every(isValid)) return items;
+    if (items.every(isValid)) return items.map((item) => item.toLowerCase());
     throw new ConfigError(variable, expected, JSON.stringify(value));
   };
 
@@ -213,6 +218,11 @@ export function loadConfig(env: Environment, terminal = false): Config {
     tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', `${defaults.tokenExpiryCloses}`, ['true', 'false']) === 'true',
     tokensPerKey: integer('TOKENS_PER_KEY', defaults.tokensPerKey, 1, 100_000),
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
+    allowedHosts: list(
+      'ALLOWED_HOSTS',
+      (item) => item === '*' || isHost(item),
+      'names or addresses without ports, separated by commas, or *',
+    ),
     corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     trustProxy: integer('TRUST_PROXY', defaults.trustProxy, 0, 16),
     tickIntervalMs: integer('TICK_INTERVAL_MS', defaults.tickIntervalMs, 10, 60_000),
@@ -237,11 +247,6 @@ export function loadConfig(env: Environment, terminal = false): Config {
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
     logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),
   };
-}
-
-/** Whether a text is a web origin as browsers send it in `Origin`. */
-function isOrigin(text: string): boolean {
-  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
 
 /** Whether a text can be taken apart as an address, user and password included. */

@@ -65,6 +65,19 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { '1': 1, '60000000': 60_000_000 },
     bad: { '0': 'a whole number from 1 to 60000000' },
   },
+  ALLOWED_HOSTS: {
+    key: 'allowedHosts',
+    good: {
+      '*': ['*'],
+      'Ticker.example.com, 10.0.0.1,[2001:db8::1]': ['ticker.example.com', '10.0.0.1', '[2001:db8::1]'],
+    },
+    bad: Object.fromEntries(
+      ['a.example:80', 'http://a.example', '::1', 'a b', 'a,,b'].map((text) => [
+        text,
+        'names or addresses without ports, separated by commas, or *',
+      ]),
+    ),
+  },
   CORS_ORIGINS: {
     key: 'corsOrigins',
     good: {

@@ -24,7 +24,12 @@ export interface AdminService {
 
 /** Starts the listener for those who run the services, where one is wished for. @throws {Error} of the system when it cannot listen */
 export async function startAdmin(
-  { adminHost, adminPort, corsOrigins }: Pick<Config, 'adminHost' | 'adminPort' | 'corsOrigins'>,
+  {
+    adminHost,
+    adminPort,
+    allowedHosts,
+    corsOrigins,
+  }: Pick<Config, 'adminHost' | 'adminPort' | 'allowedHosts' | 'corsOrigins'>,
   { engine, ticker, tasks }: { engine: Pick<Engine, 'checks'>; ticker: TickerService; tasks: TasksService },
   shares: Pick<ConnectionShares, 'admin'>,
   { log, figures: logFigures }: Pick<LogOutput, 'log' | 'figures'>,
@@ -49,6 +54,7 @@ export async function startAdmin(
   const listener = await listen(app.callback(), {
     host: adminHost,
     port: adminPort,
+    allowedHosts,
     maxConnections: shares.admin,
   });
   return {

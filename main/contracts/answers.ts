@@ -102,14 +102,20 @@ export function methodNotAllowed(...allowed: string[]): Answers {
 }
 
 /** What any request may be answered with before it is looked at, or because of a bug. */
-const ALWAYS = ['badRequest', 'requestTimeout', 'expectationFailed', 'headersTooLarge', 'internalError'] as const;
+const ALWAYS = [
+  'badRequest',
+  'requestTimeout',
+  'expectationFailed',
+  'hostNotAllowed',
+  'headersTooLarge',
+  'internalError',
+] as const;
 
 /** Those of them, and of a body that is too large, that have their status to themselves: the document's components. */
 export const errorComponents: Readonly<Record<string, Answer>> = Object.fromEntries(
-  (['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'headersTooLarge'] as const).map((name) => [
-    name,
-    errorAnswer([name], {}),
-  ]),
+  (['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const).map(
+    (name) => [name, errorAnswer([name], {})],
+  ),
 );
 
 const componentOf = new Map<string, { $ref: string }>(

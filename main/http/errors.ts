@@ -31,6 +31,7 @@ export const catalogue = {
   idempotencyKeyInUse: [409, 'a submission with this Idempotency-Key is under way'],
   bodyTooLarge: [413, 'request body too large'],
   expectationFailed: [417, 'expectation failed'],
+  hostNotAllowed: [421, 'host not allowed'],
   idempotencyKeyReused: [422, 'this Idempotency-Key belongs to another submission'],
   upgradeRequired: [426, 'upgrade required'],
   tooManyRequests: [429, 'too many requests'],

@@ -20,7 +20,8 @@ export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): s
 export function parseHost(value: string): string | undefined {
   const [, name, ipv6, port = ''] = HOST.exec(value) ?? [];
   if (Number(port) > MAX_PORT) return undefined;
-  if (ipv6 !== undefined) return isIPv6(ipv6) ? `[${ipv6.toLowerCase()}]` : undefined;
+  // The host of a URL has the canonical form of the address.
+  if (ipv6 !== undefined) return isIPv6(ipv6) ? new URL(`http://[${ipv6}]`).hostname : undefined;
   return name?.toLowerCase();
 }
 
@@ -32,4 +33,14 @@ function isRepeated(rawHeaders: readonly string[]): boolean {
     if (name.length === 4 && name.toLowerCase() === 'host') count++;
   }
   return count > 1;
+}
+
+/** Whether a text is a host as {@link parseHost} returns it, in any case. */
+export function isHost(text: string): boolean {
+  return parseHost(text) === text.toLowerCase();
+}
+
+/** Whether a text is a web origin as browsers send it in `Origin`. */
+export function isOrigin(text: string): boolean {
+  return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }

@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { hostCheck } from './allowed-hosts.ts';
 import { answerClientErrors } from './client-errors.ts';
+import type { ErrorName } from './errors.ts';
 import { hostOf } from './host.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
@@ -16,6 +18,8 @@ export interface ListenOptions {
   highWaterMark?: number;
   /** Connections that may be open; one more is accepted and closed at once. No bound where absent. */
   maxConnections?: number;
+  /** Hosts of requests; see `hostCheck`. All are allowed if undefined. */
+  allowedHosts?: readonly string[];
   /** Shorter ones in tests. */
   timeouts?: Partial<Timeouts>;
 }
@@ -66,16 +70,24 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (closing) server.closeIdleConnections();
   });
   const upgrades = (request: IncomingMessage) => server.listenerCount('upgrade') > 0 && isHandshake(request);
+  let isAllowed: (host: string) => boolean = () => false;
+  const refusal = (request: IncomingMessage): ErrorName | undefined => {
+    const host = hostOf(request);
+    if (host === undefined) return 'badRequest';
+    return isAllowed(host) ? undefined : 'hostNotAllowed';
+  };
   const server = createBareServer(
     options,
     times,
     // Node's `upgrade` event would overtake outstanding responses. A handshake declined here waits for its turn.
-    (request) => upgrades(request) && order.outstanding(request.socket).length === 0 && hostOf(request) !== undefined,
+    (request) => upgrades(request) && order.outstanding(request.socket).length === 0 && refusal(request) === undefined,
   );
   const begin: RequestListener = (request, response) => {
     if (closing) response.setHeader('Connection', 'close');
+    const error = refusal(request);
+    if (error !== undefined) refuse(response, error);
     // A handshake that gets here was pipelined. Frames may follow, so the connection ends.
-    if (hostOf(request) === undefined || upgrades(request)) refuse(response, 'badRequest');
+    else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
   // Not before its turn: Node would put it behind the headers of a response that waits for another.
@@ -91,6 +103,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   answerClientErrors(server, order, times.closing);
 
   const { address: host, port } = await open(server, options);
+  isAllowed = hostCheck(options.allowedHosts ?? ['*'], host);
   return {
     server,
     host,

@@ -92,6 +92,7 @@ export async function startTasks(
     const listener = await listen(app.callback(), {
       host: config.host,
       port: config.tasksPort,
+      allowedHosts: config.allowedHosts,
       reusePort: config.reusePort,
       maxConnections: shares.tasks,
     });

@@ -99,6 +99,7 @@ export async function startTicker(
     const listener = await listen(handle, {
       host: config.host,
       port: config.tickerPort,
+      allowedHosts: config.allowedHosts,
       reusePort: config.reusePort,
       highWaterMark: SOCKET_BUFFER,
       maxConnections: shares.ticker,

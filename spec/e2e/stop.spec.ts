@@ -58,7 +58,7 @@ describe('the stop', () => {
     socket.on('error', () => {});
     await once(socket, 'connect');
     socket.resume();
-    socket.write('POST /tasks HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{');
+    socket.write('POST /tasks HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{');
     const cut = once(socket, 'close');
     const answers = await Promise.all(
       Array.from({ length: 100 }, () => post(`${services.tasks}/tasks`, { action: 'x' })),
@@ -100,7 +100,7 @@ describe('the stop', () => {
     afterTest(() => socket.destroy());
     socket.on('error', () => {});
     await once(socket, 'connect');
-    socket.write('POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{');
+    socket.write('POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{');
     // Another request tells that the first has arrived.
     await request(services.ticker);
     services.child.kill('SIGTERM');

@@ -37,12 +37,12 @@ describe('secrets', () => {
       const raw = await connectRaw(
         port,
         'GET /ws/ticker HTTP/1.1',
-        'Host: x',
+        'Host: localhost',
         `Sec-WebSocket-Protocol: bearer.${bearer}`,
       );
       raw.socket.destroy();
     }
-    const broken = await connectRaw(port, `GET /?token=${token} HTTP/1.1`, 'Host: x', `Authorization Bearer ${token}`);
+    const broken = await connectRaw(port, `GET /?token=${token} HTTP/1.1`, 'Host: localhost', `Authorization Bearer ${token}`);
     bodies.push(await broken.ended);
     const client = await connect(stream, { token });
     client.socket.send(token);

@@ -73,7 +73,7 @@ const header = fc.oneof(
     weight: 3,
     arbitrary: anyOf(
       ...[
-        'Host: x',
+        'Host: localhost',
         'Host: y',
         'Connection: close',
         'Connection: keep-alive',
@@ -259,7 +259,7 @@ const request = fc
   .record({ method, path, version, host: fc.boolean(), headers: fc.array(header, { maxLength: 4 }), body, framing })
   .map(({ method, path, version, host, headers, body, framing }) => {
     const [framingHeaders, bytes] = method === 'GET' ? [[], Buffer.alloc(0)] : framing(body);
-    const lines = [`${method} ${path} ${version}`, ...(host ? ['Host: x'] : []), ...headers, ...framingHeaders];
+    const lines = [`${method} ${path} ${version}`, ...(host ? ['Host: localhost'] : []), ...headers, ...framingHeaders];
     return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), bytes]);
   });
 

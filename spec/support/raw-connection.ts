@@ -65,7 +65,7 @@ export function head(...lines: string[]): string {
 export function handshake(path = '/ws/ticker', token?: string): string[] {
   return [
     `GET ${path} HTTP/1.1`,
-    'Host: x',
+    'Host: localhost',
     'Connection: Upgrade',
     'Upgrade: websocket',
     'Sec-WebSocket-Version: 13',

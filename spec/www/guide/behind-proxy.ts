@@ -7,11 +7,14 @@ import { ask, type FrontProxy, open, PASSWORD, TASKS, TICKER } from './proxy.ts'
 
 const AUTHORIZATION = `Basic ${Buffer.from(`submitter:${PASSWORD}`).toString('base64')}`;
 
+/** Settings of the guide. */
+const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}` };
+
 /** Defines the specs of the services behind a proxy that is configured as in the guide. */
 export function describeBehind(name: string, start: (services: RunningServices) => Promise<FrontProxy>): void {
   describeWith(lackingProgram(name, 'openssl'), `the ${name} of the guide`, () => {
     it('lets the stream through', async () => {
-      const services = await startServices({ env: { TRUST_PROXY: '1' } });
+      const services = await startServices({ env: ENV });
       const proxy = await start(services);
       const { host, port, headers, ...tls } = proxy.to(TICKER);
       const { status, body } = await ask(proxy, TICKER, '/auth/token', { body: { api_key: services.apiKey } });
@@ -24,7 +27,7 @@ export function describeBehind(name: string, start: (services: RunningServices) 
     });
 
     it('tells the services the address of the client, and not what the client says of it', async () => {
-      const services = await startServices({ env: { TRUST_PROXY: '1', TOKEN_REQUESTS_PER_MINUTE: '1' } });
+      const services = await startServices({ env: { ...ENV, TOKEN_REQUESTS_PER_MINUTE: '1' } });
       const proxy = await start(services);
       const exchange = async (localAddress: string, claimed: string) => {
         const body = { api_key: services.apiKey };
@@ -36,14 +39,14 @@ export function describeBehind(name: string, start: (services: RunningServices) 
     });
 
     it('lets only those who have the password to the task queue', async () => {
-      const proxy = await start(await startServices());
+      const proxy = await start(await startServices({ env: ENV }));
       const body = { action: 'sum', data: { numbers: [1, 2] } };
       expect((await ask(proxy, TASKS, '/tasks', { body })).status).to.equal(401);
       expect((await ask(proxy, TASKS, '/tasks', { body, Authorization: AUTHORIZATION })).status).to.equal(202);
     });
 
     it('passes events on as they come', async () => {
-      const services = await startServices();
+      const services = await startServices({ env: ENV });
       const proxy = await start(services);
       const events = await open(proxy, TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
       afterTest(() => events.destroy());
