@@ -101,7 +101,7 @@ const paths: Readonly<Record<string, PathItem>> = {
             },
           },
         },
-        ['tooManyConnections'],
+        ['tooManyConnectionsFromAddress', 'tooManyConnections'],
       ),
     ),
     'x-other-methods': otherMethods('GET', 'HEAD'),

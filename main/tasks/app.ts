@@ -28,6 +28,8 @@ export interface TasksAppOptions {
   corsOrigins: readonly string[];
   /** Where requests are counted. */
   requests: RequestFigures;
+  /** Proxies in front whose `X-Forwarded-For` is trusted. */
+  trustProxy: number;
   log: Log;
 }
 
@@ -41,6 +43,8 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   const app = new Koa();
   const admission = new Admission();
   app.on('error', logLateError(options.log));
+  app.proxy = options.trustProxy > 0;
+  app.maxIpsCount = options.trustProxy;
   app.use(noteRequests(options.requests));
   app.use(jsonErrors(options.log));
   for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'writes' })) app.use(middleware);

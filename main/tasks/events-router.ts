@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
-import { HttpError } from '../http/errors.ts';
+import { clientAddress } from '../http/client-address.ts';
+import { ConnectionLimiter } from '../http/connection-limiter.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import { dataHeaders } from '../http/security-headers.ts';
@@ -8,8 +9,8 @@ import type { TaskEvent } from './queue/driver.ts';
 import type { Cursor, TaskEvents } from './task-events.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Streams that are open at a time. */
-const MAX_STREAMS = 100;
+/** Bounds on open streams. One more is refused with 503, or 429 for its address. */
+const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
 /** What has happened goes out this often, and so many events at once. */
 const PACE_MS = 50;
 const MAX_AT_ONCE = 1_000;
@@ -28,11 +29,12 @@ const headers = {
 /** `GET /tasks/events`: what happens to tasks, as server-sent events. */
 export function eventsRouter({ events }: { events: TaskEvents }): Router {
   const router = exactRouter();
+  const limiter = new ConnectionLimiter(BOUNDS);
 
   router.get('/tasks/events', (ctx) => {
-    if (events.followers >= MAX_STREAMS) {
-      throw new HttpError('tooManyConnections', { headers: { 'Retry-After': '5' }, overload: true });
-    }
+    const address = clientAddress(ctx.ip);
+    if (ctx.method === 'HEAD') limiter.check(address);
+    else limiter.acquire(ctx.req.socket, address);
     ctx.respond = false;
     ctx.res.writeHead(200, headers);
     if (ctx.method === 'HEAD') ctx.res.end();

@@ -87,6 +87,7 @@ export async function startTasks(
       bodies: bodyBounds(config),
       responses: responseBudget(config),
       corsOrigins: config.corsOrigins,
+      trustProxy: config.trustProxy,
       log,
     });
     const listener = await listen(app.callback(), {

@@ -3,11 +3,11 @@ import { type Duplex, Writable } from 'node:stream';
 import type { Middleware } from 'koa';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
+import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { Connection, type Patience, patience } from './connection.ts';
-import { type ConnectionBounds, ConnectionPlaces } from './connection-places.ts';
 import { textFrame } from './frame.ts';
 import type { ExitReason, Processes } from './processes.ts';
 import { StreamFigures } from './stream-figures.ts';
@@ -54,7 +54,7 @@ export class Relay {
   readonly #patience: Patience;
   readonly #maxMessagesPerSecond: number;
   readonly #handshakeMs: number;
-  readonly #places: ConnectionPlaces;
+  readonly #places: ConnectionLimiter;
   readonly #connections = new Map<Pid, Connection>();
   readonly #handshakes = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer; headers: string[] }>();
   /** Sockets whose handshake is under way or was refused, and what cuts them off when that takes too long. */
@@ -68,7 +68,7 @@ export class Relay {
     this.#patience = limits.patience ?? patience;
     this.#maxMessagesPerSecond = limits.maxMessagesPerSecond;
     this.#handshakeMs = limits.handshakeMs ?? HANDSHAKE_TIME_MS;
-    this.#places = new ConnectionPlaces(limits);
+    this.#places = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
       clientTracking: false,
@@ -114,7 +114,7 @@ export class Relay {
    */
   takePlace(request: IncomingMessage, address: string): void {
     const handshake = this.#handshakes.get(request);
-    if (handshake !== undefined) this.#places.take(handshake.socket, address);
+    if (handshake !== undefined) this.#places.acquire(handshake.socket, address);
   }
 
   /** The server's listener for `upgrade`: takes the handshake to the app behind `handle`. */

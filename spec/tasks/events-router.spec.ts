@@ -120,11 +120,33 @@ describe('GET /tasks/events', () => {
   });
 
   it('takes a hundred clients, and refuses the next', async () => {
-    const { url } = await startTasksServer();
-    for (let client = 0; client < 100; client++) await followEvents(url);
+    const { url } = await startTasksServer({ trustProxy: 1 });
+    for (let client = 0; client < 100; client++) await followEvents(url, undefined, `10.0.0.${client % 4}`);
     const { status, headers, body } = await request(`${url}/tasks/events`);
     expect({ status, body }).to.deep.equal({ status: 503, body: { error: 'too many connections' } });
     expect(headers.get('retry-after')).to.equal('5');
+  });
+
+  it('takes 25 clients of one address, refuses its next, and takes those of others', async () => {
+    const { url, events } = await startTasksServer({ trustProxy: 1 });
+    const clients = [];
+    for (let client = 0; client < 25; client++) clients.push(await followEvents(url, undefined, '10.0.0.1'));
+    const headers = { 'X-Forwarded-For': '10.0.0.1' };
+    for (const method of ['GET', 'HEAD']) {
+      const refused = await request(`${url}/tasks/events`, { method, headers });
+      expect([refused.status, refused.headers.get('retry-after')], method).to.deep.equal([429, '5']);
+      if (method === 'GET') expect(refused.body).to.deep.equal({ error: 'too many connections from this address' });
+    }
+    expect((await followEvents(url, undefined, '10.0.0.2')).response.status).to.equal(200);
+    clients[0]?.close();
+    await until(() => events.followers === 25);
+    expect((await followEvents(url, undefined, '10.0.0.1')).response.status).to.equal(200);
+  });
+
+  it('counts a client that is known by its socket alone, too', async () => {
+    const { url } = await startTasksServer();
+    for (let client = 0; client < 25; client++) await followEvents(url, undefined, `10.0.0.${client}`);
+    expect((await request(`${url}/tasks/events`)).status).to.equal(429);
   });
 
   it('ends when the service stops', async () => {

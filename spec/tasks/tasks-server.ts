@@ -45,6 +45,7 @@ export async function startTasksServer({
   journal,
   realRows = true,
   corsOrigins = [],
+  trustProxy = 0,
 }: Partial<QueueBounds> & {
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
@@ -52,6 +53,7 @@ export async function startTasksServer({
   journal?: Journal;
   realRows?: boolean;
   corsOrigins?: readonly string[];
+  trustProxy?: number;
 } = {}): Promise<TasksServer> {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -68,9 +70,17 @@ export async function startTasksServer({
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestFigures();
-  const bodies = { limit: bodyLimit, budget: bodyBudget };
-  const log = captured.log;
-  const app = await createTasksApp({ requests, queue, tasks, events, bodies, responses, corsOrigins, log });
+  const app = await createTasksApp({
+    requests,
+    queue,
+    tasks,
+    events,
+    bodies: { limit: bodyLimit, budget: bodyBudget },
+    responses,
+    corsOrigins,
+    trustProxy,
+    log: captured.log,
+  });
   const { url, listener, sockets } = await serve(app.callback());
   // Rows that no task has made need not be as the contract says.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);

@@ -1,13 +1,13 @@
 import { PassThrough } from 'node:stream';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
 import { HttpError } from '../../main/http/errors.ts';
-import { ConnectionPlaces } from '../../main/ticker/connection-places.ts';
 
-/** What became of a wish for a place: 101, or the status of the refusal. */
-function take(places: ConnectionPlaces, socket: PassThrough, address: string): number {
+/** 101, or the status of the refusal. */
+function acquire(limiter: ConnectionLimiter, socket: PassThrough, address: string): number {
   try {
-    places.take(socket, address);
+    limiter.acquire(socket, address);
     return 101;
   } catch (error) {
     if (!(error instanceof HttpError)) throw error;
@@ -18,26 +18,26 @@ function take(places: ConnectionPlaces, socket: PassThrough, address: string): n
 
 const closed = (socket: PassThrough) => new Promise((resolve) => socket.destroy().once('close', resolve));
 
-describe('the places for connections', () => {
-  it('are given to no socket that is closed', async () => {
-    const places = new ConnectionPlaces({ maxConnections: 1, maxConnectionsPerAddress: 1 });
+describe('the connection limiter', () => {
+  it('gives no slot to a closed socket', async () => {
+    const limiter = new ConnectionLimiter({ maxConnections: 1, maxConnectionsPerAddress: 1 });
     const gone = new PassThrough();
     await closed(gone);
-    places.take(gone, 'a');
-    expect([places.taken, places.addresses]).to.deep.equal([0, 0]);
+    limiter.acquire(gone, 'a');
+    expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
   });
 
-  it('come back from a socket that is destroyed, but not closed yet', async () => {
-    const places = new ConnectionPlaces({ maxConnections: 1, maxConnectionsPerAddress: 1 });
+  it('keeps the slot of a destroyed socket until it is closed', async () => {
+    const limiter = new ConnectionLimiter({ maxConnections: 1, maxConnectionsPerAddress: 1 });
     const going = new PassThrough({ destroy: (_error, done) => void setImmediate(done) });
     const gone = closed(going);
-    places.take(going, 'a');
-    expect(places.taken).to.equal(1);
+    limiter.acquire(going, 'a');
+    expect(limiter.taken).to.equal(1);
     await gone;
-    expect([places.taken, places.addresses]).to.deep.equal([0, 0]);
+    expect([limiter.taken, limiter.addresses]).to.deep.equal([0, 0]);
   });
 
-  it('are never more than allowed, and exactly those of the open sockets', async () => {
+  it('grants no more slots than allowed, and exactly those of the open sockets', async () => {
     const steps = fc.array(fc.record({ open: fc.boolean(), of: fc.nat(), address: fc.constantFrom('a', 'b', 'c') }), {
       maxLength: 60,
     });
@@ -47,7 +47,7 @@ describe('the places for connections', () => {
     });
     await fc.assert(
       fc.asyncProperty(bounds, steps, async (bound, all) => {
-        const places = new ConnectionPlaces(bound);
+        const limiter = new ConnectionLimiter(bound);
         const open: { socket: PassThrough; address: string }[] = [];
         for (const { open: opens, of, address } of all) {
           const own = open.filter((each) => each.address === address).length;
@@ -55,18 +55,29 @@ describe('the places for connections', () => {
             const socket = new PassThrough();
             const expected =
               own >= bound.maxConnectionsPerAddress ? 429 : open.length >= bound.maxConnections ? 503 : 101;
-            expect(take(places, socket, address)).to.equal(expected);
+            expect(acquire(limiter, socket, address)).to.equal(expected);
             if (expected === 101) open.push({ socket, address });
             else await closed(socket);
           } else if (open.length > 0) {
             const [leaving] = open.splice(of % open.length, 1);
             if (leaving !== undefined) await closed(leaving.socket);
           }
-          expect(places.taken).to.equal(open.length);
-          expect(places.addresses).to.equal(new Set(open.map((each) => each.address)).size);
+          expect(limiter.taken).to.equal(open.length);
+          expect(limiter.addresses).to.equal(new Set(open.map((each) => each.address)).size);
         }
       }),
       { numRuns: 100 },
     );
+  });
+
+  it('frees a slot that is released early, and only once', async () => {
+    const limiter = new ConnectionLimiter({ maxConnections: 2, maxConnectionsPerAddress: 1 });
+    const [first, second] = [new PassThrough(), new PassThrough()];
+    expect(acquire(limiter, first, 'a')).to.equal(101);
+    limiter.release(first);
+    expect(acquire(limiter, second, 'a')).to.equal(101);
+    await closed(first);
+    expect(limiter.taken).to.equal(1);
+    expect(acquire(limiter, new PassThrough(), 'a')).to.equal(429);
   });
 });
