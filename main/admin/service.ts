@@ -56,6 +56,7 @@ export async function startAdmin(
     port: adminPort,
     allowedHosts,
     maxConnections: shares.admin,
+    maxConnectionsPerAddress: Math.ceil(shares.admin / 2),
   });
   return {
     listener,

@@ -14,7 +14,7 @@ const errorNames: Record<string, ErrorName> = {
  *
  * @param closingMs time for the client to close its side after the answer
  */
-export function answerClientErrors(server: Server, order: RequestOrder, closingMs: number): void {
+export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
   /** Connections that are read no further. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
@@ -24,12 +24,12 @@ export function answerClientErrors(server: Server, order: RequestOrder, closingM
     const end = () => {
       // Never into the middle of another response.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
-      else endWithError(error, socket, closingMs);
+      else endWithError(error, socket, closingMs());
     };
     // Complete requests are answered first, or the client would take this answer for theirs.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
-    const timer = setTimeout(() => socket.destroy(), closingMs).unref();
+    const timer = setTimeout(() => socket.destroy(), closingMs()).unref();
     last.once('close', () => {
       clearTimeout(timer);
       end();

@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
 
 export interface ConnectionBounds {
-  /** Connections in all, those whose handshake is under way included. */
+  /** Connections in total, those whose handshake is under way included. */
   maxConnections: number;
   maxConnectionsPerAddress: number;
 }
@@ -11,7 +11,7 @@ export interface ConnectionBounds {
 const RETRY_AFTER = '5';
 
 /**
- * Bounds connections in all and by address. A socket releases its slot when it closes, which every socket does however
+ * Bounds connections in total and by address. A socket releases its slot when it closes, which every socket does however
  * it ends, so the counts are exact. Past a bound a connection is refused.
  */
 export class ConnectionLimiter {

@@ -53,6 +53,14 @@ const PLENTY_FOR_REQUESTS = 400;
 /** What Linux lets a process have at most by default. */
 const MOST_OPEN_FILES = 1_048_576;
 
+/**
+ * Plain connections that one address may hold: half of those of its listener, so that no address holds them all.
+ * Behind proxies, whose address all clients share, there is no such bound.
+ */
+export function plainPerAddress(connections: number, trustProxy: number): number {
+  return trustProxy > 0 ? connections : Math.ceil(connections / 2);
+}
+
 /** How many descriptors this process may have. (Node has raised the soft limit to the hard one.) */
 export function openFilesLimit(): number {
   // The report would ask for the names of all connected hosts.

@@ -1,9 +1,11 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { hostCheck } from './allowed-hosts.ts';
 import { answerClientErrors } from './client-errors.ts';
 import type { ErrorName } from './errors.ts';
 import { hostOf } from './host.ts';
+import { PlainConnections } from './plain-connections.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
 
@@ -18,6 +20,8 @@ export interface ListenOptions {
   highWaterMark?: number;
   /** Connections that may be open; one more is accepted and closed at once. No bound where absent. */
   maxConnections?: number;
+  /** Plain connections of one address; one more is closed at once. No bound if undefined. */
+  maxConnectionsPerAddress?: number;
   /** Hosts of requests; see `hostCheck`. All are allowed if undefined. */
   allowedHosts?: readonly string[];
   /** Shorter ones in tests. */
@@ -54,6 +58,8 @@ export interface Listener {
   server: Server;
   host: string;
   port: number;
+  /** Stops counting a connection that has left HTTP as a plain one. */
+  release(socket: Duplex): void;
   /** Takes no more connections, and waits until the open requests are answered or `deadline` is over. */
   close(deadline: Promise<void>): Promise<void>;
 }
@@ -100,7 +106,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   server.on('checkExpectation', (request, response) => {
     order.enqueue(request, response, () => refuse(response, 'expectationFailed'));
   });
-  answerClientErrors(server, order, times.closing);
+  const connections = new PlainConnections(server, times, options);
+  answerClientErrors(server, order, () => times.closing * connections.patience);
 
   const { address: host, port } = await open(server, options);
   isAllowed = hostCheck(options.allowedHosts ?? ['*'], host);
@@ -108,6 +115,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     server,
     host,
     port,
+    release: connections.release,
     async close(deadline) {
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));

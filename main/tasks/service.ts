@@ -4,7 +4,7 @@ import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
 import type { BodyBounds } from '../http/body-buffer.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
-import type { ConnectionShares } from '../http/descriptors.ts';
+import { type ConnectionShares, plainPerAddress } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
@@ -96,6 +96,7 @@ export async function startTasks(
       allowedHosts: config.allowedHosts,
       reusePort: config.reusePort,
       maxConnections: shares.tasks,
+      maxConnectionsPerAddress: plainPerAddress(shares.tasks, config.trustProxy),
     });
     dispatcher.start();
     retention = engine.startRetention(writeLock);

@@ -56,7 +56,10 @@ export class Relay {
   readonly #handshakeMs: number;
   readonly #places: ConnectionLimiter;
   readonly #connections = new Map<Pid, Connection>();
-  readonly #handshakes = new WeakMap<IncomingMessage, { socket: Duplex; head: Buffer; headers: string[] }>();
+  readonly #handshakes = new WeakMap<
+    IncomingMessage,
+    { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void }
+  >();
   /** Sockets whose handshake is under way or was refused, and what cuts them off when that takes too long. */
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   readonly #server: WebSocketServer;
@@ -117,8 +120,15 @@ export class Relay {
     if (handshake !== undefined) this.#places.acquire(handshake.socket, address);
   }
 
-  /** The server's listener for `upgrade`: takes the handshake to the app behind `handle`. */
-  upgradeListener(handle: RequestListener): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
+  /**
+   * The server's listener for `upgrade`: takes the handshake to the app behind `handle`.
+   *
+   * @param onJoin called when a socket has left HTTP
+   */
+  upgradeListener(
+    handle: RequestListener,
+    onJoin: (socket: Duplex) => void = () => {},
+  ): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
     return (request, socket, head) => {
       socket.on('error', destroy);
       // The second: refused as too late, it comes after all.
@@ -128,7 +138,7 @@ export class Relay {
       }
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
-      this.#handshakes.set(request, { socket, head, headers: [] });
+      this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
       // A response of its own: what it hangs on the connection goes with it once the handshake is complete.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
@@ -152,7 +162,7 @@ export class Relay {
     }
     ctx.respond = false;
     const { target_pid: handler } = JSON.parse(relay) as RelayTarget;
-    const { socket, head, headers } = handshake;
+    const { socket, head, headers, onJoin } = handshake;
     ctx.remove(RELAY_HEADER);
     headers.push(`${RELAY_HEADER}: ${relay}`);
     for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
@@ -161,6 +171,7 @@ export class Relay {
     socket.cork();
     this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
       joined = true;
+      onJoin();
       this.#join(ws, socket, handler);
     });
     socket.uncork();

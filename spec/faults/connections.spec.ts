@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { get } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
@@ -58,6 +59,23 @@ describe('more connections than there are descriptors', () => {
     expect(services.errors()).to.equal('');
     const bounded = services.lines.find(({ openFiles }) => openFiles !== undefined);
     expect(bounded).to.include({ openFiles: 512, maxConnections: 295 });
+  });
+});
+
+describe('half-sent requests of one address', () => {
+  it('leave every port open to other addresses', async () => {
+    const services = await startPoor();
+    for (const [url, path] of [
+      [services.ticker, '/'],
+      [services.tasks, '/queue'],
+      [services.admin, '/healthz'],
+    ] as const) {
+      for (const socket of await crowd(url, 500)) socket.write('GET / HTTP/1.1\r\nHost');
+      const { port } = new URL(url);
+      const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress: '127.0.0.2' }), 'response');
+      response.resume();
+      expect(response.statusCode, url).to.equal(200);
+    }
   });
 });
 

@@ -42,7 +42,12 @@ describe('secrets', () => {
       );
       raw.socket.destroy();
     }
-    const broken = await connectRaw(port, `GET /?token=${token} HTTP/1.1`, 'Host: localhost', `Authorization Bearer ${token}`);
+    const broken = await connectRaw(
+      port,
+      `GET /?token=${token} HTTP/1.1`,
+      'Host: localhost',
+      `Authorization Bearer ${token}`,
+    );
     bodies.push(await broken.ended);
     const client = await connect(stream, { token });
     client.socket.send(token);

@@ -37,6 +37,8 @@ export interface TickerBundleOptions {
   limits?: Partial<RelayLimits>;
   /** Times of the HTTP server in place of the real ones. */
   timeouts?: Partial<Timeouts>;
+  /** Plain connections of one address. */
+  maxConnectionsPerAddress?: number;
   /** With it the ticker is real, too, and ticks that often. */
   intervalMs?: number;
   /** Parts of the app in place of the real ones. */
@@ -118,10 +120,11 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     createHandler: (actorId) => createHandler(processes, actorId),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
-  const { timeouts = {} } = options;
-  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts });
+  const { timeouts = {}, maxConnectionsPerAddress } = options;
+  const bound = maxConnectionsPerAddress === undefined ? {} : { maxConnectionsPerAddress };
+  const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts, ...bound });
   afterTest(holdToContract(server.listener.port, 'ticker', options.intervalMs !== undefined).forget);
-  server.listener.server.on('upgrade', relay.upgradeListener(handle));
+  server.listener.server.on('upgrade', relay.upgradeListener(handle, server.listener.release));
 
   return {
     ...server,

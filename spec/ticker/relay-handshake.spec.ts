@@ -80,6 +80,23 @@ describe('a handshake', () => {
     await until(() => bundle.sockets.size === 0);
   });
 
+  it('counts as a plain connection until it joins', async () => {
+    const bundle = await startTickerBundle({ maxConnectionsPerAddress: 1 });
+    for (let client = 0; client < 3; client++) {
+      const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+      await raw.until(/"welcome"/);
+    }
+    const refused = connectSocket({ port: bundle.listener.port, host: '127.0.0.1', allowHalfOpen: true });
+    afterTest(() => refused.destroy());
+    const ended = once(refused, 'end');
+    refused.on('error', () => {}).resume();
+    refused.write(head(...handshake()));
+    await ended;
+    // The refused client keeps its side open, and its connection still counts.
+    const next = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    expect(await next.ended).to.equal('');
+  });
+
   it('may name the protocol in any case', async () => {
     const { listener, token } = await startTickerBundle();
     const lines = handshake('/ws/ticker', await token()).map((line) =>
