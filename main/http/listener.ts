@@ -96,16 +96,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
-  // Not before its turn: Node would put it behind the headers of a response that waits for another.
-  const beginContinued: RequestListener = (request, response) => {
-    response.writeContinue();
-    begin(request, response);
-  };
-  server.on('request', (request, response) => order.enqueue(request, response, begin));
-  server.on('checkContinue', (request, response) => order.enqueue(request, response, beginContinued));
-  server.on('checkExpectation', (request, response) => {
-    order.enqueue(request, response, () => refuse(response, 'expectationFailed'));
-  });
+  handleInOrder(server, order, begin);
   const connections = new PlainConnections(server, times, options);
   answerClientErrors(server, order, () => times.closing * connections.patience);
 
@@ -128,6 +119,20 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
       await closed;
     },
   };
+}
+
+/** Handles the requests of each connection in order, those with `Expect` included. */
+function handleInOrder(server: Server, order: RequestOrder, begin: RequestListener): void {
+  // In its turn only: Node would write `100 Continue` behind the headers of a response that waits for another.
+  const beginContinued: RequestListener = (request, response) => {
+    response.writeContinue();
+    begin(request, response);
+  };
+  server.on('request', (request, response) => order.enqueue(request, response, begin));
+  server.on('checkContinue', (request, response) => order.enqueue(request, response, beginContinued));
+  server.on('checkExpectation', (request, response) => {
+    order.enqueue(request, response, () => refuse(response, 'expectationFailed'));
+  });
 }
 
 /** A server with the options and bounds of a listener, and without request handling. */

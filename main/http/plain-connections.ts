@@ -37,7 +37,8 @@ export class PlainConnections {
    */
   get patience(): number {
     const plain = this.#limiter.taken;
-    const free = 1 - plain / (this.#maxConnections - (this.#open - plain));
+    const available = this.#maxConnections - (this.#open - plain);
+    const free = available > 0 ? 1 - plain / available : 0;
     return Math.max(MIN_PATIENCE, Math.min(1, 2 * free));
   }
 

@@ -83,4 +83,16 @@ describe('plain connections', () => {
     await raw.until(/fine$/);
     expect(listener.server.headersTimeout).to.equal(10_000);
   });
+
+  it('leave the least time when WebSockets hold every connection', async () => {
+    const { listener } = await serve(fine, { maxConnections: 2 });
+    let upgrades = 0;
+    listener.server.on('upgrade', (_request, socket) => {
+      upgrades++;
+      listener.release(socket);
+    });
+    for (let count = 0; count < 2; count++) await connectRaw(listener.port, ...handshake('/'));
+    await until(() => upgrades === 2);
+    expect([listener.server.headersTimeout, listener.server.requestTimeout]).to.deep.equal([1_000, 3_000]);
+  });
 });
