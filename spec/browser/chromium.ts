@@ -120,6 +120,9 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   expect(problems, 'problems in the console').to.deep.equal([]);
 }
 
+/** Console errors of a lost connection and of a wrong key. */
+export const LOST = /net::ERR_|WebSocket connection to|status of 401/;
+
 /** The element that the page's HTML marks as `data-part="<name>"`. */
 export const part = (page: Page, name: string) => page.locator(`[data-part="${name}"]`);
 

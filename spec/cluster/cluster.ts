@@ -26,3 +26,12 @@ export async function startCluster(databaseUrl?: string): Promise<Cluster> {
     },
   };
 }
+
+/** Starts `count` nodes at the same time. */
+export async function startNodes(
+  cluster: Cluster,
+  count: number,
+  env: Record<string, string> = {},
+): Promise<RunningServices[]> {
+  return Promise.all(Array.from({ length: count }, () => cluster.node({ env })));
+}

@@ -22,7 +22,7 @@ describe('clients that do not read a listing of large rows', () => {
     );
     const before = peakResidentBytes(pid);
     const clients = await Promise.all(
-      Array.from({ length: 80 }, () => connectRaw(port, 'GET /tasks HTTP/1.1', 'Host: x')),
+      Array.from({ length: 80 }, () => connectRaw(port, 'GET /tasks HTTP/1.1', 'Host: localhost')),
     );
     for (const { socket } of clients) socket.pause();
     const status = async () => (await request(`${services.tasks}/tasks/${id}`)).status;

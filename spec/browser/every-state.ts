@@ -1,0 +1,72 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
+import { violations } from './accessibility.ts';
+import { LOST, reaches, signIn, visit } from './chromium.ts';
+import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
+
+const SCHEMES = ['light', 'dark'] as const;
+
+/** Asserts that a page as it is now is accessible in both colour schemes and no wider than the window. */
+async function inspectLook(page: Page, state: string): Promise<void> {
+  for (const colorScheme of SCHEMES) {
+    await page.emulateMedia({ colorScheme });
+    expect(await violations(page), `${state}, ${colorScheme}`).to.deep.equal([]);
+  }
+  const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  expect(overflow, `${state}: pixels beyond the page's width`).to.be.at.most(0);
+}
+
+/** Defines the specs of every state of both pages at a width, in both colour schemes. */
+export function itLooksRightAt(width: number): void {
+  it(`ticker, ${width} pixels wide: every state is accessible and fits`, async () => {
+    const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '60000' } });
+    const network = await severable(ticker);
+    const prepare = async (page: Page) => {
+      await page.clock.install();
+      await waitLongToReconnect(page);
+    };
+    await visit(network.url, { width, tolerated: LOST, prepare }, async (page) => {
+      await inspectLook(page, 'signed out');
+      await page.getByLabel('API key', { exact: true }).fill('wrong');
+      await page.keyboard.press('Enter');
+      await page.getByText('invalid API key').waitFor();
+      await inspectLook(page, 'wrong key');
+      await signIn(page, apiKey);
+      await inspectLook(page, 'live');
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await inspectLook(page, 'paused');
+      await page.clock.fastForward(STALE_AFTER_MS);
+      await reaches(page, 'stale');
+      await inspectLook(page, 'stale');
+      network.cut();
+      await reaches(page, 'reconnecting');
+      await inspectLook(page, 'reconnecting');
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await inspectLook(page, 'signed out with charts');
+    });
+  }).timeout(120_000);
+
+  it(`task board, ${width} pixels wide: every state is accessible and fits`, async () => {
+    const { tasks } = await startServices();
+    const network = await severable(tasks);
+    const long = 'W'.repeat(300);
+    await visit(network.url, { width, tolerated: LOST }, async (page) => {
+      await page.getByText('No stored task yet').waitFor();
+      await inspectLook(page, 'empty');
+      await page.getByLabel('Text').fill(long);
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await page.locator('.task-item').waitFor();
+      await page.locator('.task-item summary').click();
+      await page.locator('.own-task[data-state="completed"]').waitFor();
+      await inspectLook(page, 'inspected');
+      await page.getByLabel('other').check();
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await inspectLook(page, 'refused');
+      network.cut();
+      await reaches(page, 'reconnecting');
+      await inspectLook(page, 'unreachable');
+    });
+  }).timeout(120_000);
+}
