@@ -101,7 +101,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   answerClientErrors(server, order, () => times.closing * connections.patience);
 
   const { address: host, port } = await open(server, options);
-  isAllowed = hostCheck(options.allowedHosts ?? ['*'], host);
+  isAllowed = hostCheck(options.allowedHosts ?? ['*'], host, options.host);
   return {
     server,
     host,

@@ -140,7 +140,7 @@ function bodyBounds({ bodyLimit: limit, bodyBudgetBytes }: Config): BodyBounds {
 
 /** Has room for a row with payload and result of the largest body, each escaped to twice its size, and as much again. */
 function responseBudget({ bodyLimit, responseBudgetBytes }: Config): ByteBudget {
-  return new ByteBudget(Math.max(responseBudgetBytes, 8 * bodyLimit));
+  return new ByteBudget(Math.max(responseBudgetBytes, 10 * bodyLimit));
 }
 
 /**

@@ -43,6 +43,17 @@ describe('a cross-site request', () => {
     expect(queue.counts().accepted).to.equal(0);
   });
 
+  it('that writes is refused by its origin if the browser does not tell the site', async () => {
+    const { url, queue } = await startTasksServer();
+    const submit = (Origin: string) =>
+      request(`${url}/tasks`, { method: 'POST', headers: { Origin }, body: '{"action":"x"}' });
+    for (const origin of [APP, 'null', `http://evil.example:${new URL(url).port}`]) {
+      expect(await submit(origin), origin).to.deep.include(refused);
+    }
+    expect(queue.counts().accepted).to.equal(0);
+    expect((await submit(url)).status).to.equal(202);
+  });
+
   it('that reads is answered by service B, without a header that lets the page see the answer', async () => {
     const { url } = await startTasksServer();
     for (const path of ['/tasks', '/queue', '/']) {
