@@ -4,6 +4,8 @@ import { HttpError, serverBusy } from './errors.ts';
 /** Smallest allocation, unless the body is known to be smaller. */
 const MIN_CAPACITY = 512;
 
+const EMPTY = Buffer.alloc(0);
+
 /** Bounds on request bodies. */
 export interface BodyBounds {
   /** Bytes of one body. */
@@ -20,7 +22,7 @@ export class BodyBuffer {
   readonly #bounds: BodyBounds;
   /** Most bytes that can arrive. */
   readonly #expected: number;
-  #buffer: Buffer = Buffer.alloc(0);
+  #buffer: Buffer = EMPTY;
   #length = 0;
 
   /** @param contentLength the header of that name, if present */
@@ -61,7 +63,7 @@ export class BodyBuffer {
   /** Frees the memory. May be called twice. */
   release(): void {
     this.#bounds.budget.release(this.capacity);
-    this.#buffer = Buffer.alloc(0);
+    this.#buffer = EMPTY;
     this.#length = 0;
   }
 

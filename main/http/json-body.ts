@@ -95,7 +95,10 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    const cutOff = () => reject(new HttpError('badRequest'));
+    // Every request closes, so an error for each would cost its stack trace.
+    const cutOff = () => {
+      if (!request.readableEnded) reject(new HttpError('badRequest'));
+    };
     request.once('error', cutOff);
     request.once('close', cutOff);
   });
