@@ -1,5 +1,4 @@
 import { type Logger, type LoggerOptions, levels, pino } from 'pino';
-import { prettyFactory } from 'pino-pretty';
 import type { LogFormat, LogLevel } from './config.ts';
 import { LineBuffer } from './log/line-buffer.ts';
 import { RepeatLimit } from './log/repeat-limit.ts';
@@ -31,12 +30,12 @@ export interface LogOutput {
  * The process's structured log on standard output: a JSON object a line, or coloured text. Standard output that stalls or fails
  * costs log lines and nothing else.
  */
-export function createLog({ level, format }: { level: LogLevel; format: LogFormat }): LogOutput {
+export async function createLog({ level, format }: { level: LogLevel; format: LogFormat }): Promise<LogOutput> {
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
     log.warn({ lost }, 'log lines were lost: standard output did not take them'),
   );
   const repeats = new RepeatLimit();
-  const hooks = { logMethod: limitRepeats(repeats), streamWrite: format === 'pretty' ? prettify() : redact };
+  const hooks = { logMethod: limitRepeats(repeats), streamWrite: format === 'pretty' ? await prettify() : redact };
   const log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return {
     log,
@@ -60,7 +59,8 @@ function redact(line: string): string {
   return line.replace(TOKEN, 'v3.local.[redacted]');
 }
 
-function prettify(): Hooks['streamWrite'] {
+async function prettify(): Promise<Hooks['streamWrite']> {
+  const { prettyFactory } = await import('pino-pretty');
   const pretty = prettyFactory({ translateTime: 'SYS:HH:MM:ss.l' });
   return (line) => pretty(redact(line));
 }

@@ -20,7 +20,7 @@ const SAME_SIGNAL_MS = 1000;
 /** The program behind `node dist/main`: settings, log, both services, and an orderly end on SIGTERM, SIGINT or SIGHUP. */
 export async function run(): Promise<void> {
   const config = readConfig();
-  const output = createLog({ level: config.logLevel, format: config.logFormat });
+  const output = await createLog({ level: config.logLevel, format: config.logFormat });
   const { log } = output;
   // Node forwards to these streams what a thread prints. Without a listener, a terminal that is gone would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});

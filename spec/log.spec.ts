@@ -16,7 +16,7 @@ function source(options: Options, code: string): string {
   const module = new URL('../main/log.ts', import.meta.url).href;
   return `
     import { createLog } from ${JSON.stringify(module)};
-    const output = createLog(${JSON.stringify(options)});
+    const output = await createLog(${JSON.stringify(options)});
     const { log } = output;
     ${code}`;
 }

@@ -1,5 +1,4 @@
 import Type from 'typebox';
-import { submissionSchema } from '../tasks/submission.ts';
 
 /** A reference to one of the schemas that the document names. */
 export function ref(name: string) {
@@ -22,6 +21,21 @@ const payload = Type.String({
 });
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'attempts that have failed' });
+
+const submission = Type.Object(
+  {
+    action: Type.String({ description: '`uppercase`, `sum`, or any other, whose output is `processed`' }),
+    data: Type.Optional(Type.Object({}, { additionalProperties: true, default: {} })),
+  },
+  {
+    description: 'Other fields are ignored.',
+    examples: [
+      { action: 'uppercase', data: { text: 'hello' } },
+      { action: 'sum', data: { numbers: [1, 2.5] } },
+      { action: 'anything' },
+    ],
+  },
+);
 
 const task = Type.Object(
   {
@@ -137,7 +151,7 @@ const queueCounts = Type.Object(
 
 /** Every schema of service B that has a name. */
 export const taskSchemas = {
-  Submission: submissionSchema,
+  Submission: submission,
   Task: task,
   QueuedTask: queued,
   RunningTask: running,

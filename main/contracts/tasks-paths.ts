@@ -1,6 +1,5 @@
 import Type from 'typebox';
-import { idempotencyKeySchema } from '../tasks/submission.ts';
-import { statusSchema } from '../tasks/tasks-router.ts';
+import { IDEMPOTENCY_KEY } from '../tasks/submission.ts';
 import { json, otherMethods } from './answers.ts';
 import { getAndHead, guarded, jsonBody, operation, type Parameter, type PathItem } from './paths.ts';
 import { servers } from './servers.ts';
@@ -9,6 +8,12 @@ import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 const TAG = 'tasks';
 
 const id: Parameter = { name: 'id', in: 'path', required: true, schema: Type.String() };
+
+const status: Parameter = {
+  name: 'status',
+  in: 'query',
+  schema: Type.String({ description: 'Only rows with this status.', examples: ['completed'] }),
+};
 
 const queued = json('It is in the queue.', ref('QueuedTask'), {
   Location: { required: true, description: 'where its progress is', schema: { type: 'string', pattern: '^/tasks/.' } },
@@ -23,7 +28,7 @@ const paths: Readonly<Record<string, PathItem>> = {
           operationId: 'listTasks',
           tags: [TAG],
           summary: 'The newest 100 stored tasks',
-          parameters: [{ name: 'status', in: 'query', schema: statusSchema }],
+          parameters: [status],
           responses: { 200: json('Rows, newest first.', ref('TaskList')) },
         },
         ['statusGivenTwice', 'databaseUnavailable', 'queryFailed', 'serverBusy'],
@@ -40,7 +45,7 @@ const paths: Readonly<Record<string, PathItem>> = {
             in: 'header',
             description:
               'Within 24 hours the same key and the same submission get the same answer, and make no second task.',
-            schema: idempotencyKeySchema,
+            schema: Type.String({ pattern: IDEMPOTENCY_KEY.source }),
           },
           {
             name: 'Prefer',

@@ -1,7 +1,5 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
-import Type from 'typebox';
-import { Compile } from 'typebox/schema';
 import { DatabaseUnavailable } from '../../db/database.ts';
 import type { TaskRecord } from '../../db/tasks.ts';
 import type { Awaitable } from '../awaitable.ts';
@@ -27,11 +25,6 @@ const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
 const LISTING_COST = TURN_BYTES;
 /** Cost of a row of unknown size. */
 const ROW_COST = TURN_BYTES / 8;
-
-/** The query parameter `status` of `GET /tasks`, given once at most. */
-export const statusSchema = Type.String({ description: 'Only rows with this status.', examples: ['completed'] });
-
-const statusText = Compile(statusSchema);
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
 export function tasksRouter({ queue, tasks, events, bodies, admission, responses }: TasksRouterOptions): Router {
@@ -125,6 +118,6 @@ async function query<T>(run: () => Awaitable<T>): Promise<T> {
 }
 
 function parseStatus(status: string | string[] | undefined): string | undefined {
-  if (status === undefined || statusText.Check(status)) return status;
-  throw new HttpError('statusGivenTwice');
+  if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
+  return status;
 }

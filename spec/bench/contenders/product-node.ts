@@ -8,7 +8,7 @@ import { startPool } from '../../../main/tasks/service.ts';
 
 const share = Number(process.argv[2]);
 const config = loadConfig(process.env);
-const { log } = createLog({ level: 'error', format: 'json' });
+const { log } = await createLog({ level: 'error', format: 'json' });
 const engine = await openEngine(config, log);
 let done = 0;
 const { queue } = await engine.openQueue(({ event }) => {

@@ -12,7 +12,7 @@ import { startPool } from '../../../main/tasks/service.ts';
 const count = Number(process.argv[2]);
 const config = loadConfig(process.env);
 migrate(config.dataDir);
-const { log } = createLog({ level: 'error', format: 'json' });
+const { log } = await createLog({ level: 'error', format: 'json' });
 const { queue, close } = openQueue(config, log);
 const pool = await startPool(config, { dataDir: config.dataDir }, log);
 const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
