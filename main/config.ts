@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import { isHost, isOrigin } from './http/host.ts';
 
 /** Everything that can be set from outside. Sizes are in bytes, durations as their names say. */
@@ -57,9 +58,9 @@ export interface Config {
   /** Idempotency keys that are remembered. */
   idempotencyMaxKeys: number;
   bodyLimit: number;
-  /** Bytes of all unparsed request bodies of service B. */
+  /** Bytes of all unparsed request bodies of service B; at least twice `bodyLimit`. */
   bodyBudgetBytes: number;
-  /** Bytes of rows and listings that clients of service B have not read yet. */
+  /** Bytes of rows and listings that clients of service B have not read yet; at least ten times `bodyLimit`. */
   responseBudgetBytes: number;
   shutdownTimeoutMs: number;
   logLevel: LogLevel;
@@ -139,9 +140,14 @@ type Environment = Readonly<Record<string, string | undefined>>;
  *
  * @param env the environment, usually `process.env`
  * @param terminal whether the log goes to a terminal, where `pretty` is the default format
+ * @param heapLimitBytes of the main thread; on a small heap the defaults of the byte budgets are smaller, too
  * @throws {ConfigError} on the first variable whose value cannot be used
  */
-export function loadConfig(env: Environment, terminal = false): Config {
+export function loadConfig(
+  env: Environment,
+  terminal = false,
+  heapLimitBytes = getHeapStatistics().heap_size_limit,
+): Config {
   const text = (name: string) => env[name] || undefined;
 
   const integer = (name: string, fallback: number, min: number, max = Number.MAX_SAFE_INTEGER) => {
@@ -201,6 +207,9 @@ export function loadConfig(env: Environment, terminal = false): Config {
     throw new ConfigError('TOKEN_KEY', 'set where NATS_URL is, the same on all nodes', 'nothing');
   }
 
+  const bodyLimit = integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB);
+  const heapShare = (fallback: number, divisor: number) => Math.min(fallback, Math.floor(heapLimitBytes / divisor));
+
   return {
     host: text('HOST'),
     tickerPort: integer('TICKER_PORT', defaults.tickerPort, 0, 65_535),
@@ -238,11 +247,19 @@ export function loadConfig(env: Environment, terminal = false): Config {
     taskRetentionDays: integer('TASK_RETENTION_DAYS', defaults.taskRetentionDays, 0, 36_500),
     queueDriver: oneOf('QUEUE_DRIVER', shared ? 'nats' : defaults.queueDriver, shared ? ['nats'] : embeddedDrivers),
     queueMaxLength: integer('QUEUE_MAX_LENGTH', defaults.queueMaxLength, 1),
-    queueMaxBytes: integer('QUEUE_MAX_BYTES', defaults.queueMaxBytes, 1),
+    queueMaxBytes: integer(
+      'QUEUE_MAX_BYTES',
+      shared ? defaults.queueMaxBytes : heapShare(defaults.queueMaxBytes, 8),
+      1,
+    ),
     idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),
-    bodyLimit: integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB),
-    bodyBudgetBytes: integer('BODY_BUDGET_BYTES', defaults.bodyBudgetBytes, 2),
-    responseBudgetBytes: integer('RESPONSE_BUDGET_BYTES', defaults.responseBudgetBytes, 4 * MIB),
+    bodyLimit,
+    bodyBudgetBytes: Math.max(integer('BODY_BUDGET_BYTES', heapShare(defaults.bodyBudgetBytes, 32), 2), 2 * bodyLimit),
+    // Room for a row with payload and result of the largest body, each escaped to twice its size, and as much again.
+    responseBudgetBytes: Math.max(
+      integer('RESPONSE_BUDGET_BYTES', heapShare(defaults.responseBudgetBytes, 16), 4 * MIB),
+      10 * bodyLimit,
+    ),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', defaults.shutdownTimeoutMs, 0, 3_600_000),
     logLevel: oneOf('LOG_LEVEL', defaults.logLevel, logLevels),
     logFormat: oneOf('LOG_FORMAT', terminal ? 'pretty' : defaults.logFormat, logFormats),

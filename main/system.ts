@@ -1,6 +1,8 @@
+import { getHeapStatistics } from 'node:v8';
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
 import { openEngine } from './engines/open.ts';
+import { checkHeapBudget } from './heap-budget.ts';
 import { openFilesLimit, shareDescriptors } from './http/descriptors.ts';
 import type { LogOutput } from './log.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
@@ -18,6 +20,7 @@ export interface System {
 /** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
 export async function startSystem(config: Config, output: LogOutput): Promise<System> {
   const { log } = output;
+  checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config);
   const engine = await openEngine(config, log);
   const now = Promise.resolve();

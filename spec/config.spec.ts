@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type Config, ConfigError, defaults, loadConfig, logLevels } from '../main/config.ts';
+import { checkHeapBudget } from '../main/heap-budget.ts';
 
 function refusal(env: Record<string, string>): string {
   try {
@@ -11,6 +12,8 @@ function refusal(env: Record<string, string>): string {
   }
   throw new Error(`${JSON.stringify(env)} is accepted`);
 }
+
+const MIB = 1024 * 1024;
 
 const SECRET = 'a secret of thirty-two bytes, ok';
 
@@ -164,17 +167,17 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
   },
   BODY_LIMIT: {
     key: 'bodyLimit',
-    good: { '1': 1, '268435456': 268_435_456 },
+    good: { '1': 1, '12000000': 12_000_000 },
     bad: { '0': 'a whole number from 1 to 268435456', '268435457': 'a whole number from 1 to 268435456' },
   },
   BODY_BUDGET_BYTES: {
     key: 'bodyBudgetBytes',
-    good: { '2': 2, '9007199254740991': Number.MAX_SAFE_INTEGER },
+    good: { '2097152': 2_097_152, '9007199254740991': Number.MAX_SAFE_INTEGER },
     bad: { '1': 'a whole number of at least 2' },
   },
   RESPONSE_BUDGET_BYTES: {
     key: 'responseBudgetBytes',
-    good: { '4194304': 4_194_304, '9007199254740991': Number.MAX_SAFE_INTEGER },
+    good: { '10485760': 10_485_760, '9007199254740991': Number.MAX_SAFE_INTEGER },
     bad: { '4194303': 'a whole number of at least 4194304' },
   },
   SHUTDOWN_TIMEOUT_MS: {
@@ -207,6 +210,20 @@ describe('config', () => {
       queueDriver: 'memory',
       bodyLimit: 1_048_576,
     });
+  });
+
+  it('has byte budgets that have room for the largest body', () => {
+    const limits = { BODY_LIMIT: '200000000', BODY_BUDGET_BYTES: '2', RESPONSE_BUDGET_BYTES: '4194304' };
+    const { bodyBudgetBytes, responseBudgetBytes } = loadConfig(limits);
+    expect([bodyBudgetBytes, responseBudgetBytes]).to.deep.equal([400_000_000, 2_000_000_000]);
+  });
+
+  it('has smaller default budgets on a small heap, which fit into it', () => {
+    const small = loadConfig({}, false, 512 * MIB);
+    const budgets = { queueMaxBytes: 64 * MIB, bodyBudgetBytes: 16 * MIB, responseBudgetBytes: 32 * MIB };
+    expect(small).to.deep.equal({ ...defaults, ...budgets });
+    expect(() => checkHeapBudget(small, 512 * MIB)).not.to.throw();
+    expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queueMaxBytes).to.equal(256 * MIB);
   });
 
   it('has a variable for every setting', () => {

@@ -5,7 +5,7 @@ import { labelled, type Metrics } from './metrics.ts';
 /** What service B counts. */
 export function tasksMetrics(
   metrics: Metrics,
-  { queue, storage, bounds, dispatcher, pool, events, requests }: TasksFigures,
+  { queue, storage, bounds, dispatcher, pool, events, requests, bodies, responses }: TasksFigures,
 ): void {
   const { figures } = dispatcher;
   const counts = () => queue.counts();
@@ -39,6 +39,14 @@ export function tasksMetrics(
       return oldest === undefined ? 0 : Math.max(0, Date.now() - oldest) / 1000;
     },
   );
+  metrics.gauge('tasks_request_body_bytes', 'Bytes of request bodies that are not parsed yet.', () => bodies.used);
+  metrics.gauge('tasks_request_body_limit_bytes', 'Limit of `tasks_request_body_bytes`.', () => bodies.limit);
+  metrics.gauge(
+    'tasks_unread_response_bytes',
+    'Bytes of responses that clients have not read yet.',
+    () => responses.used,
+  );
+  metrics.gauge('tasks_unread_response_limit_bytes', 'Limit of `tasks_unread_response_bytes`.', () => responses.limit);
   metrics.gauge('tasks_event_streams', 'Clients that follow `/tasks/events`.', () => events.followers);
   metrics.gauge('tasks_dead_letters', 'Tasks that were given up, and are kept.', () => counts().dead);
   metrics.counter(

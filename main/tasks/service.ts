@@ -2,7 +2,6 @@ import type { Checks } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
-import type { BodyBounds } from '../http/body-buffer.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { type ConnectionShares, plainPerAddress } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
@@ -41,6 +40,9 @@ export interface TasksService {
 /** What can be counted of service B. */
 export interface TasksFigures {
   requests: RequestFigures;
+  /** Bytes of request bodies, and of responses that clients have not read yet. */
+  bodies: Pick<ByteBudget, 'used' | 'limit'>;
+  responses: Pick<ByteBudget, 'used' | 'limit'>;
   queue: Pick<QueueDriver, 'counts' | 'oldest'>;
   /** Health of what the queue is stored in. */
   storage: Pick<OpenQueue, 'fileProblem' | 'evicted'>;
@@ -62,6 +64,8 @@ export async function startTasks(
   const { queue, close: closeQueue, ...storage } = await engine.openQueue(events.note);
   const { fileProblem, evicted = () => 0 } = storage;
   const requests = new RequestFigures();
+  const bodies = new ByteBudget(config.bodyBudgetBytes);
+  const responses = new ByteBudget(config.responseBudgetBytes);
 
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   let retention: ReturnType<Engine['startRetention']>;
@@ -84,8 +88,8 @@ export async function startTasks(
       queue,
       tasks,
       events,
-      bodies: bodyBounds(config),
-      responses: responseBudget(config),
+      bodies: { limit: config.bodyLimit, budget: bodies },
+      responses,
       corsOrigins: config.corsOrigins,
       trustProxy: config.trustProxy,
       log,
@@ -103,7 +107,7 @@ export async function startTasks(
     let kept = queue.durable;
     return {
       listener,
-      figures: { requests, queue, storage, bounds: config, dispatcher, pool, events },
+      figures: { requests, bodies, responses, queue, storage, bounds: config, dispatcher, pool, events },
       checks: {
         task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
         task_queue: () => dispatcher.paused,
@@ -132,15 +136,6 @@ export async function startTasks(
 
 function lostLetters(evicted: number): string | undefined {
   return evicted === 0 ? undefined : `${evicted} dead letters were evicted because of their bound`;
-}
-
-function bodyBounds({ bodyLimit: limit, bodyBudgetBytes }: Config): BodyBounds {
-  return { limit, budget: new ByteBudget(Math.max(bodyBudgetBytes, 2 * limit)) };
-}
-
-/** Has room for a row with payload and result of the largest body, each escaped to twice its size, and as much again. */
-function responseBudget({ bodyLimit, responseBudgetBytes }: Config): ByteBudget {
-  return new ByteBudget(Math.max(responseBudgetBytes, 10 * bodyLimit));
 }
 
 /**

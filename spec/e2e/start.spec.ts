@@ -50,6 +50,13 @@ describe('the start', () => {
     expect(text).to.deep.equal(['TICKER_PORT must be a whole number from 0 to 65535, got "http"']);
   });
 
+  it('ends with one line and exit code 1 when the byte budgets do not fit into the heap', async () => {
+    const { code, text } = await failure({ QUEUE_MAX_BYTES: '1000000000', NODE_OPTIONS: '--max-old-space-size=300' });
+    expect(code).to.equal(1);
+    expect(text).to.have.lengthOf(1);
+    expect(text[0]).to.match(/QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\d+/);
+  });
+
   for (const variable of ['TICKER_PORT', 'TASKS_PORT', 'ADMIN_PORT']) {
     it(`ends with one line and exit code 1 when the port of ${variable} is taken`, async () => {
       const server = createServer();

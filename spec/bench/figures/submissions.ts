@@ -45,7 +45,7 @@ export function submissionLinearity(counts: readonly number[], seconds: number):
 }
 
 export async function measureProduct(connections: number, seconds: number): Promise<Record<string, number>> {
-  const { server, tasks } = await startProduct({ QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '4000000000' });
+  const { server, tasks } = await startProduct({ QUEUE_MAX_LENGTH: '10000000', QUEUE_MAX_BYTES: '1000000000' });
   return measure(server, tasks, connections, seconds);
 }
 

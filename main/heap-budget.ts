@@ -1,0 +1,32 @@
+import type { Config } from './config.ts';
+
+/** Largest share of the heap for the budgets together. Clients, tokens, keys and garbage need the rest. */
+const MAX_SHARE = 0.5;
+const MIB = 1024 * 1024;
+
+/**
+ * Checks that everything that clients can make the process hold fits into its heap.
+ *
+ * @param heapLimitBytes `heap_size_limit` of the main thread
+ * @throws {Error} if the budgets of queue, request bodies and responses together exceed half of the heap
+ */
+export function checkHeapBudget(
+  { queueDriver, queueMaxBytes, bodyBudgetBytes, responseBudgetBytes }: BudgetConfig,
+  heapLimitBytes: number,
+): void {
+  // With NATS, the servers hold the queue.
+  const queueBytes = queueDriver === 'nats' ? 0 : queueMaxBytes;
+  const bytes = queueBytes + bodyBudgetBytes + responseBudgetBytes;
+  if (bytes <= heapLimitBytes * MAX_SHARE) return;
+  const names = [...(queueBytes > 0 ? ['QUEUE_MAX_BYTES'] : []), 'BODY_BUDGET_BYTES', 'RESPONSE_BUDGET_BYTES'];
+  const heapMb = Math.ceil(bytes / MAX_SHARE / MIB);
+  throw new Error(
+    `${names.join(' + ')} is ${mib(bytes)}, more than half of the heap limit of ${mib(heapLimitBytes)}: lower them, or set NODE_OPTIONS=--max-old-space-size=${heapMb}`,
+  );
+}
+
+type BudgetConfig = Pick<Config, 'queueDriver' | 'queueMaxBytes' | 'bodyBudgetBytes' | 'responseBudgetBytes'>;
+
+function mib(bytes: number): string {
+  return `${Math.round(bytes / MIB)} MiB`;
+}
