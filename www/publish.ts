@@ -1,6 +1,6 @@
 /**
- * Completes `dist/www` after the compiler: copies what is served as it is, and lays a gzipped copy beside every text,
- * which koa-static sends to browsers that take it.
+ * Completes `dist/www` after the compiler: copies the static files, and adds a gzipped copy of every text file, which koa-static sends
+ * to browsers that accept it.
  */
 import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,16 +1,16 @@
 import { part } from './parts.ts';
 
-/** What the pill shows. */
+/** Content of the pill. */
 export interface Connection {
-  /** Names the state; the stylesheet gives each its mark. */
+  /** Name of the state, for the stylesheet. */
   kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'failing' | 'signed-out';
-  /** The state in words, asked for again every second: it may count. */
+  /** Text of the state, read every second because it may count down. */
   text: () => string;
-  /** The state for screen readers, said once when the kind changes. */
+  /** Text for screen readers, announced when the kind changes. */
   announcement: string;
 }
 
-/** The state of the page's connection, which is always in sight. */
+/** Always visible state of the page's connection. */
 export class ConnectionPill {
   readonly #pill = part(document, 'connection', HTMLElement);
   readonly #text = part(document, 'connection-text', HTMLElement);
@@ -35,7 +35,7 @@ export class ConnectionPill {
   }
 }
 
-/** Whole seconds until `time` (milliseconds since the epoch), as a countdown shows them: it ends at 1. */
+/** Whole seconds until `time` (milliseconds since the epoch), for a countdown that ends at 1. */
 export function secondsUntil(time: number): number {
   return Math.max(1, Math.ceil((time - Date.now()) / 1000));
 }

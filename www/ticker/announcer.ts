@@ -3,13 +3,13 @@ import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;
 
-/** Says the prices to screen readers: only on wish, politely, and as a summary now and then. */
+/** Announces a summary of the prices to screen readers: politely, at intervals, and only if the user enables it. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #quotes: () => Quote[];
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** @param quotes what to say; nothing where it is empty */
+  /** @param quotes quotes to announce; none if empty */
   constructor(region: HTMLElement, quotes: () => Quote[]) {
     this.#region = region;
     this.#quotes = quotes;

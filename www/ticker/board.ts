@@ -2,7 +2,7 @@ import { PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';
 import type { Price } from './stream.ts';
 
-/** All symbols. Takes every price at once, and draws at most once a frame, and not at all while it is paused. */
+/** The cards of all symbols. Accepts every price at once, and draws at most once per frame, and not while paused. */
 export class Board {
   readonly #element: HTMLElement;
   readonly #cards = new Map<string, { quote: Quote; card: PriceCard }>();
@@ -36,13 +36,13 @@ export class Board {
     if (this.#pausedAt === undefined) this.#schedule();
   }
 
-  /** Selects how many seconds the charts show. */
+  /** Sets the window of the charts in seconds. */
   set windowSeconds(seconds: number) {
     this.#windowSeconds = seconds;
     this.#schedule();
   }
 
-  /** Holds what is shown; prices are still taken. Returns the second it holds at. */
+  /** Stops drawing; prices are still accepted. @returns the second of the last drawn price */
   pause(): number | undefined {
     this.#pausedAt = this.#newest;
     return this.#pausedAt;

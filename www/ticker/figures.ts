@@ -19,10 +19,10 @@ const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
 /** `$42,013.37` */
 export const formatPrice = (price: number): string => money.format(price);
 
-/** `42,013.37`, for an axis whose unit is clear. */
+/** `42,013.37`, for an axis. */
 export const formatAxisPrice = (price: number): string => plain.format(price);
 
-/** `+12.30`, `−12.30`, `0.00`: with the minus sign that is as wide as the plus. */
+/** `+12.30`, `−12.30`, `0.00`, with a minus sign as wide as the plus. */
 export const formatAmount = ({ amount }: Change): string => signed.format(amount).replace('-', '−');
 
 /** `+0.03%` */

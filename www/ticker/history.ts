@@ -1,21 +1,21 @@
-/** The longest window that can be shown. */
+/** Longest window in seconds. */
 export const LONGEST_WINDOW = 15 * 60;
 
-/** Seconds without a price from which on a line through them would be an invention. */
+/** Seconds without a price after which the line breaks instead of being interpolated. */
 const GAP = 3;
 
-/** A stretch of a history; a null price is where the line breaks. */
+/** Part of a history. A null price breaks the line. */
 export interface Stretch {
   seconds: number[];
   prices: (number | null)[];
 }
 
-/** Prices of one symbol, at most one a second, oldest first. Bounded: what no window shows any more is forgotten. */
+/** Prices of one symbol, at most one per second, oldest first. Prices older than the longest window are evicted. */
 export class History {
   readonly #seconds: number[] = [];
   readonly #prices: number[] = [];
 
-  /** Adds a price; of two in one second the later stays, and a clock that was set back starts over from there. */
+  /** Adds a price. A second price of the same second replaces the first; a clock that was set back restarts the history there. */
   add(second: number, price: number): void {
     while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
       this.#seconds.pop();
@@ -23,23 +23,23 @@ export class History {
     }
     this.#seconds.push(second);
     this.#prices.push(price);
-    // Rarely, so that the cost of moving what stays is spread over many ticks.
+    // Rarely, to spread the cost of moving the array over many ticks.
     if (this.#seconds.length > 2 * LONGEST_WINDOW) this.#forgetBefore(second - LONGEST_WINDOW);
   }
 
-  /** How many prices are kept. */
+  /** Number of prices. */
   get size(): number {
     return this.#seconds.length;
   }
 
-  /** The price that held at a second, where one came at it or shortly before. */
+  /** The price at a second, or shortly before it; undefined if there is none. */
   at(second: number): number | undefined {
     const index = this.#firstAfter(second) - 1;
     const found = this.#seconds[index];
     return found !== undefined && second - found < GAP ? this.#prices[index] : undefined;
   }
 
-  /** What lies from one second to another, with one price before, where there is one, for the line to start from. */
+  /** Prices between two seconds, preceded by one price, if any, where the line starts. */
   between(from: number, to: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];

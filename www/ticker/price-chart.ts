@@ -19,7 +19,7 @@ export class PriceChart {
   #stretch: Stretch = { seconds: [], prices: [] };
   #from = 0;
   #to = 1;
-  /** The second that the keyboard chose: the crosshair stays on it while time goes on. */
+  /** Second selected by keyboard. The crosshair stays on it while the chart moves. */
   #pinned: number | undefined;
   #rem = 0;
 
@@ -32,19 +32,19 @@ export class PriceChart {
     host.addEventListener('pointerdown', () => this.#pin(undefined));
   }
 
-  /** Shows what happened from one second to another. */
+  /** Shows the prices between two seconds. */
   render(stretch: Stretch, from: number, to: number): void {
     this.#stretch = stretch;
     this.#from = from;
     this.#to = to;
     if (this.#plot === undefined) this.#fit();
     this.#plot?.setData([stretch.seconds, stretch.prices]);
-    // The plot takes new scales in a microtask of its own, which comes before this one.
+    // The plot applies new scales in an earlier microtask.
     const pinned = this.#pinned;
     if (pinned !== undefined) queueMicrotask(() => this.#pin(Math.max(pinned, from)));
   }
 
-  /** Draws again with the colours that hold now. */
+  /** Redraws with the current colours. */
   repaint(): void {
     this.#plot?.redraw(false, true);
   }
@@ -57,7 +57,7 @@ export class PriceChart {
       this.#plot.setSize({ width, height });
       return;
     }
-    // The size of the axes' figures is fixed when a plot is made.
+    // The plot fixes the size of axis labels at its creation.
     this.#rem = rem;
     this.#plot?.destroy();
     this.#plot = new uPlot(this.#options(width, height), [this.#stretch.seconds, this.#stretch.prices], this.#host);
@@ -95,7 +95,7 @@ export class PriceChart {
           gap: 0.4 * rem,
           space: 4 * rem,
           incrs: [10, 15, 30, 60, 120, 180, 300, 600],
-          // None where half of it would be cut off.
+          // No label that would be cut off.
           values: (plot, splits, _axis, _space, step) =>
             splits.map((second) => {
               const left = plot.valToPos(second, 'x');
@@ -124,7 +124,7 @@ export class PriceChart {
     };
   }
 
-  /** A dot where the line ends now; all there is to see of a single price. */
+  /** Draws a dot at the newest price, which makes a single price visible. */
   #markNewest(plot: uPlot): void {
     const second = this.#stretch.seconds.at(-1);
     const price = this.#stretch.prices.at(-1);
@@ -179,7 +179,7 @@ export class PriceChart {
   }
 }
 
-/** The scale's ends, with air around the line; a line without any height lies in the middle. */
+/** The range of the scale, with margins around the line. A flat line is centred. */
 function margins(low: number | null, high: number | null): [number, number] {
   if (low === null || high === null) return [0, 1];
   const air = low === high ? Math.max(low * 0.0005, 0.01) : (high - low) * 0.08;

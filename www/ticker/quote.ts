@@ -1,14 +1,14 @@
 import { History } from './history.ts';
 import type { Price } from './stream.ts';
 
-/** By how much a price moved; `share` is the fraction of where it started. */
+/** Change of a price; `share` is the fraction of its start. */
 export interface Change {
   amount: number;
   share: number;
   direction: 'up' | 'down' | 'none';
 }
 
-/** All that is known of one symbol since the page was opened. */
+/** Prices of one symbol since the page was opened. */
 export class Quote {
   readonly symbol: string;
   readonly history = new History();
@@ -38,7 +38,7 @@ export class Quote {
     return change(this.#opening, this.price);
   }
 
-  /** Undefined until a price is known that is a minute old. */
+  /** Undefined until the history is a minute long. */
   get changeOverMinute(): Change | undefined {
     const before = this.history.at(this.second - 60);
     return before === undefined ? undefined : change(before, this.price);

@@ -1,4 +1,4 @@
-/** What a sign-in yields. It lives in memory only. */
+/** A signed-in user's token, kept in memory only. */
 export interface Session {
   token: string;
   userId: string;
@@ -6,7 +6,7 @@ export interface Session {
   expiresAt: number;
 }
 
-/** Why a sign-in failed, in words for the user. */
+/** Reason of a failed sign-in, for the user. */
 export class SignInError extends Error {
   override name = 'SignInError';
 }
@@ -14,7 +14,7 @@ export class SignInError extends Error {
 /**
  * Exchanges an API key for a session.
  *
- * @throws {SignInError} when the service refuses the key (with its own words) or cannot be reached
+ * @throws {SignInError} if the service refuses the key (with the service's message) or is unreachable
  */
 export async function signIn(apiKey: string): Promise<Session> {
   const response = await fetch('/auth/token', {
@@ -30,15 +30,15 @@ export async function signIn(apiKey: string): Promise<Session> {
   return { token: body.token, userId: body.user_id, expiresAt: Date.now() + body.expires_in * 1000 };
 }
 
-/** Has the service forget a token; one that it cannot be told of expires by itself. */
+/** Revokes a token. Errors are ignored, because the token expires anyway. */
 export function revoke(token: string): void {
   const headers = { Authorization: `Bearer ${token}` };
   void fetch('/auth/token', { method: 'DELETE', headers, keepalive: true }).catch(() => {});
 }
 
 /**
- * What the service thinks of a token. A browser does not say why a WebSocket handshake failed, so the same endpoint is
- * asked without one: a good token is answered with 426 there, a bad one with 401.
+ * Checks a token. Browsers do not reveal why a WebSocket handshake failed, so this requests the same endpoint by plain HTTP, which
+ * answers 426 to a valid token and 401 to any other.
  */
 export async function checkToken(token: string): Promise<'good' | 'refused' | 'unreachable'> {
   try {

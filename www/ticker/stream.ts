@@ -8,7 +8,7 @@ export interface Price {
   timestamp: number;
 }
 
-/** The state of the stream; times in milliseconds since the epoch. */
+/** State of the stream. Times are milliseconds since the epoch. */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
   | { kind: 'connecting' }
@@ -19,32 +19,32 @@ export type StreamState =
 export interface StreamListener {
   onState(state: StreamState): void;
   onPrices(prices: Price[]): void;
-  /** Time from a ping to its pong, in milliseconds; undefined where none is known any more. */
+  /** Round trip of the last ping in milliseconds; undefined if unknown. */
   onRoundTrip(milliseconds: number | undefined): void;
 }
 
 export const SESSION_ENDED = 'Your session has ended. Enter the API key again to go on; the charts are kept.';
 
-/** Without a price for so long, what is shown is no longer live. */
+/** Time without a price after which the shown prices are stale. */
 const STALE_AFTER_MS = 3_000;
 const PING_INTERVAL_MS = 5_000;
-/** A pong that takes longer means that nobody is there. */
+/** Longest wait for a pong. Then the connection is dead. */
 const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** A connection that held so long counts as a success: the next loss starts the backoff anew. */
+/** Lifetime after which a connection counts as stable, which resets the backoff. */
 const STABLE_AFTER_MS = 10_000;
-/** Codes that say that the token is revoked or has expired. */
+/** Close codes of a revoked or expired token. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
-/** Codes of a closed connection after which the same client would only be closed again. */
+/** Close codes after which the same client would be closed again. */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
-/** The price stream: one WebSocket at a time, opened again whenever it is lost, until the session ends. */
+/** The price stream: one WebSocket, reconnected whenever it is lost, until the session ends. */
 export class Stream {
   readonly #listener: StreamListener;
   #session: Session | undefined;
   #state: StreamState = { kind: 'signed-out', reason: undefined };
   #socket: WebSocket | undefined;
-  /** Ends everything that belongs to the present socket. */
+  /** Cancels the timers and listeners of the current socket. */
   #release = new AbortController();
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
@@ -60,20 +60,20 @@ export class Stream {
     this.#connect(session);
   }
 
-  /** Closes the connection and forgets the session; `reason` tells the user why, where it was not their wish. */
+  /** Closes the connection and discards the session. @param reason for the user, if they did not sign out */
   stop(reason?: string): void {
     this.#session = undefined;
     this.#drop();
     this.#enter({ kind: 'signed-out', reason });
   }
 
-  /** Closes the connection at the user's wish, and has the service forget the token. */
+  /** Signs out: closes the connection and revokes the token. */
   signOut(): void {
     if (this.#session !== undefined) revoke(this.#session.token);
     this.stop();
   }
 
-  /** To be called when the chances have risen: a waiting try is made now, a doubtful connection is tested. */
+  /** Reconnects at once if waiting, and pings an open connection. Called when the network or the page returns. */
   wake(): void {
     if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
     else if (this.#state.kind === 'stale') this.#ping();
@@ -147,7 +147,7 @@ export class Stream {
     const delay = backoff(this.#failures++);
     this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
     this.#retry = setTimeout(() => this.#connect(session), delay);
-    // A handshake that failed may have been refused: then no try will ever succeed.
+    // The handshake may have been refused because of the token; then no retry succeeds.
     if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
     if (this.#session === session) this.stop(SESSION_ENDED);
   }
