@@ -1,15 +1,20 @@
 import type { Durations } from './messages.ts';
 import { noteDuration } from './note-duration.ts';
 
-/** How often the event loop is asked for a turn, in milliseconds. */
-const EVERY_MS = 20;
+const INTERVAL_MS = 20;
 
-/** Notes from now on how much later than asked for this thread's event loop comes round. */
-export function noteLoopDelays(delays: Durations): void {
+/**
+ * Observes the delay of this thread's event loop, and increments its heartbeat as long as the loop runs.
+ *
+ * @param heartbeat an Int32Array of one cell
+ */
+export function noteLoopDelays(delays: Durations, heartbeat: SharedArrayBuffer): void {
+  const beats = new Int32Array(heartbeat);
   let asked = performance.now();
   setInterval(() => {
     const now = performance.now();
-    noteDuration(delays, 0, Math.max(0, now - asked - EVERY_MS) / 1000);
+    noteDuration(delays, 0, Math.max(0, now - asked - INTERVAL_MS) / 1000);
     asked = now;
-  }, EVERY_MS).unref();
+    Atomics.add(beats, 0, 1);
+  }, INTERVAL_MS).unref();
 }

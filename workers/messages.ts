@@ -63,8 +63,10 @@ export interface TickerStart {
    * monotonic clock.
    */
   lease: SharedArrayBuffer | undefined;
-  /** Where the thread notes how late its event loop is. */
+  /** Delays of the thread's event loop. */
   delays: Durations;
+  /** An Int32Array of one cell, which the thread increments as long as its event loop runs. */
+  heartbeat: SharedArrayBuffer;
   /** Handler and client of each subscription that outlived an earlier thread. */
   subscriptions: ReadonlyArray<readonly [handler: Pid, client: Pid]>;
 }
@@ -81,20 +83,23 @@ export interface Durations {
 /** Main thread to ticker's thread: another node has ticked; its prices are in the shared memory already. */
 export interface RelayedTick {
   topic: 'tick';
-  /** The JSON text for the clients. */
+  /** JSON text of the update. */
   data: string;
+  /** Time of the tick's arrival, in milliseconds since the epoch. */
+  due: number;
 }
 
 /** Main thread to ticker's thread: what was said in one turn of the event loop, in its order. */
 export type MainToTicker = ReadonlyArray<HandlerToTicker | RelayedTick>;
 
 /**
- * Ticker's thread to main thread: one frame for some clients, or for all subscribers. It has `prices` when it is a tick that
- * this node makes for many.
+ * Ticker's thread to main thread: a snapshot for some clients, or a tick for all subscribers. `due` is the time at which the tick was
+ * due, or arrived from another node, in milliseconds since the epoch. `prices` are those of a tick that this node makes for others.
  */
 export type TickerToMain =
   | { topic: 'ready' }
-  | { to: readonly Pid[] | typeof SUBSCRIBERS; message: WsSend; prices?: readonly number[] };
+  | { to: readonly Pid[]; message: WsSend }
+  | { to: typeof SUBSCRIBERS; message: WsSend; due: number; prices?: readonly number[] };
 
 /** Stands for every subscriber in {@link TickerToMain}. */
 export const SUBSCRIBERS = '*';

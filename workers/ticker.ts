@@ -22,9 +22,13 @@ const subscriptions = new Map<Pid, Pid>(start.subscriptions);
 /** The last tick, where it came from another node: its time stamps are those of that node's clock. */
 let relayed: string | undefined;
 
-function send(to: readonly Pid[] | typeof SUBSCRIBERS, data: string, own?: readonly number[]): void {
+function sendSnapshot(to: readonly Pid[], data: string): void {
+  port.postMessage({ to, message: { topic: 'ws.send', type: 'text', data } } satisfies TickerToMain);
+}
+
+function sendTick(data: string, due: number, prices?: readonly number[]): void {
   const message = { topic: 'ws.send', type: 'text', data } as const;
-  port.postMessage({ to, message, ...(own && { prices: own }) } satisfies TickerToMain);
+  port.postMessage({ to: SUBSCRIBERS, message, due, ...(prices && { prices }) } satisfies TickerToMain);
 }
 
 function snapshot(): string {
@@ -45,10 +49,10 @@ port.on('message', (messages: MainToTicker) => {
       case 'tick':
         relayed = message.data;
         // Those who came just now have it as their snapshot: it goes to the others, before them.
-        if (subscriptions.size > joined.length) send(SUBSCRIBERS, relayed);
+        if (subscriptions.size > joined.length) sendTick(relayed, message.due);
     }
   }
-  if (joined.length > 0) send(joined, relayed ?? snapshot());
+  if (joined.length > 0) sendSnapshot(joined, relayed ?? snapshot());
 });
 
 startSchedule(start.intervalMs, (due) => {
@@ -56,9 +60,9 @@ startSchedule(start.intervalMs, (due) => {
   prices.step(due);
   lastDue[0] = due;
   relayed = undefined;
-  if (lease !== undefined) send(SUBSCRIBERS, snapshot(), [...values.subarray(0, symbols.length)]);
-  else if (subscriptions.size > 0) send(SUBSCRIBERS, snapshot());
+  if (lease !== undefined) sendTick(snapshot(), due, [...values.subarray(0, symbols.length)]);
+  else if (subscriptions.size > 0) sendTick(snapshot(), due);
 });
 
-noteLoopDelays(start.delays);
+noteLoopDelays(start.delays, start.heartbeat);
 port.postMessage({ topic: 'ready' } satisfies TickerToMain);

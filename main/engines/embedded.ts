@@ -6,7 +6,7 @@ import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 import { runMigration } from '../migration.ts';
 import { openQueue } from '../tasks/queue/open.ts';
-import { RetentionThread } from '../tasks/retention-thread.ts';
+import { startRetentionThread } from '../tasks/retention-thread.ts';
 import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Engine } from './engine.ts';
 
@@ -32,7 +32,7 @@ export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engi
     openQueue: (onEvent) => openQueue(config, log, onEvent),
     threadData: { dataDir },
     startRetention(writeLock) {
-      return rows > 0 || days > 0 ? new RetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;
+      return rows > 0 || days > 0 ? startRetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;
     },
     checks: { auth_database: () => auth.probe(), tasks_database: () => tasks.probe() },
     close() {

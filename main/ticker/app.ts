@@ -12,7 +12,7 @@ import { wsRouter } from './ws-router.ts';
 
 export interface TickerAppOptions extends AuthRouterOptions {
   tokens: Pick<Tokens, 'issue' | 'verify' | 'isLive' | 'revoke' | 'lifetimeSeconds'>;
-  relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'takePlace'>;
+  relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
   createHandler: (actorId: string) => Pid;
   /** Where requests are counted. */
   requests: RequestFigures;

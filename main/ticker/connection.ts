@@ -8,24 +8,33 @@ import { MessageRate } from './message-rate.ts';
 import type { Process } from './processes.ts';
 import type { StreamFigures } from './stream-figures.ts';
 
-export interface Patience {
-  /** How long a client may take nothing of what waits for it until its connection is closed. */
-  stuckMs: number;
-  /** How long after its last answer a client is pinged, and how long it has for the next. */
+export interface ClientTimeouts {
+  /** Longest time without a drain of a slow client's socket, in milliseconds. Then it is closed. */
+  slowMs: number;
+  /** Time from a client's last pong to the next ping, and longest time to the answer, in milliseconds. */
   pingMs: number;
 }
 
-export const patience: Patience = { stuckMs: 30_000, pingMs: 30_000 };
+export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
+
+export interface ConnectionOptions {
+  maxMessagesPerSecond: number;
+  /** Counters of all connections' frames. */
+  figures: StreamFigures;
+  /** Called for each text message. */
+  onMessage: (data: string) => void;
+  /** Called once, when the connection is closed, with its close code. */
+  onClose: (code: number) => void;
+}
 
 const PING_BYTES = 8;
 
 /**
- * One client's end of a WebSocket: the only place that writes to its socket while it is open, so that everything keeps
- * its order and nothing piles up unseen.
+ * The server's end of a WebSocket, and the only writer to its socket, so frames stay in order and backpressure is noticed.
  *
- * What waits for a slow client is bounded: past the socket's high-water mark (`SOCKET_BUFFER`) nothing more is
- * read from it, so that it causes no more answers, and ticks are skipped; the newest one goes out on drain. The system
- * has buffers of its own, megabytes of them: what waits there is bounded by the pings, which only a reader answers.
+ * A client is slow while more than the socket's high-water mark (`SOCKET_BUFFER`) is buffered. Nothing is read from a slow client, so that
+ * it causes no further responses, and ticks are conflated: only the newest is sent on drain. The kernel buffers megabytes more, which is
+ * why each ping must be answered: a client that does not read does not see it.
  */
 export class Connection implements Process {
   readonly #ws: WebSocket;
@@ -34,20 +43,30 @@ export class Connection implements Process {
   readonly #figures: StreamFigures;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
-  /** What the client was pinged with and has not answered. */
+  /** Data of the unanswered ping. */
   #ping: Buffer | undefined;
-  /** When it was pinged, or gave its last answer. */
+  /** Time of the last ping or pong. */
   #pingSince = performance.now();
 
-  /** @param figures where its frames are counted, with all others */
-  constructor(ws: WebSocket, socket: Duplex, maxMessagesPerSecond: number, figures: StreamFigures) {
+  constructor(ws: WebSocket, socket: Duplex, options: ConnectionOptions) {
+    const { maxMessagesPerSecond, figures, onMessage, onClose } = options;
     this.#ws = ws;
     this.#socket = socket;
     this.#rate = new MessageRate(maxMessagesPerSecond);
     this.#figures = figures;
     socket.on('drain', () => this.#onDrain());
-    ws.on('ping', (data) => this.#onPing(data));
-    ws.on('pong', (data) => this.#onPong(data));
+    ws.on('message', (data, isBinary) => {
+      if (this.#admit() && !isBinary) onMessage(data.toString());
+    });
+    ws.on('ping', (data) => {
+      if (this.#admit()) this.#answerPing(data);
+    });
+    ws.on('pong', (data) => {
+      if (this.#admit()) this.#onPong(data);
+    });
+    // The library closes the connection with the error's code, and `close` follows.
+    ws.on('error', () => {});
+    ws.once('close', onClose);
   }
 
   /** Delivers a `ws.send`. */
@@ -55,7 +74,7 @@ export class Connection implements Process {
     if (message.topic === 'ws.send') this.#write(textFrame(message.data));
   }
 
-  /** Sends a tick that was framed for all; a tick is a whole snapshot, so only the newest is worth keeping. */
+  /** Sends a tick that was framed for all clients. A slow client gets only the newest, because each tick is a complete snapshot. */
   tick(frame: Buffer): void {
     if (this.#slowSince === undefined) {
       this.#write(frame);
@@ -65,32 +84,18 @@ export class Connection implements Process {
     this.#newestTick = frame;
   }
 
-  /**
-   * Counts what the client sent: a message, or a ping or pong of the protocol.
-   *
-   * @returns whether it is listened to; a client that sends too many is closed, and read from no more
-   */
-  accepts(): boolean {
-    if (this.#rate.allows(performance.now())) return true;
-    this.close(closeCodes.tooManyMessages);
-    // Without reading on until the client's answer, so that its flood costs nothing more.
-    this.#ws.pause();
-    this.#socket.end();
-    return false;
-  }
-
-  /** Looks after a client that is stuck or does not answer; to be called about once a second, with `performance.now()`. */
-  check(now: number, { stuckMs, pingMs }: Patience): void {
+  /** Pings an idle client and ends a dead or slow one. To be called about once a second. @param now `performance.now()` */
+  check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
-      // It is not read from while it is slow, so that it cannot answer.
-      if (now - this.#slowSince >= stuckMs) this.#giveUp();
+      // A slow client is not read from, so it cannot answer a ping. It gets the code if it reads again within the closing time.
+      if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#ping !== undefined) this.terminate();
       else this.#sendPing(now);
     }
   }
 
-  /** Starts the closing handshake; the WebSocket library ends a client that does not answer it. */
+  /** Starts the closing handshake. The WebSocket library terminates a client that does not answer it. */
   close({ code, reason }: CloseCode): void {
     this.#newestTick = undefined;
     this.#ws.resume();
@@ -102,20 +107,30 @@ export class Connection implements Process {
   }
 
   #sendPing(now: number): void {
-    // Not to be guessed: the answer proves that the client has read all that came before.
+    // Random, so that a pong proves that the client has read everything before the ping.
     this.#ping = randomBytes(PING_BYTES);
     this.#pingSince = now;
     this.#ws.ping(this.#ping);
   }
 
-  #onPing(data: Buffer): void {
-    if (!this.accepts() || this.#ws.readyState !== this.#ws.OPEN) return;
+  /** Counts a message, ping or pong of the client, and closes the connection past the limit. @returns whether to handle it */
+  #admit(): boolean {
+    if (this.#rate.take(performance.now())) return true;
+    this.close(closeCodes.tooManyMessages);
+    // The client's close frame is not awaited, so that the rest of the flood is not read.
+    this.#ws.pause();
+    this.#socket.end();
+    return false;
+  }
+
+  #answerPing(data: Buffer): void {
+    if (this.#ws.readyState !== this.#ws.OPEN) return;
     this.#ws.pong(data);
     if (this.#socket.writableNeedDrain) this.#becomeSlow();
   }
 
   #onPong(data: Buffer): void {
-    if (!this.accepts() || !this.#ping?.equals(data)) return;
+    if (!this.#ping?.equals(data)) return;
     this.#ping = undefined;
     this.#pingSince = performance.now();
   }
@@ -138,14 +153,9 @@ export class Connection implements Process {
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
-      // Only now can it answer again.
+      // The client can answer a ping again from now on.
       this.#pingSince = performance.now();
       this.#ws.resume();
     }
-  }
-
-  #giveUp(): void {
-    // The code is for a client that begins to read again within the closing time.
-    this.close(closeCodes.tooSlow);
   }
 }

@@ -9,12 +9,13 @@ export const TICKER = 'ticker';
  * pings, and ends when it leaves.
  */
 class Handler implements Process {
-  pid: Pid = '';
+  readonly #pid: Pid;
   readonly #processes: Processes;
   readonly #actorId: string;
   #client: Pid | undefined;
 
-  constructor(processes: Processes, actorId: string) {
+  constructor(pid: Pid, processes: Processes, actorId: string) {
+    this.#pid = pid;
     this.#processes = processes;
     this.#actorId = actorId;
   }
@@ -28,23 +29,21 @@ class Handler implements Process {
         if (this.#client !== undefined && isPing(message.data)) this.#processes.send(this.#client, pong);
         break;
       case 'ws.leave':
-        this.#processes.send(TICKER, { topic: 'unsubscribe', handler_pid: this.pid });
-        this.#processes.exit(this.pid, 'normal');
+        this.#processes.send(TICKER, { topic: 'unsubscribe', handler_pid: this.#pid });
+        this.#processes.exit(this.#pid, 'normal');
     }
   }
 
   #join(client: Pid): void {
     this.#client = client;
     this.#processes.send(client, text({ type: 'welcome', user_id: this.#actorId }));
-    this.#processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: this.pid });
+    this.#processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: this.#pid });
   }
 }
 
 /** Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). */
 export function createHandler(processes: Processes, actorId: string): Pid {
-  const handler = new Handler(processes, actorId);
-  handler.pid = processes.spawn('handler', handler);
-  return handler.pid;
+  return processes.spawn('handler', (pid) => new Handler(pid, processes, actorId));
 }
 
 function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }): WsSend {

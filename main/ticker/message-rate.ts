@@ -1,11 +1,11 @@
-/** Messages of so long a time may come at once. */
+/** Size of a burst: the messages of this time. */
 const BURST_MS = 2_000;
 /** Tolerance: sums of intervals are not exact. */
 const ROUNDING_MS = 0.0005;
 
 /**
- * Bounds what one client may send: `perSecond` messages in the long run, those of two seconds at once. A token bucket
- * that is one number, the time at which it will be full again; it needs no timer.
+ * Token bucket for the messages of one client: `perSecond` on average, with bursts of two seconds' worth. The whole state is the time at
+ * which the bucket is full again, so it needs no timer.
  */
 export class MessageRate {
   readonly #intervalMs: number;
@@ -15,8 +15,8 @@ export class MessageRate {
     this.#intervalMs = 1000 / perSecond;
   }
 
-  /** Counts a message at `now` (milliseconds of a clock that nobody sets). @returns whether it is within the bound */
-  allows(now: number): boolean {
+  /** Counts a message. @param now milliseconds of a monotonic clock @returns whether it is within the limit */
+  take(now: number): boolean {
     const fullAt = Math.max(this.#fullAt, now) + this.#intervalMs;
     if (fullAt - now > BURST_MS + ROUNDING_MS) return false;
     this.#fullAt = fullAt;

@@ -1,12 +1,13 @@
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
+import type { CloseCode } from './close-codes.ts';
 
 /** Something with an address that messages can be sent to. It ends at the latest when `receive` throws. */
 export interface Process {
   receive(message: LifecycleMessage): void;
 }
 
-/** Why a process ended: by itself, with the token that it was started with, or by an error that it did not mean. */
-export type ExitReason = 'normal' | 'token revoked' | 'token expired' | Error;
+/** Why a process ended: as intended, for a reason that its client is told, or because of an error. */
+export type ExitReason = 'normal' | CloseCode | Error;
 
 interface Entry {
   process: Process;
@@ -25,10 +26,10 @@ export class Processes {
     return this.#entries.size;
   }
 
-  /** Starts a process under a fresh address. */
-  spawn(kind: 'handler' | 'client', process: Process): Pid {
+  /** Starts a process with a new pid. @param create creates the process, and must not send to it */
+  spawn(kind: 'handler' | 'client', create: (pid: Pid) => Process): Pid {
     const pid = `${kind}:${++this.#spawned}`;
-    this.#entries.set(pid, { process, monitors: [] });
+    this.#entries.set(pid, { process: create(pid), monitors: [] });
     return pid;
   }
 

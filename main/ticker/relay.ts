@@ -7,7 +7,7 @@ import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-lim
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
-import { Connection, type Patience, patience } from './connection.ts';
+import { type ClientTimeouts, Connection, clientTimeouts } from './connection.ts';
 import { textFrame } from './frame.ts';
 import type { ExitReason, Processes } from './processes.ts';
 import { StreamFigures } from './stream-figures.ts';
@@ -39,7 +39,7 @@ const CHECK_INTERVAL_MS = 1_000;
 export interface RelayLimits extends ConnectionBounds {
   /** Messages, pings and pongs that one client may send, in the long run. */
   maxMessagesPerSecond: number;
-  patience?: Patience;
+  clientTimeouts?: ClientTimeouts;
   handshakeMs?: number;
 }
 
@@ -51,10 +51,10 @@ export interface RelayLimits extends ConnectionBounds {
 export class Relay {
   readonly figures = new StreamFigures();
   readonly #processes: Processes;
-  readonly #patience: Patience;
+  readonly #clientTimeouts: ClientTimeouts;
   readonly #maxMessagesPerSecond: number;
   readonly #handshakeMs: number;
-  readonly #places: ConnectionLimiter;
+  readonly #limiter: ConnectionLimiter;
   readonly #connections = new Map<Pid, Connection>();
   readonly #handshakes = new WeakMap<
     IncomingMessage,
@@ -68,10 +68,10 @@ export class Relay {
 
   constructor(processes: Processes, limits: RelayLimits) {
     this.#processes = processes;
-    this.#patience = limits.patience ?? patience;
+    this.#clientTimeouts = limits.clientTimeouts ?? clientTimeouts;
     this.#maxMessagesPerSecond = limits.maxMessagesPerSecond;
     this.#handshakeMs = limits.handshakeMs ?? HANDSHAKE_TIME_MS;
-    this.#places = new ConnectionLimiter(limits);
+    this.#limiter = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
       clientTracking: false,
@@ -102,7 +102,7 @@ export class Relay {
 
   /** Places that are taken: connections that are open, and handshakes that are under way. */
   get places(): number {
-    return this.#places.taken;
+    return this.#limiter.taken;
   }
 
   /** Whether a request is a WebSocket handshake that this relay can complete. */
@@ -115,9 +115,9 @@ export class Relay {
    *
    * @throws {HttpError} when there is none, in all or for the client's `address`
    */
-  takePlace(request: IncomingMessage, address: string): void {
+  acquire(request: IncomingMessage, address: string): void {
     const handshake = this.#handshakes.get(request);
-    if (handshake !== undefined) this.#places.acquire(handshake.socket, address);
+    if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
   }
 
   /**
@@ -200,30 +200,31 @@ export class Relay {
   #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
     const processes = this.#processes;
     this.#endHandshake(socket);
-    const connection = new Connection(ws, socket, this.#maxMessagesPerSecond, this.figures);
-    const client = processes.spawn('client', connection);
-    this.#connections.set(client, connection);
-
-    ws.on('message', (data, isBinary) => {
-      if (connection.accepts() && !isBinary) processes.send(handler, { topic: 'ws.message', data: data.toString() });
+    const client = processes.spawn('client', (pid) => {
+      const connection = new Connection(ws, socket, {
+        maxMessagesPerSecond: this.#maxMessagesPerSecond,
+        figures: this.figures,
+        onMessage: (data) => processes.send(handler, { topic: 'ws.message', data }),
+        onClose: (code) => this.#leave(pid, handler, code),
+      });
+      this.#connections.set(pid, connection);
+      return connection;
     });
-    // Broken frames: the library closes the connection with its code, and 'close' follows.
-    ws.on('error', () => {});
-    ws.once('close', (code) => {
-      this.#connections.delete(client);
-      this.figures.closes.count(String(code));
-      if (this.#connections.size === 0) this.#closing?.resolve();
-      processes.exit(client, 'normal');
-      processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
-    });
-
-    processes.monitor(handler, (reason) => connection.close(closeCodeOf(reason)));
+    processes.monitor(handler, (reason) => this.#connections.get(client)?.close(closeCodeOf(reason)));
     processes.send(handler, { topic: 'ws.join', client_pid: client });
+  }
+
+  #leave(client: Pid, handler: Pid, code: number): void {
+    this.#connections.delete(client);
+    this.figures.closes.count(String(code));
+    if (this.#connections.size === 0) this.#closing?.resolve();
+    this.#processes.exit(client, 'normal');
+    this.#processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
   }
 
   #check(): void {
     const now = performance.now();
-    for (const connection of this.#connections.values()) connection.check(now, this.#patience);
+    for (const connection of this.#connections.values()) connection.check(now, this.#clientTimeouts);
   }
 
   #endHandshake(socket: Duplex): void {
@@ -232,11 +233,9 @@ export class Relay {
   }
 }
 
-/** How a client is told that its handler has ended. */
+/** Close code for a client whose handler has ended. */
 function closeCodeOf(reason: ExitReason): CloseCode {
-  if (reason === 'token revoked') return closeCodes.tokenRevoked;
-  if (reason === 'token expired') return closeCodes.tokenExpired;
-  return closeCodes.handlerFailed;
+  return reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason;
 }
 
 function destroy(this: Duplex): void {

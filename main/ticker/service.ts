@@ -12,7 +12,7 @@ import { loadScope, userPolicyFile } from './policy.ts';
 import { Processes } from './processes.ts';
 import { Relay, SOCKET_BUFFER } from './relay.ts';
 import type { TickFeed } from './tick-feed.ts';
-import { TickerThread } from './ticker-thread.ts';
+import { Ticker } from './ticker.ts';
 import { TokenHolders } from './token-holders.ts';
 import { Tokens } from './tokens.ts';
 
@@ -31,7 +31,7 @@ export interface TickerService {
 export interface TickerFigures {
   requests: RequestFigures;
   relay: Pick<Relay, 'size' | 'figures'>;
-  ticker: Pick<TickerThread, 'subscriptions' | 'restarts' | 'lateness' | 'loopDelays'>;
+  ticker: Pick<Ticker, 'subscriptions' | 'restarts' | 'lateness' | 'loopDelays'>;
   tokens: Pick<Tokens, 'store'>;
 }
 
@@ -61,9 +61,10 @@ export async function startTicker(
     const { openFiles } = shares;
     log.info({ openFiles, maxConnections }, 'the limit of open files allows fewer connections than MAX_CONNECTIONS');
   }
-  const relay = new Relay(processes, { ...config, maxConnections });
+  const { maxConnectionsPerAddress, maxMessagesPerSecond } = config;
+  const relay = new Relay(processes, { maxConnections, maxConnectionsPerAddress, maxMessagesPerSecond });
   const feed = await engine.openTickFeed();
-  const ticker = new TickerThread({
+  const ticker = new Ticker({
     intervalMs: config.tickIntervalMs,
     seed: config.tickerSeed,
     processes,

@@ -1,5 +1,7 @@
 import type { Pid } from '../../workers/messages.ts';
-import type { ExitReason, Processes } from './processes.ts';
+import { closeCodes } from './close-codes.ts';
+import type { Processes } from './processes.ts';
+import type { TokenEnd } from './token-store.ts';
 
 /**
  * The handlers that were started with each token, so that they can be ended together with it. A handler leaves when it
@@ -28,7 +30,8 @@ export class TokenHolders {
   }
 
   /** Ends every handler that was started with the token. */
-  end(tokenId: string, reason: ExitReason): void {
+  end(tokenId: string, end: TokenEnd): void {
+    const reason = end === 'token revoked' ? closeCodes.tokenRevoked : closeCodes.tokenExpired;
     for (const handler of [...(this.#handlers.get(tokenId) ?? [])]) this.#processes.exit(handler, reason);
   }
 }

@@ -12,7 +12,7 @@ import type { Identity, Tokens } from './tokens.ts';
 
 export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
-  relay: Pick<Relay, 'isHandshake' | 'takePlace'>;
+  relay: Pick<Relay, 'isHandshake' | 'acquire'>;
   /** Starts a connection's handler for an actor; see `handler`. */
   createHandler: (actorId: string) => Pid;
   /** Handlers end with the tokens that they were started with. */
@@ -33,7 +33,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
     }
-    relay.takePlace(ctx.req, clientAddress(ctx.ip));
+    relay.acquire(ctx.req, clientAddress(ctx.ip));
     const target: RelayTarget = {
       target_pid: startHandler(identity),
       metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(Date.now() / 1000) },

@@ -33,8 +33,8 @@ describe('clients that never read', () => {
   });
 
   it('and only send, or say nothing, are cut off, and the others stay', async () => {
-    const patience = { stuckMs: FOREVER_MS, pingMs: 2000 };
-    const bundle = await startTickerBundle({ limits: { patience }, intervalMs: 100 });
+    const clientTimeouts = { slowMs: FOREVER_MS, pingMs: 2000 };
+    const bundle = await startTickerBundle({ limits: { clientTimeouts }, intervalMs: 100 });
     const token = await bundle.token();
     const crowd = await gather({ port: bundle.listener.port, token, readers: 100, silent: 10, chatty: 10 });
     expect(bundle.relay.size).to.equal(120);
@@ -49,8 +49,8 @@ describe('clients that never read', () => {
   });
 
   it('and are stuck, are closed with 4008, and little waits for them', async () => {
-    const patience = { stuckMs: 1000, pingMs: FOREVER_MS };
-    const bundle = await startTickerBundle({ limits: { patience } });
+    const clientTimeouts = { slowMs: 1000, pingMs: FOREVER_MS };
+    const bundle = await startTickerBundle({ limits: { clientTimeouts } });
     const token = await bundle.token();
     const crowd = await gather({ port: bundle.listener.port, token, readers: 20, silent: 5, chatty: 5, madeUp: true });
     await until(() => bundle.ticker.received.length === 30);

@@ -43,7 +43,7 @@ describe('a ticker thread that hangs', () => {
     const { services, inspector, client } = await startWithMovedPrice({ TICK_INTERVAL_MS: '100' });
     await inspector.evaluate(TICKER, 'for (;;);');
     await completed(services, await submit(services, 5));
-    const { time } = await services.logged(({ msg }) => msg === 'the ticker thread hangs: it is ended');
+    const { time } = await services.logged(({ msg }) => msg === 'the ticker thread hangs: it is terminated');
     expect((await tickAfter(client, Date.parse(time as string))).price).to.be.within(900_000, 1_100_000);
     expect(client.socket.readyState).to.equal(client.socket.OPEN);
   });

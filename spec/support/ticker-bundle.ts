@@ -12,7 +12,7 @@ import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
 import { Processes } from '../../main/ticker/processes.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
-import { TickerThread } from '../../main/ticker/ticker-thread.ts';
+import { Ticker } from '../../main/ticker/ticker.ts';
 import { TokenHolders } from '../../main/ticker/token-holders.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
@@ -95,7 +95,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     processes.register(TICKER, ticker);
   } else {
     const { intervalMs } = options;
-    const thread = new TickerThread({
+    const thread = new Ticker({
       intervalMs,
       processes,
       broadcast: (clients, message) => relay.broadcast(clients, message),

@@ -2,14 +2,14 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { RetentionThread, type RetentionThreadOptions } from '../../main/tasks/retention-thread.ts';
+import { type RetentionThreadOptions, startRetentionThread } from '../../main/tasks/retention-thread.ts';
 import { freshRows, range } from '../support/aged-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
 const threadFile = (path: string) => new URL(`../support/${path}.ts`, import.meta.url);
-const ENDED = 'the retention thread ended: it is started again';
+const ENDED = 'the retention thread ended: it is restarted';
 
 /** A thread over rows that are there already, of which it is to keep the newest ten. */
 async function start(options: Partial<RetentionThreadOptions> = {}) {
@@ -20,7 +20,7 @@ async function start(options: Partial<RetentionThreadOptions> = {}) {
   const { dataDir } = rows;
   const launch = () => {
     const { log } = captured;
-    const thread = new RetentionThread({ dataDir, rows: 10, days: 0, writeLock: cell.buffer, log, ...options });
+    const thread = startRetentionThread({ dataDir, rows: 10, days: 0, writeLock: cell.buffer, log, ...options });
     afterTest(() => thread.stop());
     return thread;
   };

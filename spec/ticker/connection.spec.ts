@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { Patience } from '../../main/ticker/connection.ts';
+import type { ClientTimeouts } from '../../main/ticker/connection.ts';
 import { SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -12,7 +12,7 @@ import { connect, type StreamClient } from '../support/websocket.ts';
 
 const PING = '{"type":"ping"}';
 const PAD = 'x'.repeat(64 * 1024);
-const FOREVER: Patience = { stuckMs: 3_600_000, pingMs: 3_600_000 };
+const FOREVER: ClientTimeouts = { slowMs: 3_600_000, pingMs: 3_600_000 };
 
 interface JoinOptions {
   autoPong?: boolean;
@@ -20,10 +20,13 @@ interface JoinOptions {
 }
 
 /** One client of the stream, and the server's end of its connection. */
-async function join(patience: Patience = FOREVER, { maxMessagesPerSecond = 1e6, ...options }: JoinOptions = {}) {
+async function join(
+  clientTimeouts: ClientTimeouts = FOREVER,
+  { maxMessagesPerSecond = 1e6, ...options }: JoinOptions = {},
+) {
   // The relay looks after its clients when the test says so.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
-  const bundle = await startTickerBundle({ limits: { patience, maxMessagesPerSecond } });
+  const bundle = await startTickerBundle({ limits: { clientTimeouts, maxMessagesPerSecond } });
   const client = await connect(bundle.stream, { token: await bundle.token(), ...options });
   await client.nextOf('welcome');
   const subscribed = await bundle.ticker.next();
@@ -125,7 +128,7 @@ describe('a client that reads too slowly', () => {
   }
 
   it('is closed with 4008 when it is stuck for too long', async () => {
-    const { client, server, tick, ticker } = await join({ ...FOREVER, stuckMs: 0 });
+    const { client, server, tick, ticker } = await join({ ...FOREVER, slowMs: 0 });
     await fill(client, server, tick);
     mock.timers.tick(1000);
     client.socket.resume();
@@ -134,7 +137,7 @@ describe('a client that reads too slowly', () => {
   });
 
   it('is closed without a delay when it has sent pings, too, and begins to read', async () => {
-    const { client, server, tick, sockets } = await join({ ...FOREVER, stuckMs: 0 });
+    const { client, server, tick, sockets } = await join({ ...FOREVER, slowMs: 0 });
     await fill(client, server, tick);
     const read = server.bytesRead;
     for (let count = 0; count < 20; count++) client.socket.ping('x'.repeat(125));
@@ -146,7 +149,7 @@ describe('a client that reads too slowly', () => {
   });
 
   it('is cut off when it does not even read that it is closed', async () => {
-    const { client, server, tick, relay, processes, sockets } = await join({ ...FOREVER, stuckMs: 0 });
+    const { client, server, tick, relay, processes, sockets } = await join({ ...FOREVER, slowMs: 0 });
     await fill(client, server, tick);
     mock.timers.tick(1000);
     expect(sockets.size).to.equal(1);
@@ -156,7 +159,7 @@ describe('a client that reads too slowly', () => {
   });
 
   it('stays as long as it is not stuck for too long, whatever its silence', async () => {
-    const { client, server, tick } = await join({ stuckMs: 3_600_000, pingMs: 0 });
+    const { client, server, tick } = await join({ slowMs: 3_600_000, pingMs: 0 });
     await fill(client, server, tick);
     for (let seconds = 0; seconds < 10; seconds++) mock.timers.tick(1000);
     const newest = tick();

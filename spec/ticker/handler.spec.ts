@@ -10,7 +10,7 @@ const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.
 function start(actorId = 'user:demo') {
   const processes = new Processes();
   const sentTo: [to: string, message: LifecycleMessage][] = [];
-  const client = processes.spawn('client', { receive: (message) => sentTo.push(['client', message]) });
+  const client = processes.spawn('client', () => ({ receive: (message) => sentTo.push(['client', message]) }));
   processes.register(TICKER, { receive: (message) => sentTo.push(['ticker', message]) });
   const handler = createHandler(processes, actorId);
   const ends: ExitReason[] = [];
@@ -125,7 +125,7 @@ describe('a handler', () => {
     const { processes, join, tell, sentTo } = start();
     join();
     const others: LifecycleMessage[] = [];
-    const client = processes.spawn('client', { receive: (message) => others.push(message) });
+    const client = processes.spawn('client', () => ({ receive: (message) => others.push(message) }));
     const other = createHandler(processes, 'user:other');
     processes.send(other, { topic: 'ws.join', client_pid: client });
     expect(others).to.deep.equal([sent({ type: 'welcome', user_id: 'user:other' })]);

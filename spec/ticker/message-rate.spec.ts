@@ -7,7 +7,7 @@ describe('the bound on messages', () => {
     const rate = new MessageRate(50);
     const allowed = (now: number, tries: number) => {
       let count = 0;
-      for (let i = 0; i < tries; i++) if (rate.allows(now)) count++;
+      for (let i = 0; i < tries; i++) if (rate.take(now)) count++;
       return count;
     };
     expect(allowed(1000, 1000)).to.equal(100);
@@ -23,7 +23,7 @@ describe('the bound on messages', () => {
     fc.assert(
       fc.property(rates, starts, (perSecond, start) => {
         const rate = new MessageRate(perSecond);
-        const allowed = Array.from({ length: 3 * perSecond }, () => rate.allows(start));
+        const allowed = Array.from({ length: 3 * perSecond }, () => rate.take(start));
         expect(allowed.filter(Boolean)).to.have.lengthOf(2 * perSecond);
       }),
     );
@@ -41,8 +41,8 @@ describe('the bound on messages', () => {
         let allowed = 0;
         for (const [index, gap] of all.entries()) {
           now += gap;
-          if (rate.allows(now)) allowed++;
-          expect(polite.allows(start + (index * 1000) / perSecond)).to.equal(true);
+          if (rate.take(now)) allowed++;
+          expect(polite.take(start + (index * 1000) / perSecond)).to.equal(true);
         }
         // The last bit of a division is not to decide.
         expect(allowed).to.be.at.most(((now - start + 2000) * perSecond) / 1000 + 1e-6);

@@ -15,7 +15,7 @@ describe('processes', () => {
   it('have addresses of their own, that are never used again', () => {
     const processes = new Processes();
     const pids = Array.from({ length: 100 }, (_, index) => {
-      const pid = processes.spawn(index % 2 === 0 ? 'handler' : 'client', new Recorder());
+      const pid = processes.spawn(index % 2 === 0 ? 'handler' : 'client', () => new Recorder());
       processes.exit(pid, 'normal');
       return pid;
     });
@@ -26,8 +26,8 @@ describe('processes', () => {
   it('receive what is sent to their address, in order, and nothing else', () => {
     const processes = new Processes();
     const [first, second] = [new Recorder(), new Recorder()];
-    const pid = processes.spawn('handler', first);
-    processes.spawn('handler', second);
+    const pid = processes.spawn('handler', () => first);
+    processes.spawn('handler', () => second);
     const messages: LifecycleMessage[] = [{ topic: 'ws.join', client_pid: 'c' }, leave];
     for (const message of messages) processes.send(pid, message);
     expect(first.received).to.deep.equal(messages);
@@ -48,7 +48,7 @@ describe('processes', () => {
   it('that are gone lose what is sent to them', () => {
     const processes = new Processes();
     const recorder = new Recorder();
-    const pid = processes.spawn('client', recorder);
+    const pid = processes.spawn('client', () => recorder);
     processes.exit(pid, 'normal');
     processes.send(pid, leave);
     processes.send('nobody', leave);
@@ -57,7 +57,7 @@ describe('processes', () => {
 
   it('tell those who watch of their end, once, with its reason', () => {
     const processes = new Processes();
-    const pid = processes.spawn('handler', new Recorder());
+    const pid = processes.spawn('handler', () => new Recorder());
     const reasons: ExitReason[] = [];
     processes.monitor(pid, (reason) => reasons.push(reason));
     processes.monitor(pid, (reason) => reasons.push(reason));
@@ -70,7 +70,7 @@ describe('processes', () => {
   it('are gone already when those who watch are told', () => {
     const processes = new Processes();
     const recorder = new Recorder();
-    const pid = processes.spawn('handler', recorder);
+    const pid = processes.spawn('handler', () => recorder);
     processes.monitor(pid, () => {
       processes.send(pid, leave);
       processes.exit(pid, 'normal');
@@ -93,7 +93,7 @@ describe('processes', () => {
       [null, new Error('null')],
     ]) {
       const processes = new Processes();
-      const pid = processes.spawn('handler', throws(thrown));
+      const pid = processes.spawn('handler', () => throws(thrown));
       const reasons: ExitReason[] = [];
       processes.monitor(pid, (reason) => reasons.push(reason));
       processes.send(pid, leave);

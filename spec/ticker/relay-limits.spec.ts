@@ -48,7 +48,7 @@ describe('a client that sends too much', () => {
     const handler: Process = { receive: ({ topic }) => void (topic === 'ws.message' && heard++) };
     const bundle: TickerBundle = await startTickerBundle({
       limits: { maxMessagesPerSecond: 1 },
-      replace: () => ({ createHandler: () => bundle.processes.spawn('handler', handler) }),
+      replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
     });
     const client = await connect(bundle.stream, { token: await bundle.token() });
     // A whole number: a rounded sum of fractions can exceed the burst by itself.

@@ -21,7 +21,7 @@ async function join(bundle: TickerBundle) {
 /** Service A with `handler` in the place of every connection's handler. */
 async function startWith(handler: Process): Promise<TickerBundle> {
   const bundle = await startTickerBundle({
-    replace: () => ({ createHandler: () => bundle.processes.spawn('handler', handler) }),
+    replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
   });
   return bundle;
 }
@@ -177,7 +177,7 @@ describe('the relay', () => {
       const bundle = await startTickerBundle({
         replace: () => ({
           createHandler() {
-            const pid = bundle.processes.spawn('handler', failing);
+            const pid = bundle.processes.spawn('handler', () => failing);
             bundle.processes.monitor(pid, watched.resolve);
             return pid;
           },

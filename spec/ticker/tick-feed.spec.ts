@@ -3,12 +3,12 @@ import { Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { expect } from 'chai';
 import { openTickFeed } from '../../main/engines/nats-ticker.ts';
-import type { TickerThreadOptions } from '../../main/ticker/ticker-thread.ts';
+import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
-import { pricesOf, startTicker, thread } from '../support/ticker-thread.ts';
+import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 const INTERVAL_MS = 100;
@@ -18,7 +18,7 @@ const TAKEOVER_MS = 15_000;
 type Node = Awaited<ReturnType<typeof startNode>>;
 
 /** A ticker with a feed over a connection of its own, and one client. */
-async function startNode(server: NatsServer, options: Partial<TickerThreadOptions> = {}) {
+async function startNode(server: NatsServer, options: Partial<TickerOptions> = {}) {
   const connection = await server.connect();
   const feed = await openTickFeed({ connection, prefix: 'spec', intervalMs: 100, log: captureLog().log });
   if (feed === undefined) throw new Error('no feed');
@@ -165,7 +165,7 @@ describeWithNats('the tickers of many nodes', () => {
     old.die();
     expect(await takeover([old, witness], old)).to.equal(witness);
     expectSmoothPrices(witness.texts());
-    await old.logged(({ msg }) => msg === 'the ticker thread hangs: it is ended');
+    await old.logged(({ msg }) => msg === 'the ticker thread hangs: it is terminated');
     const heard = old.ticks.length;
     await until(() => old.ticks.length > heard + 3);
     expect(witness.texts()).to.include(old.texts().at(-1));

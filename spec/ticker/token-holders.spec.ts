@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { closeCodes } from '../../main/ticker/close-codes.ts';
 import { Processes } from '../../main/ticker/processes.ts';
 import { TokenHolders } from '../../main/ticker/token-holders.ts';
 
@@ -16,7 +17,7 @@ describe('TokenHolders', () => {
         for (const { does, token, which } of all) {
           const id = `token ${token}`;
           if (does === 'start') {
-            const pid = processes.spawn('handler', { receive() {} });
+            const pid = processes.spawn('handler', () => ({ receive() {} }));
             alive.set(pid, id);
             processes.monitor(pid, () => alive.delete(pid));
             holders.add(id, pid);
@@ -38,13 +39,13 @@ describe('TokenHolders', () => {
     const processes = new Processes();
     const holders = new TokenHolders(processes);
     const reasons: unknown[] = [];
-    const pid = processes.spawn('handler', { receive() {} });
+    const pid = processes.spawn('handler', () => ({ receive() {} }));
     processes.monitor(pid, (reason) => reasons.push(reason));
     holders.add('a', pid);
     holders.end('b', 'token revoked');
     expect(reasons).to.deep.equal([]);
     holders.end('a', 'token expired');
     holders.end('a', 'token revoked');
-    expect(reasons).to.deep.equal(['token expired']);
+    expect(reasons).to.deep.equal([closeCodes.tokenExpired]);
   });
 });

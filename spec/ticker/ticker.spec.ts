@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import { TICKER } from '../../main/ticker/handler.ts';
 import { Recorder } from '../support/recorder.ts';
-import { type Entry, NEVER, pricesOf, startTicker } from '../support/ticker-thread.ts';
+import { type Entry, NEVER, pricesOf, startTicker } from '../support/ticker.ts';
+import { until } from '../support/until.ts';
 
 describe('the ticker', () => {
   it('sends a snapshot to the one who subscribes, and to nobody else', async () => {
@@ -41,8 +42,8 @@ describe('the ticker', () => {
   it('sends each tick to a subscriber only after its snapshot', async () => {
     const order: string[] = [];
     const { subscribe, processes, tickTo } = await startTicker({ intervalMs: 1 });
-    const handler = processes.spawn('handler', new Recorder());
-    const client = processes.spawn('client', { receive: () => order.push('snapshot') });
+    const handler = processes.spawn('handler', () => new Recorder());
+    const client = processes.spawn('client', () => ({ receive: () => order.push('snapshot') }));
     const other = subscribe();
     await tickTo(other.client);
     processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
@@ -78,7 +79,7 @@ describe('the ticker', () => {
 
   it('keeps nobody whose handler is gone when it subscribes', async () => {
     const { subscribe, processes, tickTo, ticks } = await startTicker();
-    const gone = processes.spawn('client', new Recorder());
+    const gone = processes.spawn('client', () => new Recorder());
     processes.send(TICKER, { topic: 'subscribe', client_pid: gone, handler_pid: 'handler:gone' });
     const { client } = subscribe();
     await tickTo(client);
@@ -95,6 +96,19 @@ describe('the ticker', () => {
     unsubscribe();
     unsubscribe();
     await tickTo(other.client);
+  });
+
+  it('measures the lateness of each tick, also of those that wait for a stalled main thread', async () => {
+    const { ticker, subscribe, tickTo } = await startTicker({ intervalMs: 50 });
+    const { client } = subscribe();
+    await tickTo(client);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 700);
+    const later = () => {
+      const { bounds } = ticker.lateness;
+      const { count, upTo } = ticker.lateness.cumulative();
+      return count - (upTo[bounds.indexOf(0.25)] as number);
+    };
+    await until(() => later() > 1);
   });
 
   it('takes no notice of other messages', async () => {

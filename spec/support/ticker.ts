@@ -1,6 +1,6 @@
 import { TICKER } from '../../main/ticker/handler.ts';
 import { Processes } from '../../main/ticker/processes.ts';
-import { TickerThread, type TickerThreadOptions } from '../../main/ticker/ticker-thread.ts';
+import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
@@ -27,12 +27,12 @@ export function pricesOf(message: LifecycleMessage): Map<string, number> {
 }
 
 /** A ticker that is not started. */
-export function createTicker(options: Partial<TickerThreadOptions> = {}) {
+export function createTicker(options: Partial<TickerOptions> = {}) {
   const processes = new Processes();
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
   let ticked = Promise.withResolvers<void>();
-  const ticker = new TickerThread({
+  const ticker = new Ticker({
     intervalMs: 10,
     processes,
     broadcast(clients, message) {
@@ -63,15 +63,15 @@ export function createTicker(options: Partial<TickerThreadOptions> = {}) {
     /** Subscribes a new handler with a client of its own. */
     subscribe() {
       const recorder = new Recorder();
-      const handler = processes.spawn('handler', new Recorder());
-      const client = processes.spawn('client', recorder);
+      const handler = processes.spawn('handler', () => new Recorder());
+      const client = processes.spawn('client', () => recorder);
       processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
       const unsubscribe = () => processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
       return { recorder, handler, client, unsubscribe };
     },
     /** Ends a mortal thread, or makes one hang. */
     die() {
-      const poison = processes.spawn('client', new Recorder());
+      const poison = processes.spawn('client', () => new Recorder());
       processes.register('poison', new Recorder());
       processes.send(TICKER, { topic: 'subscribe', client_pid: poison, handler_pid: 'poison' });
       processes.send(TICKER, { topic: 'unsubscribe', handler_pid: 'poison' });
@@ -81,7 +81,7 @@ export function createTicker(options: Partial<TickerThreadOptions> = {}) {
 }
 
 /** A ticker that is started. */
-export async function startTicker(options: Partial<TickerThreadOptions> = {}) {
+export async function startTicker(options: Partial<TickerOptions> = {}) {
   const started = createTicker(options);
   await started.ticker.start();
   return started;

@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker-thread.ts';
+import { createTicker, NEVER, pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 describe('a ticker thread that dies', () => {
@@ -68,17 +68,17 @@ describe('a ticker thread that hangs', () => {
     it(`is ended, and followed by another one, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
       mock.timers.enable({ apis: ['setInterval'] });
       const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs') });
-      await until(() => ticker.lastDue > 0);
+      await until(() => ticker.loopDelays.cumulative().count > 1);
       die();
       // Its snapshot is the last message of the thread, which takes the poison in the same batch.
       const last = subscribe();
       await last.recorder.next();
       if (!subscribed) last.unsubscribe();
-      // The first check sees that the prices have moved since the start.
+      // The first check sees a heartbeat since the start.
       mock.timers.tick(4_000);
       expect(lines).to.deep.equal([]);
       mock.timers.tick(1_000);
-      expect(lines.at(0)?.msg).to.equal('the ticker thread hangs: it is ended');
+      expect(lines.at(0)?.msg).to.equal('the ticker thread hangs: it is terminated');
       await logged(({ msg }) => msg.startsWith('the ticker thread ended'));
       const late = subscribe();
       await late.recorder.next();
@@ -89,17 +89,16 @@ describe('a ticker thread that hangs', () => {
   it('is another one than a thread that is heard of late', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { ticker, lines } = await startTicker({ intervalMs: 20 });
-    const nextTick = async () => {
-      const due = ticker.lastDue;
-      await until(() => ticker.lastDue > due);
+    const heartbeat = async () => {
+      const { count } = ticker.loopDelays.cumulative();
+      await until(() => ticker.loopDelays.cumulative().count > count + 1);
     };
     for (let round = 0; round < 5; round++) {
-      // The second begins after the first has moved the prices.
-      await nextTick();
-      await nextTick();
+      await heartbeat();
+      // Three checks at once, of which the first sees the heartbeat.
       mock.timers.tick(3000);
     }
-    await nextTick();
+    await heartbeat();
     expect(lines).to.deep.equal([]);
   });
 });

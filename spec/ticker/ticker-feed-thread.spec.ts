@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TickFeed } from '../../main/ticker/tick-feed.ts';
-import { startTicker, thread } from '../support/ticker-thread.ts';
+import { startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 /** A feed that records the calls of `compete`; the spec sets its lease. */

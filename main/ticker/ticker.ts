@@ -1,0 +1,199 @@
+import {
+  type HandlerToTicker,
+  type LifecycleMessage,
+  type MainToTicker,
+  type Pid,
+  type RelayedTick,
+  SUBSCRIBERS,
+  type TickerStart,
+  type TickerToMain,
+  type WsSend,
+} from '../../workers/messages.ts';
+import { DELAYS, Distribution } from '../figures/distribution.ts';
+import type { Log } from '../log.ts';
+import { SupervisedWorker } from '../supervised-worker.ts';
+import { workerFile } from '../worker-file.ts';
+import type { Process, Processes } from './processes.ts';
+import type { TickFeed } from './tick-feed.ts';
+
+export interface TickerOptions {
+  intervalMs: number;
+  /** Makes the prices deterministic; see `workers/seeded-prices`. */
+  seed?: string | undefined;
+  processes: Processes;
+  /** Sends a tick to all of `clients`; see `relay`. */
+  broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
+  /** Shares the ticks of one node with the others. Absent on a single node. */
+  feed?: TickFeed | undefined;
+  log: Log;
+  /** The thread's code; another one in specs. */
+  file?: URL;
+}
+
+/** Shared memory for the prices: room for 64 symbols. */
+const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
+const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
+const STABLE_AFTER_MS = 10_000;
+
+interface Subscription {
+  client: Pid;
+  /** Whether the snapshot was sent. Ticks follow only then. */
+  live: boolean;
+}
+
+/**
+ * The actor `ticker`: passes subscriptions to the ticker thread, and its snapshots and ticks to the clients. Prices are in shared
+ * memory and subscriptions are kept here, so that a restarted thread continues from both.
+ */
+export class Ticker implements Process {
+  readonly #options: TickerOptions;
+  /** Seconds from the time at which a tick was due, or arrived from another node, to its write to the last client's socket. */
+  readonly lateness = new Distribution(DELAYS);
+  /** Delays of the thread's event loop. */
+  readonly loopDelays: Distribution;
+  readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
+  readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  readonly #delayCells = new SharedArrayBuffer(Distribution.bytes(DELAYS));
+  readonly #subscriptions = new Map<Pid, Subscription>();
+  /** Clients with live subscriptions. */
+  readonly #live = new Set<Pid>();
+  readonly #handlerOf = new Map<Pid, Pid>();
+  readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
+  /** Messages for the thread, sent together at the end of the event loop's turn. */
+  #outbox: Array<HandlerToTicker | RelayedTick> = [];
+  #isStopped = false;
+
+  constructor(options: TickerOptions) {
+    this.#options = options;
+    const { feed, log, file = workerFile('ticker') } = options;
+    this.loopDelays = new Distribution(DELAYS, this.#delayCells);
+    this.#thread = new SupervisedWorker({
+      name: 'ticker',
+      file,
+      workerData: (heartbeat) => this.#threadStart(heartbeat),
+      restartDelaysMs: RESTART_DELAYS_MS,
+      stableAfterMs: STABLE_AFTER_MS,
+      onMessage: (message: TickerToMain) => this.#onMessage(message),
+      onSpawn: () => this.#resubscribe(),
+      onExit: () => feed?.compete(false),
+      onHeartbeat: (isBeating) => feed?.compete(isBeating),
+      log,
+    });
+    feed?.follow({
+      onPrices: (prices) => this.#setPrices(prices),
+      onTick: ({ prices, data }) => {
+        this.#setPrices(prices);
+        const due = Date.now();
+        new Float64Array(this.#lastDue)[0] = due;
+        this.#post({ topic: 'tick', data, due });
+      },
+    });
+  }
+
+  /** Number of subscriptions. */
+  get subscriptions(): number {
+    return this.#subscriptions.size;
+  }
+
+  /** Number of restarts of the thread. */
+  get restarts(): number {
+    return this.#thread.restarts;
+  }
+
+  /** Time at which the last tick was due, or arrived from another node, in milliseconds since the epoch; 0 before the first. */
+  get lastDue(): number {
+    return new Float64Array(this.#lastDue)[0] as number;
+  }
+
+  /** Starts the thread. @throws {Error} if it ends before it is ready */
+  start(): Promise<void> {
+    return this.#thread.ready();
+  }
+
+  /** Handles `subscribe` and `unsubscribe`. */
+  receive(message: LifecycleMessage): void {
+    if (message.topic === 'subscribe') this.#subscribe(message.handler_pid, message.client_pid);
+    else if (message.topic === 'unsubscribe') this.#unsubscribe(message.handler_pid);
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#options.feed?.compete(false);
+    await this.#thread.stop();
+  }
+
+  #setPrices(prices: readonly number[]): void {
+    new Float64Array(this.#prices).set(prices);
+  }
+
+  #subscribe(handler: Pid, client: Pid): void {
+    if (this.#subscriptions.has(handler)) return;
+    this.#subscriptions.set(handler, { client, live: false });
+    this.#handlerOf.set(client, handler);
+    this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
+    this.#options.processes.monitor(handler, () => this.#unsubscribe(handler));
+  }
+
+  #unsubscribe(handler: Pid): void {
+    const subscription = this.#subscriptions.get(handler);
+    if (subscription === undefined) return;
+    this.#subscriptions.delete(handler);
+    this.#handlerOf.delete(subscription.client);
+    this.#live.delete(subscription.client);
+    this.#post({ topic: 'unsubscribe', handler_pid: handler });
+  }
+
+  #post(message: HandlerToTicker | RelayedTick): void {
+    if (this.#outbox.push(message) > 1) return;
+    setImmediate(() => {
+      this.#thread.post(this.#outbox);
+      this.#outbox = [];
+    });
+  }
+
+  #onMessage(message: TickerToMain): void {
+    if ('topic' in message) this.#options.feed?.compete(!this.#isStopped);
+    else if (message.to === SUBSCRIBERS) this.#broadcast(message);
+    else for (const client of message.to) this.#sendSnapshot(client, message.message);
+  }
+
+  #broadcast({ message, due, prices }: TickMessage): void {
+    const { feed, broadcast } = this.#options;
+    if (prices !== undefined && feed?.publish({ prices, data: message.data }) !== true) return;
+    broadcast(this.#live, message);
+    this.lateness.observe(Math.max(0, Date.now() - due) / 1000);
+  }
+
+  #sendSnapshot(client: Pid, snapshot: WsSend): void {
+    const subscription = this.#subscriptions.get(this.#handlerOf.get(client) ?? '');
+    if (subscription === undefined) return;
+    subscription.live = true;
+    this.#live.add(client);
+    this.#options.processes.send(client, snapshot);
+  }
+
+  #threadStart(heartbeat: SharedArrayBuffer): TickerStart {
+    const { intervalMs, seed, feed } = this.#options;
+    const live = [...this.#subscriptions].filter(([, { live }]) => live);
+    return {
+      intervalMs,
+      seed,
+      prices: this.#prices,
+      lastDue: this.#lastDue,
+      lease: feed?.lease,
+      delays: { bounds: DELAYS, cells: this.#delayCells },
+      heartbeat,
+      subscriptions: live.map(([handler, { client }]) => [handler, client] as const),
+    };
+  }
+
+  /** Subscribes the clients without a snapshot at a new thread, which was started with the live ones. */
+  #resubscribe(): void {
+    this.#outbox.length = 0;
+    for (const [handler, { client, live }] of this.#subscriptions) {
+      if (!live) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
+    }
+  }
+}
+
+type TickMessage = Extract<TickerToMain, { to: typeof SUBSCRIBERS }>;
