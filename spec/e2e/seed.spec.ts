@@ -10,11 +10,11 @@ type Price = (seed: string, symbol: string, tick: number) => number;
 /** Time by which a tick may be late on a loaded machine. */
 const MAX_LATE_MS = 10_000;
 
-/** The formula of the README, as written there. */
+/** The formula of the guide, as written there. */
 async function formula(): Promise<Price> {
-  const readme = await readFile(join(projectFolder, 'README.md'), 'utf8');
-  const block = /^```js\n(.*?)^```/ms.exec(readme)?.[1];
-  if (block === undefined) throw new Error('the README has no such block');
+  const guide = await readFile(join(projectFolder, 'www/guide/api.md'), 'utf8');
+  const block = /^```js\n(.*?)^```/ms.exec(guide)?.[1];
+  if (block === undefined) throw new Error('the guide has no such block');
   const { price } = await import(`data:text/javascript,${encodeURIComponent(`${block}\nexport { price };`)}`);
   return price;
 }
@@ -33,7 +33,7 @@ function tickOf(price: Price, seed: string, intervalMs: number, { data }: Stream
 }
 
 describe('a ticker with a seed', () => {
-  it('sends the prices of the formula in the README, tick by tick, in every process', async () => {
+  it('sends the prices of the formula in the guide, tick by tick, in every process', async () => {
     const price = await formula();
     const env = { TICKER_SEED: 'a seed of mine' };
     for (const services of await Promise.all([startServices({ env }), startServices({ env })])) {

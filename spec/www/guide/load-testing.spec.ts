@@ -21,6 +21,22 @@ describe('the load tests of the guide', () => {
     expect(shell.output()).to.match(/missed/);
   });
 
+  it('open twenty clients of wscat', async () => {
+    const [DATA_DIR, TMPDIR] = [await temporaryFolder(), await temporaryFolder()];
+    const services = await startServices({ env: { DATA_DIR } });
+    const block = examples(FILE, 'The stream')[1];
+    const shell = watch(paste(adapt(block, services), { TOKEN: await services.token(), TMPDIR }));
+    expect(await shell.exited).to.include({ code: 0 });
+    const counts = shell
+      .output()
+      .trim()
+      .split('\n')
+      .map((line) => Number(line.split(':')[1]));
+    expect(counts).to.have.lengthOf(20);
+    // The snapshot, and a tick a second from then on. Twenty clients take long to start on a loaded machine.
+    for (const count of counts) expect(count).to.be.at.least(2);
+  });
+
   it('load the task queue with curl', async () => {
     const services = await startServices();
     const shell = watch(paste(brief(adapt(examples(FILE, 'Tasks')[0], services))));
