@@ -2,36 +2,37 @@ import { hash, randomBytes } from 'node:crypto';
 import type { StatementSync } from 'node:sqlite';
 import type { Database } from './database.ts';
 
-/** Whom an API key belongs to. */
+/** User and role of an API key. */
 export interface ApiKeyOwner {
   user_id: string;
   role: string;
 }
 
-/** A record as it may be shown. */
+/** A stored API key, without the key itself. */
 export interface ApiKeyRecord extends ApiKeyOwner {
   id: number;
-  /** The last four characters of the key; none of one that they would give away. */
+  /** Last four characters of the key. Empty for keys shorter than {@link SHORTEST_SHOWN}. */
   ending: string;
-  /** Unix seconds. */
+  /** Creation time in Unix seconds. */
   created_at: number;
 }
 
-/** What was read of the table, and how to tell that it still holds. */
+/** The table in memory, valid while statement and version stay the same. */
 interface Snapshot {
-  /** A connection's own: another one means another connection, maybe of another file. */
+  /** Prepared statement of the connection. Another statement means a new connection, possibly to another file. */
   statement: StatementSync;
+  /** `PRAGMA data_version`. Changes when another connection commits. */
   version: number;
-  /** By the digest of each key. */
+  /** Owners by the digest of their keys. */
   owners: Map<string, ApiKeyOwner>;
 }
 
 /**
  * The stored API keys: table `api_keys` of the specification.
  *
- * A key is looked up by a digest with a secret of this process, in memory: how long that takes depends on the digest, which
- * nobody outside can compute, and tells nothing about the keys, as a comparison of the keys themselves would, in an
- * index of the table or elsewhere. What is in memory is read again when anybody has written to the file.
+ * Keys are looked up in memory, by a digest that includes a random secret of this process. The lookup time depends only on
+ * that digest, so it reveals nothing about the keys. Comparing the keys themselves, as an index does, would allow a timing
+ * attack. The table is read again after every change of the file.
  */
 export class ApiKeys {
   readonly #database: Database;
@@ -43,7 +44,7 @@ export class ApiKeys {
   }
 
   /**
-   * The owner of `apiKey`, or undefined where no record has that key.
+   * Returns the owner of `apiKey`, or undefined for an unknown key.
    *
    * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when the query fails
    */
@@ -52,10 +53,10 @@ export class ApiKeys {
   }
 
   /**
-   * Makes the demo user (`demo`, role `user`) unless a record of that user exists.
+   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one.
    *
-   * @param now Unix seconds, for a record that is made
-   * @returns its API key of 32 random characters, and whether this call made it
+   * @param now creation time of a new record, in Unix seconds
+   * @returns the user's oldest API key, and whether this call created it
    */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
     const insert = this.#database.statement(
@@ -63,13 +64,13 @@ export class ApiKeys {
        SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`,
     );
     const { changes } = insert.run(newKey(), now);
-    // The file's version does not tell a connection of what it wrote itself.
+    // A connection's own writes do not change its `data_version`.
     this.#snapshot = undefined;
     const oldest = this.#database.statement("SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1");
     return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
   }
 
-  /** Every record, in the order of their making. @throws as {@link findOwner} */
+  /** Returns all records, oldest first. @throws as {@link findOwner} */
   list(): ApiKeyRecord[] {
     const rows = this.#database.statement(
       `SELECT id, user_id, role, created_at, iif(length(api_key) >= ${SHORTEST_SHOWN}, substr(api_key, -4), '') AS ending
@@ -79,11 +80,10 @@ export class ApiKeys {
   }
 
   /**
-   * Makes a record with a new key of 32 random characters; a user may have several.
+   * Creates a key for a user, who may have several. The record is on disk when the call returns.
    *
-   * @param now Unix seconds
-   * @returns once it is on disk
-   * @throws as {@link findOwner}, and when the record could not be written
+   * @param now creation time in Unix seconds
+   * @throws as {@link findOwner}, and if the record could not be written
    */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();
@@ -96,9 +96,9 @@ export class ApiKeys {
   }
 
   /**
-   * Deletes the record of that id.
+   * Deletes a key. The deletion is on disk when the call returns.
    *
-   * @returns whose it was, and how many others that user still has, once it is on disk; undefined where there was none
+   * @returns the key's owner and the number of keys that this user still has; undefined for an unknown id
    * @throws as {@link create}
    */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
@@ -113,7 +113,7 @@ export class ApiKeys {
     return revoked;
   }
 
-  /** For good: a key that was handed out is known after a loss of power, one that was revoked does not come back. */
+  /** Runs a durable transaction, so that a loss of power neither loses a new key nor restores a revoked key. */
   #write(work: () => void): void {
     this.#database.transaction(true, work);
     this.#snapshot = undefined;
@@ -121,7 +121,7 @@ export class ApiKeys {
 
   #owners(): Map<string, ApiKeyOwner> {
     const statement = this.#database.statement('PRAGMA data_version');
-    // Before the rows: what is written in between is found out the next time.
+    // The version is read before the rows, so that a write in between makes the next call read them again.
     const { data_version: version } = statement.get() as { data_version: number };
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
@@ -140,10 +140,10 @@ export class ApiKeys {
   }
 }
 
-/** Of a key that is shorter, four characters are too many to show. */
+/** Length from which the last four characters of a key are shown. For a shorter key they would reveal too much. */
 export const SHORTEST_SHOWN = 16;
 
-/** 32 random characters. */
+/** Returns a new API key of 32 random hexadecimal digits. */
 export function newKey(): string {
   return randomBytes(16).toString('hex');
 }

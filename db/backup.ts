@@ -15,50 +15,51 @@ import { dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
-/** A database that was copied. */
+/** A copied database file. */
 export interface CopiedFile {
   file: string;
   bytes: number;
 }
 
 /**
- * In the order in which their state is held. A task leaves `queue.db` when its row is in `tasks.db`: one that is done in
- * between is in both, and one that is in neither came later.
+ * Databases in the order of their snapshots. A task is deleted from `queue.db` only after its row is in `tasks.db`. With the
+ * queue's snapshot first, a task completed between the two snapshots is in both copies instead of in none.
  */
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
-/** A folder of an older version may have none. */
+/** Files that a data folder of an older version may lack. */
 const OPTIONAL: readonly string[] = ['queue.db'];
 
-/** 4 MiB: between two steps it is looked whether to go on. */
-const PAGES_A_STEP = 1000;
-/** How long a file may be locked, which it is when its log is being recovered. */
+/** Pages copied between two checks of the abort signal: 4 MiB. */
+const PAGES_PER_STEP = 1000;
+/** Longest wait for a database that is locked, for example while its log is recovered. */
 const BUSY_TIMEOUT_MS = 5000;
 
 /**
- * Copies the databases of `dataDir`, as they are when this begins, into `folder`, which is made where it is missing. Others
- * may write meanwhile. All files appear together, checked and on disk, or none.
+ * Copies the databases of `dataDir` into `folder`, which is created if missing. The copies have the state at the time of the
+ * call, even if other processes write in the meantime. Every copy is checked and synced to disk before any file gets its final
+ * name. After an error, no file is left behind.
  *
- * @param signal ends it, with nothing left behind
- * @throws {Error} with one line that says what to mend, and what the signal was given as its reason
+ * @param signal aborts the backup
+ * @throws {Error} with one line that says what to fix, or with the signal's reason
  */
 export async function backUp(dataDir: string, folder: string, signal: AbortSignal): Promise<CopiedFile[]> {
   const files = FILES.filter((file) => {
     if (existsSync(join(dataDir, file))) return true;
     if (OPTIONAL.includes(file)) return false;
-    throw new Error(`there is no ${join(dataDir, file)}: set DATA_DIR to the folder of the databases`);
+    throw new Error(`${join(dataDir, file)} does not exist: set DATA_DIR to the folder of the databases`);
   });
-  refuse(dataDir, folder);
+  checkFolder(dataDir, folder);
   const sources: Array<{ file: string; connection: DatabaseSync }> = [];
   const made: string[] = [];
   const isNew = makeFolder(folder);
   try {
-    for (const file of files) sources.push({ file, connection: hold(join(dataDir, file)) });
+    for (const file of files) sources.push({ file, connection: openSnapshot(join(dataDir, file)) });
     for (const { file, connection } of sources) {
-      await named(file, () => copy(connection, join(folder, file), made, signal));
+      await withFileName(file, () => copy(connection, join(folder, file), made, signal));
     }
     signal.throwIfAborted();
     for (const [index, file] of files.entries()) {
-      renameSync(partial(join(folder, file)), join(folder, file));
+      renameSync(partialPath(join(folder, file)), join(folder, file));
       made[index] = join(folder, file);
     }
     sync(folder);
@@ -72,30 +73,30 @@ export async function backUp(dataDir: string, folder: string, signal: AbortSigna
   }
 }
 
-/** @throws {Error} where a backup has no place */
-function refuse(dataDir: string, folder: string): void {
+/** @throws {Error} if `folder` cannot take a backup */
+function checkFolder(dataDir: string, folder: string): void {
   if (!existsSync(folder)) return;
-  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is no folder: name another one`);
+  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder: name another one`);
   if (realpathSync(folder) === realpathSync(dataDir))
     throw new Error(`${folder} is the data folder itself: name another one`);
-  // Whatever it is: an earlier backup, or the log of one, which SQLite would take for this one's.
+  // SQLite would apply the leftover log of an earlier backup to the new one.
   if (readdirSync(folder).length > 0) throw new Error(`${folder} is not empty: name a new folder`);
 }
 
-/** @returns whether it was missing */
+/** Creates a folder and its parents. @returns false if the folder exists already */
 function makeFolder(folder: string): boolean {
   if (existsSync(folder)) return false;
-  // One at a time: where none can be made (`/proc`), Node's own way of making all of them never ends.
+  // One level at a time: Node's recursive mkdir never returns where folders cannot be created (`/proc`).
   makeFolder(dirname(folder));
   mkdirSync(folder, { mode: 0o700 });
   return true;
 }
 
 /**
- * Opens a database and holds on to its state: a transaction that reads sees nothing that is committed after it has begun,
- * however long the copying takes, and SQLite has no cause to begin that again.
+ * Opens a database and begins a read transaction. The transaction is a snapshot: it does not see later commits, and SQLite does
+ * not restart a backup of it because of them.
  */
-function hold(path: string): DatabaseSync {
+function openSnapshot(path: string): DatabaseSync {
   const url = pathToFileURL(path);
   url.searchParams.set('mode', 'rw');
   let connection: DatabaseSync | undefined;
@@ -109,21 +110,21 @@ function hold(path: string): DatabaseSync {
   }
 }
 
-/** Copies what a connection holds to a partial file, of which `made` is told as soon as it is there. */
+/** Copies a snapshot to a partial file. The file's path is added to `made` once the file exists. */
 async function copy(source: DatabaseSync, path: string, made: string[], signal: AbortSignal): Promise<void> {
-  // It holds keys. SQLite's other files follow suit.
-  closeSync(openSync(partial(path), 'wx', 0o600));
-  made.push(partial(path));
+  // Only the owner may read the copy, because it contains keys. SQLite gives its journal the same mode.
+  closeSync(openSync(partialPath(path), 'wx', 0o600));
+  made.push(partialPath(path));
   signal.throwIfAborted();
-  await backup(source, partial(path), { rate: PAGES_A_STEP, progress: () => signal.throwIfAborted() });
-  check(partial(path));
-  sync(partial(path));
+  await backup(source, partialPath(path), { rate: PAGES_PER_STEP, progress: () => signal.throwIfAborted() });
+  check(partialPath(path));
+  sync(partialPath(path));
 }
 
-/** @throws {Error} when the copy is damaged, and so is what it was made of */
+/** Checks a copy. @throws {Error} if it is damaged, which means that the source is damaged, too */
 function check(path: string): void {
   const url = pathToFileURL(path);
-  // Nobody else knows of it: without locks and logs, which would be left beside it.
+  // No other process uses the copy, so no locks are needed, and SQLite leaves no log beside it.
   url.searchParams.set('immutable', '1');
   const connection = new DatabaseSync(url);
   try {
@@ -145,12 +146,12 @@ function sync(path: string): void {
   }
 }
 
-function partial(path: string): string {
+function partialPath(path: string): string {
   return `${path}.partial`;
 }
 
-/** Says which file an error is about. */
-async function named(file: string, work: () => Promise<void>): Promise<void> {
+/** Runs `work` and adds the file's name to its error. */
+async function withFileName(file: string, work: () => Promise<void>): Promise<void> {
   await work().catch((error: Error) => {
     throw new Error(`cannot copy ${file}: ${error.message}`, { cause: error });
   });

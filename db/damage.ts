@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Largest file that is checked whole, in bytes: a larger one would delay the start. */
+/** Size in bytes up to which every page is checked. Checking a larger file would delay the start. */
 const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
 
 const SQLITE_CORRUPT = 11;
@@ -12,9 +12,9 @@ export class Damaged extends Error {
 }
 
 /**
- * Checks every page of a database of up to 64 MiB. Of each table of a larger one, reads the first and the last row.
+ * Checks a database for damage: every page up to a size of `maxWholeCheck` bytes, the first and last row of each table above.
  *
- * @throws {Damaged} or the error of SQLite
+ * @throws {Damaged} or SQLite's error
  */
 export function checkDamage(database: DatabaseSync, tables: readonly string[], maxWholeCheck = MAX_WHOLE_CHECK): void {
   const { bytes } = database
@@ -32,10 +32,10 @@ export function checkDamage(database: DatabaseSync, tables: readonly string[], m
   if (result !== 'ok') throw new Damaged(`it is damaged: ${result.replaceAll('\n', ' ')}`);
 }
 
-/** Whether an error, of SQLite or of {@link checkDamage}, says that the file is damaged. */
+/** Whether an error of SQLite or of {@link checkDamage} means that the file is damaged. */
 export function isDamage(error: unknown): boolean {
   const { errcode } = error as { errcode?: number };
-  // The low byte of an extended code is the primary one.
+  // The low byte of an extended result code is the primary result code.
   const primary = errcode === undefined ? undefined : errcode & 0xff;
   return error instanceof Damaged || primary === SQLITE_CORRUPT || primary === SQLITE_NOTADB;
 }

@@ -2,40 +2,41 @@ import { statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
-/** The file cannot be opened, is gone, or is no database. */
+/** The database cannot be reached: its file is missing or not a database, or its server does not answer. */
 export class DatabaseUnavailable extends Error {
   override name = 'DatabaseUnavailable';
 }
 
 export interface DatabaseOptions {
-  /** How long a statement waits for another connection's lock. It waits on the calling thread. */
+  /** Longest wait of a statement for another connection's lock. Blocks the calling thread. */
   busyTimeoutMs: number;
-  /** Pages that the log may hold until a commit has to move them into the file, which takes its time; SQLite's own 1000 where absent. */
+  /** Pages in the log from which a commit runs a checkpoint. 0 for never. SQLite's default of 1000 if absent. */
   checkpointPages?: number;
 }
 
 interface OpenFile {
   connection: DatabaseSync;
-  /** Which file it is, and which one its log (`-wal`) is: what was written last is only there. */
+  /** Identity of the database file. */
   file: string;
+  /** Identity of its log (`-wal`), which holds the latest commits. */
   log: string | undefined;
   statements: Map<string, StatementSync>;
-  /** Whether a commit waits for the disk. */
+  /** Whether a commit waits until it is on disk. */
   durable: boolean;
 }
 
 /**
- * One connection to one SQLite file that has to exist. Before each use it looks whether the file is still there, so
- * that nothing is written to one that no path leads to any more; service goes on by itself once the file is back.
+ * One connection to an existing SQLite file. Each use first checks that the path still leads to the open file, so that nothing
+ * is written to a deleted file. A file that returns is used again automatically.
  *
- * Another file that took its place is opened if the log of the old one is gone, too. SQLite would take that log for
- * the new file's: put rows of the one into the other, or do away with what only the log holds.
+ * A file that replaced the open one is opened only if the old file's log is gone, too. SQLite would apply the old log to the
+ * new file, and so mix the rows of both, or delete commits that only the log holds.
  */
 export class Database {
   readonly #path: string;
   readonly #options: DatabaseOptions;
   #open: OpenFile | undefined;
-  /** Set while a transaction goes on: it ends on the connection on which it began. */
+  /** Connection of the current transaction, used until its end even if the file is replaced in the meantime. */
   #transaction: OpenFile | undefined;
   #closed = false;
 
@@ -43,21 +44,21 @@ export class Database {
     this.#path = path;
     this.#options = options;
     try {
-      // At once, to know the file again.
-      this.#obtain();
+      // Opened at once, so that a later replacement of the file is noticed.
+      this.#openFile();
     } catch {
-      // Whoever needs it will be told.
+      // The first use throws.
     }
   }
 
   /**
-   * The prepared statement for `sql`, one a text: pass constants, never text made of values.
+   * Returns the prepared statement for `sql`. Statements are cached by their text without limit, so pass constants.
    *
-   * @throws {DatabaseUnavailable} when there is no connection to be had
-   * @throws {Error} of SQLite when the statement does not fit the schema
+   * @throws {DatabaseUnavailable} if the file cannot be opened
+   * @throws {Error} of SQLite if the statement does not fit the schema
    */
   statement(sql: string): StatementSync {
-    const { connection, statements } = this.#transaction ?? this.#obtain();
+    const { connection, statements } = this.#transaction ?? this.#openFile();
     let statement = statements.get(sql);
     if (statement === undefined) {
       statement = connection.prepare(sql);
@@ -67,13 +68,13 @@ export class Database {
   }
 
   /**
-   * Runs `work` in a transaction of its own: all of it is written or nothing.
+   * Runs `work` in a transaction, which is rolled back if `work` throws.
    *
-   * @param durable whether what is written outlives a loss of power once this returns, which costs a wait for the disk
-   * @throws {DatabaseUnavailable} when there is no connection to be had, and whatever SQLite or `work` throws
+   * @param durable whether the commit waits for the disk, so that it survives a loss of power
+   * @throws {DatabaseUnavailable} if the file cannot be opened, and any error of SQLite or `work`
    */
   transaction(durable: boolean, work: () => void): void {
-    const open = this.#obtain();
+    const open = this.#openFile();
     this.#transaction = open;
     try {
       if (open.durable !== durable) {
@@ -84,7 +85,7 @@ export class Database {
       work();
       this.statement('COMMIT').run();
     } catch (error) {
-      // Some errors have taken the transaction back already.
+      // SQLite rolls back automatically after some errors.
       if (open.connection.isTransaction) open.connection.exec('ROLLBACK');
       throw error;
     } finally {
@@ -92,25 +93,27 @@ export class Database {
     }
   }
 
-  /** Whether the database answers. @throws {Error} that says why it does not */
+  /** Reads from the database. @throws {Error} with the reason if that fails */
   probe(): undefined {
     this.statement('SELECT 1 FROM sqlite_schema LIMIT 1').get();
   }
 
-  /** Closes the connection for good; calling it again does nothing. */
+  /** Closes the connection. Any later use throws, except `close` itself. */
   close(): void {
     this.#closed = true;
-    this.#drop();
+    this.#disconnect();
   }
 
-  #obtain() {
+  #openFile() {
     if (this.#closed) throw new DatabaseUnavailable(`${this.#path} is closed`);
     const file = this.#file();
     if (this.#open !== undefined && this.#open.file !== file) {
       if (this.#open.log !== undefined && this.#open.log === this.#log()) {
-        throw new DatabaseUnavailable(`${this.#path} is another file, but ${this.#path}-wal is still the old one's`);
+        throw new DatabaseUnavailable(
+          `${this.#path} was replaced, but ${this.#path}-wal still belongs to the old file`,
+        );
       }
-      this.#drop();
+      this.#disconnect();
     }
     this.#open ??= { connection: this.#connect(), file, log: this.#log(), statements: new Map(), durable: false };
     return this.#open;
@@ -133,14 +136,14 @@ export class Database {
 
   #connect(): DatabaseSync {
     const url = pathToFileURL(this.#path);
-    // Never create: an empty file in the place of a lost one would hide the loss.
+    // Never create the file: an empty database would hide the loss of the old one.
     url.searchParams.set('mode', 'rw');
     let connection: DatabaseSync | undefined;
     try {
-      look(url);
+      checkIsDatabase(url);
       const { busyTimeoutMs, checkpointPages } = this.#options;
       connection = new DatabaseSync(url, { timeout: busyTimeoutMs });
-      // NORMAL: in WAL mode the end of the process loses nothing, the loss of power at most the last rows.
+      // NORMAL: in WAL mode a crash of the process loses nothing. A loss of power loses the latest rows at most.
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
       if (checkpointPages !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
       return connection;
@@ -150,24 +153,24 @@ export class Database {
     }
   }
 
-  #drop(): void {
+  #disconnect(): void {
     this.#open?.connection.close();
     this.#open = undefined;
   }
 }
 
-/** Tells one file from another that has taken its path. */
+/** Returns a text that identifies a file independently of its path. */
 function identity({ dev, ino }: { dev: number; ino: number }): string {
   return `${dev}:${ino}`;
 }
 
 /**
- * Looks at what lies at `url` with its log left alone, which SQLite else reads first, and removes on finding no database.
- * Not by the means of the file system: closing a file by these gives up every lock that SQLite holds on it.
+ * Checks that a file is a database without touching its log. An ordinary connection would first read the log, and delete it
+ * if the file is not a database. `node:fs` is no alternative: closing its descriptor would release SQLite's locks on the file.
  *
- * @throws {Error} when it is no database
+ * @throws {Error} if the file is not a database
  */
-function look(url: URL): void {
+function checkIsDatabase(url: URL): void {
   const immutable = new URL(url);
   immutable.searchParams.set('immutable', '1');
   const connection = new DatabaseSync(immutable);

@@ -6,10 +6,11 @@ export class Locked extends Error {
 }
 
 /**
- * Locks a file, which is made where it is missing, until the returned function is called or the process ends,
- * however it ends: nothing has to be cleaned up after a `kill -9`.
+ * Locks a file, which is created if missing. The lock is released when the returned function is called or the process ends,
+ * even by `kill -9`.
  *
- * @throws {Locked} when another process, or another part of this one, holds it; any other error when it cannot be made
+ * @throws {Locked} if the file is locked already, by this process or another
+ * @throws {Error} if the file cannot be created or locked
  */
 export function lock(path: string): () => void {
   let database: DatabaseSync | undefined;

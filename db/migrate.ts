@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { checkDamage, isDamage } from './damage.ts';
 
-/** A database of the data folder: its file, its tables, and its folder of numbered migrations. */
+/** A database in the data folder: file name, tables, and folder of numbered migrations. */
 interface Schema {
   file: string;
   tables: readonly string[];
@@ -13,7 +13,7 @@ interface Schema {
 /** A database that a migration created. */
 export interface CreatedDatabase {
   file: string;
-  /** Whether the file existed and had 0 bytes: it may have been a database that was lost. */
+  /** Whether the file existed with 0 bytes, possibly because its data was lost. */
   wasEmpty: boolean;
 }
 
@@ -28,12 +28,12 @@ export const schemas: readonly Schema[] = [
 ];
 
 /**
- * Brings every database in `dataDir` to the newest schema, creating folder, files and tables that are
- * missing; what is there already stays. Safe to run at any time, and by several processes at once.
+ * Migrates every database in `dataDir` to the newest schema. Creates missing folders, files and tables, and keeps existing rows.
+ * Several processes may run it at once.
  *
  * @returns the databases that were created
- * @throws {Error} with one line that names the file, when it is no database, is damaged, cannot be written, or was
- *   made by a newer version
+ * @throws {Error} with one line that names the file, if it is not a database, is damaged, cannot be written, or has a newer
+ *   schema
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   try {
@@ -57,9 +57,9 @@ export function migrate(dataDir: string): CreatedDatabase[] {
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/** Size of a database file; undefined if the file is missing. @throws {Error} when only its log is left */
+/** Returns the size of a database file, or undefined if it is missing. @throws {Error} if only its log is left */
 function bytesOf(file: string): number | undefined {
-  // The log first: SQLite creates it only after the first page of the database.
+  // The log's size is read first: SQLite creates the log only after the first page of the database.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
@@ -67,7 +67,7 @@ function bytesOf(file: string): number | undefined {
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
-/** How long another process may hold a file's lock. */
+/** Longest wait for another process's lock on a file. */
 const BUSY_TIMEOUT_MS = 5000;
 const SQLITE_BUSY = 5;
 
@@ -78,7 +78,7 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
     .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, migrations), 'utf8') }));
   const newest = steps.at(-1)?.version ?? 0;
 
-  // The keys in there are nobody else's business, whoever made the folder. SQLite's other files follow suit.
+  // Only the owner may read the files, because they contain keys. SQLite gives its logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   try {
@@ -86,19 +86,19 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
     checkDamage(database, tables);
     database.exec('BEGIN IMMEDIATE');
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-    if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);
+    if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
     const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
-    // A table that somebody dropped is missing whatever the version says.
+    // If a table was dropped, all steps run again.
     const done = tables.every((table) => present.get(table) !== undefined) ? version : 0;
     for (const step of steps) if (step.version > done) apply(database, step.sql);
     database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
   } finally {
-    // Closing takes back a transaction that did not get to its end.
+    // Closing rolls back an unfinished transaction.
     database.close();
   }
 }
 
-/** Where two connections want it at the same time, SQLite tells one of them that the file is locked, without waiting. */
+/** Enters WAL mode, with retries: if two connections do so at once, SQLite ignores the busy timeout of one of them. */
 function enterWalMode(database: DatabaseSync): void {
   const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {
@@ -111,7 +111,7 @@ function enterWalMode(database: DatabaseSync): void {
   }
 }
 
-/** A step that is done again, because another table was dropped, finds its column there: SQLite has no way to ask before. */
+/** Applies a step. A column that exists already is no error: SQLite has no `ADD COLUMN IF NOT EXISTS`. */
 function apply(database: DatabaseSync, sql: string): void {
   try {
     database.exec(sql);

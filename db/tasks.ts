@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 
-/** A row of table `tasks`; `payload` and `result` are JSON texts, times are Unix seconds. */
+/** A row of table `tasks`. `payload` and `result` are JSON texts, times are Unix seconds. */
 export interface TaskRecord {
   id: string;
   payload: string;
@@ -10,25 +10,26 @@ export interface TaskRecord {
   processed_at: number | null;
 }
 
-/** Which row it is, and how many bytes its payload and result have. */
+/** Id and size of a row. */
 export interface TaskLocation {
   id: string;
+  /** Size of payload and result. */
   bytes: number;
 }
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
-/** A task's row with its place in the order of arrival; none, or a place that is taken, is as good as the latest. */
+/** A completed task with its position in the order of arrival. Without a position, or if the position is taken, it is the newest. */
 export type ArrivedTask = CompletedTask & { arrival?: number | null };
 
 /** The specification's limit of `GET /tasks`. */
 export const LISTING_SIZE = 100;
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-// The rowid is the order of arrival, which `created_at` tells only to the second.
+// The rowid is the order of arrival. `created_at` has a resolution of a second only.
 const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
 
-// REPLACE would remove the row of another task that has the rowid, so a rowid that is taken is not asked for.
+// REPLACE would delete another task's row with the same rowid, so a taken rowid becomes NULL and SQLite assigns a new one.
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
@@ -41,7 +42,7 @@ export class Tasks {
   }
 
   /**
-   * Which rows {@link list} gives, newest first, and how many bytes their texts have: cheap, however large they are.
+   * Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results.
    *
    * @throws as {@link list}
    */
@@ -54,15 +55,16 @@ export class Tasks {
     return rows as unknown as TaskLocation[];
   }
 
-  /** The row of the task with that id, if there is one. @throws as {@link list} */
+  /** Returns a task's row, or undefined if there is none. @throws as {@link list} */
   find(id: string): TaskRecord | undefined {
     return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
   }
 
   /**
-   * The newest rows, at most {@link LISTING_SIZE}, only those of `status` where one is given.
+   * Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`.
    *
-   * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when the query fails
+   * @throws {DatabaseUnavailable} if the database cannot be opened
+   * @throws {Error} of SQLite if the query fails
    */
   list(status?: string): TaskRecord[] {
     const rows =
@@ -73,39 +75,40 @@ export class Tasks {
   }
 
   /**
-   * Writes the row of a task that was worked off, in the place of an earlier row with its id.
+   * Writes the row of a completed task and replaces an earlier row with the same id.
    *
-   * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when nothing was written
+   * @throws {DatabaseUnavailable} if the database cannot be opened
+   * @throws {Error} of SQLite if the row was not written
    */
   store({ id, payload, status, result, created_at, processed_at, arrival = null }: ArrivedTask): void {
     this.#database.statement(STORE).run(arrival, id, payload, status, result, created_at, processed_at);
   }
 
   /**
-   * Writes rows as {@link store} does, all in one transaction where that works.
+   * Writes rows as {@link store} does, in one transaction. If SQLite rejects one of them, the others are written one by one.
    *
-   * @returns for each of them, in order, why it was not written: because of itself, or because nothing can be
+   * @returns for each row, in order, undefined or the reason why it was not written
    */
   storeAll(tasks: readonly ArrivedTask[]): ReadonlyArray<WriteFailure | undefined> {
     const all = () => {
       for (const task of tasks) this.store(task);
     };
-    const failure = attempt(tasks.length > 1 ? () => this.#database.transaction(false, all) : all);
-    // One row that cannot be written keeps no other one from being written.
+    const failure = tryWrite(tasks.length > 1 ? () => this.#database.transaction(false, all) : all);
     if (failure !== undefined && tasks.length > 1 && failure.ofRow) {
-      return tasks.map((task) => attempt(() => this.store(task)));
+      return tasks.map((task) => tryWrite(() => this.store(task)));
     }
     return tasks.map(() => failure);
   }
 }
 
-/** Why a row was not written: because of itself, or because nothing can be. */
+/** Reason why a row was not written. */
 export interface WriteFailure {
   error: unknown;
+  /** Whether the error concerns this row only. If false, no row can be written at present. */
   ofRow: boolean;
 }
 
-function attempt(write: () => void): WriteFailure | undefined {
+function tryWrite(write: () => void): WriteFailure | undefined {
   try {
     write();
     return undefined;
@@ -114,7 +117,7 @@ function attempt(write: () => void): WriteFailure | undefined {
   }
 }
 
-/** SQLite's codes for values that it does not take; any other error would be met by every row. */
+/** SQLite's result codes for rejected values. Any other error would affect every row. */
 const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
 
 function concernsRow(error: unknown): boolean {

@@ -1,31 +1,30 @@
 import { open } from 'node:fs/promises';
 
 /**
- * Puts what was written to a database in WAL mode on disk, without holding anybody up, where its own connections leave
- * that to the next checkpoint (`synchronous = NORMAL`).
+ * Syncs the log of a database in WAL mode to disk, without blocking the thread. For connections with `synchronous = NORMAL`, which
+ * do not sync before the next checkpoint.
  */
 export class WalSync {
   readonly #path: string;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  /** @param path of the database */
+  /** @param path path of the database */
   constructor(path: string) {
     this.#path = `${path}-wal`;
   }
 
   /**
-   * Fulfilled when everything that was committed before the call is safe from a loss of power. Calls that come while
-   * the disk is busy share its next turn.
+   * Resolves when everything committed before the call is on disk. Calls during a running sync share the next one.
    *
-   * @throws {Error} of the system
+   * @throws {Error} if the sync fails
    */
   sync(): Promise<void> {
-    this.#next ??= this.#turn();
+    this.#next ??= this.#flushNext();
     return this.#next;
   }
 
-  async #turn(): Promise<void> {
+  async #flushNext(): Promise<void> {
     await this.#running?.catch(() => {});
     this.#next = undefined;
     this.#running = this.#flush();
@@ -34,7 +33,7 @@ export class WalSync {
 
   async #flush(): Promise<void> {
     const file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
-      // Without such a file everything is in the database itself: whoever moved it there has waited for the disk.
+      // Without a log everything is in the database file: the checkpoint before the log's removal synced it.
       if (error.code !== 'ENOENT') throw error;
     });
     if (file === undefined) return;

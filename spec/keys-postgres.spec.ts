@@ -31,7 +31,7 @@ describeWithPostgres('the program of the keys, with DATABASE_URL', () => {
   });
 
   it('says in one line that there is no server, and no password', async () => {
-    const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or mend DATABASE_URL';
+    const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL';
     const stderr = `cannot reach PostgreSQL at 127.0.0.1:1/test: ${reason}\n`;
     for (const args of [['list'], ['create', '--user', 'a'], ['revoke', '1']]) {
       const ended = await runCommand('keys', args, { databaseUrl: 'postgres://spec:secret@127.0.0.1:1/test' });

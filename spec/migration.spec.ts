@@ -68,7 +68,7 @@ describeWithPostgres('runMigration of PostgreSQL', () => {
       (error) => error,
     );
     expect(error.message).to.match(
-      /^cannot reach PostgreSQL at 127\.0\.0\.1:1\/test: .*: start it, or mend DATABASE_URL$/,
+      /^cannot reach PostgreSQL at 127\.0\.0\.1:1\/test: .*: start it, or fix DATABASE_URL$/,
     );
   });
 });

@@ -7,8 +7,8 @@ const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
 const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1` };
 
 /**
- * The stored API keys in PostgreSQL: table `api_keys` of the specification. A key is looked up by its SHA-256: what a comparison
- * of digests takes tells nothing about the keys. Every method throws as {@link PostgresDatabase.query}.
+ * The stored API keys in PostgreSQL: table `api_keys` of the specification. Keys are looked up by their SHA-256 digest, so that the
+ * lookup time reveals nothing about them. Every method throws as {@link PostgresDatabase.query}.
  */
 export class PostgresApiKeys {
   readonly #database: PostgresDatabase;
@@ -17,17 +17,17 @@ export class PostgresApiKeys {
     this.#database = database;
   }
 
-  /** The owner of `apiKey`, or undefined where no record has that key. */
+  /** Returns the owner of `apiKey`, or undefined for an unknown key. */
   async findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
     const [owner] = await this.#database.query<ApiKeyOwner>(FIND, [hash('sha256', apiKey, 'buffer')]);
     return owner;
   }
 
   /**
-   * Makes the demo user (`demo`, role `user`) unless a record of that user exists, once however many nodes do it at once.
+   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one. Nodes that start at once create one key.
    *
-   * @param now Unix seconds, for a record that is made
-   * @returns its API key of 32 random characters, and whether this call made it
+   * @param now creation time of a new record, in Unix seconds
+   * @returns the user's oldest API key, and whether this call created it
    */
   ensureDemoUser(now: number): Promise<{ apiKey: string; created: boolean }> {
     return this.#database.transaction(async (query) => {
@@ -42,7 +42,7 @@ export class PostgresApiKeys {
     });
   }
 
-  /** Every record, in the order of their making. */
+  /** Returns all records, oldest first. */
   list(): Promise<ApiKeyRecord[]> {
     return this.#database.query<ApiKeyRecord>({
       text: `SELECT id, user_id, role, created_at,
@@ -52,10 +52,9 @@ export class PostgresApiKeys {
   }
 
   /**
-   * Makes a record with a new key of 32 random characters; a user may have several.
+   * Creates a key for a user, who may have several.
    *
-   * @param now Unix seconds
-   * @returns once it is on disk
+   * @param now creation time in Unix seconds
    */
   async create({ user_id, role }: ApiKeyOwner, now: number): Promise<{ id: number; apiKey: string }> {
     const apiKey = newKey();
@@ -65,9 +64,9 @@ export class PostgresApiKeys {
   }
 
   /**
-   * Deletes the record of that id.
+   * Deletes a key.
    *
-   * @returns whose it was, and how many others that user still has, once it is on disk; undefined where there was none
+   * @returns the key's owner and the number of keys that this user still has; undefined for an unknown id
    */
   async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {
     const text = `WITH revoked AS (DELETE FROM api_keys WHERE id = $1 RETURNING user_id, role)

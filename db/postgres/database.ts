@@ -2,17 +2,17 @@ import { Client, DatabaseError, Pool, type PoolClient, types } from 'pg';
 import { DatabaseUnavailable } from '../database.ts';
 
 export interface PostgresOptions {
-  /** Connections at most. */
+  /** Largest number of connections in the pool. */
   connections: number;
-  /** How long a statement may take, with the way there and back. */
+  /** Statement timeout. */
   timeLimitMs: number;
-  /** How long it may wait for what another connection has locked; that long in all where absent. */
+  /** Longest wait of a statement for a lock. Equals `timeLimitMs` if absent. */
   lockLimitMs?: number;
-  /** Told of a connection that was lost while nobody used it. */
+  /** Called when an idle connection is lost. */
   onLost?: (reason: string) => void;
 }
 
-/** A text with parameters; where it has a name, each connection prepares it once. */
+/** An SQL text with parameters. Each connection prepares a named statement once. */
 export interface Statement {
   name?: string;
   text: string;
@@ -21,31 +21,33 @@ export interface Statement {
 /**
  * Runs one statement.
  *
- * @param timeLimitMs another limit than that of the database
- * @throws {DatabaseUnavailable} when the server does not answer, its own error when the statement fails
+ * @param timeLimitMs timeout of this statement on the client; the timeout on the server stays that of {@link PostgresOptions}
+ * @throws {DatabaseUnavailable} if the server does not answer
+ * @throws {DatabaseError} if the statement fails
  */
 export type Query = <Row>(statement: Statement, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
 const CONNECT_LIMIT_MS = 2000;
-/** A connection that the network swallowed is found out although nothing is sent on it. */
+/** Idle time before the first TCP keep-alive probe, which detects connections that the network dropped silently. */
 const KEEP_ALIVE_MS = 10_000;
+/** Idle time after which a connection is closed. */
 const IDLE_MS = 60_000;
-/** Past it, queries fail at once instead of waiting for a connection. */
+/** Bound on the queries that wait for a connection. Further queries fail at once. */
 const MAX_WAITING = 1000;
-/** The server gives up first where it can: what it says is worth more. */
+/** Time by which the client's timeout exceeds the server's, so that the server's error, which is more precise, arrives first. */
 const GRACE_MS = 500;
 
-/** One database of a PostgreSQL server. Connections are made as they are needed: service goes on by itself once the server is back. */
+/** Connection pool for one PostgreSQL database. Lost connections are replaced when the next query needs one. */
 export class PostgresDatabase {
-  /** `<host>:<port>/<name>`, without user and password. */
+  /** Address as `<host>:<port>/<name>`, without user and password. */
   readonly address: string;
   readonly #pool: Pool;
   readonly #timeLimitMs: number;
-  /** Those on which something runs. */
+  /** Connections in use. */
   readonly #busy = new Set<PoolClient>();
   #closed: Promise<void> | undefined;
 
-  /** @throws {Error} with one line when `url` cannot be understood */
+  /** @throws {Error} with one line if `url` is invalid */
   constructor(url: string, { connections, timeLimitMs, lockLimitMs = timeLimitMs, onLost }: PostgresOptions) {
     this.address = addressOf(url);
     this.#timeLimitMs = timeLimitMs;
@@ -62,19 +64,19 @@ export class PostgresDatabase {
       types: { getTypeParser },
     });
     this.#pool.on('error', (error) => onLost?.(reasonOf(error)));
-    // One that is lost between two statements of a session: the next of them fails.
+    // If a connection is lost between two statements of a session, the next statement reports it.
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
-  /** Runs one statement on any connection. As {@link Query}. */
+  /** Runs one statement on any connection of the pool. */
   readonly query: Query = (statement, values, timeLimitMs) =>
     this.session((query) => query(statement, values, timeLimitMs));
 
   /**
-   * Runs `work` on a connection that is its own meanwhile. An error takes the connection with it, and with that whatever it
-   * held: a transaction, a lock.
+   * Runs `work` on a connection that nothing else uses in the meantime. If `work` throws, the connection is closed, which rolls back
+   * its transaction and releases its locks.
    *
-   * @throws {DatabaseUnavailable} when there is no connection to be had, and whatever `work` throws
+   * @throws {DatabaseUnavailable} if there is no connection, and any error of `work`
    */
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
     const client = await this.#connect();
@@ -93,7 +95,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Runs `work` in a transaction of its own: all of it is written or nothing. @throws as {@link session} */
+  /** Runs `work` in a transaction, which is rolled back if `work` throws. @throws as {@link session} */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return this.session(async (query) => {
       await query({ text: 'BEGIN' });
@@ -103,12 +105,12 @@ export class PostgresDatabase {
     });
   }
 
-  /** Whether the server answers. @throws {DatabaseUnavailable} that says why it does not */
+  /** Queries the server. @throws {DatabaseUnavailable} with the reason if it does not answer */
   async probe(): Promise<undefined> {
     await this.query({ text: 'SELECT 1' });
   }
 
-  /** Closes all connections for good; what still runs on one fails. Calling it again waits for the same. */
+  /** Closes all connections. Running statements fail. Later calls return the same promise. */
   close(): Promise<void> {
     this.#closed ??= this.#end();
     return this.#closed;
@@ -116,7 +118,7 @@ export class PostgresDatabase {
 
   async #end(): Promise<void> {
     const ended = this.#pool.end();
-    // Not waited for: a server that is cut off does not take its leave.
+    // Not awaited: the promise never settles if the server is unreachable.
     for (const client of this.#busy) void (client as PoolClient & Client).end();
     await ended;
   }
@@ -136,15 +138,15 @@ export class PostgresDatabase {
   ): Promise<Row[]> {
     const config = { ...statement, values: [...values], query_timeout: limitMs + GRACE_MS };
     const { rows } = await client.query(config).catch((error) => {
-      throw isOfStatement(error) ? error : this.#unavailable(reasonOf(error));
+      throw isStatementError(error) ? error : this.#unavailable(reasonOf(error));
     });
     return rows;
   }
 
-  /** Without the error as its cause: that holds the connection, and with it the password. */
+  /** Returns an error without a cause, because the original error references the connection and so the password. */
   #unavailable(reason: string): DatabaseUnavailable {
     return new DatabaseUnavailable(
-      `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or mend DATABASE_URL`,
+      `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or fix DATABASE_URL`,
     );
   }
 }
@@ -154,24 +156,25 @@ function addressOf(url: string): string {
     const { host, port, database } = new Client({ connectionString: url });
     return `${host.includes(':') ? `[${host}]` : host}:${port}/${database}`;
   } catch (error) {
-    throw new Error(`DATABASE_URL cannot be read (${(error as Error).message}): mend it`);
+    throw new Error(`DATABASE_URL is invalid: ${(error as Error).message}`);
   }
 }
 
-/** Numbers that SQLite gives as numbers come as texts else. */
+/** OID of type `bigint`. */
 const BIGINT = 20;
 
+/** Parses `bigint` to a number, as node:sqlite does. pg would return a string. */
 const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
   oid === BIGINT ? Number : types.getTypeParser(oid, format as 'text');
 
-/** SQLSTATE classes of a server that cannot serve this connection, whatever it is asked: 57P, but for a statement that was cancelled. */
+/** SQLSTATE prefixes of errors that concern the server, not the statement. 57P leaves out 57014, a cancelled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
 
-function isOfStatement(error: unknown): boolean {
+function isStatementError(error: unknown): boolean {
   return error instanceof DatabaseError && !UNAVAILABLE.test(error.code ?? '');
 }
 
-/** One line that says what went wrong. */
+/** Returns an error's message in one line. */
 export function reasonOf(error: unknown): string {
   const { message, code, errors } = error as AggregateError & { code?: string };
   return String(message || errors?.[0]?.message || code || 'no reason').replace(/\p{Cc}+/gu, ' ');

@@ -6,16 +6,15 @@ import { takeTurn } from './turns.ts';
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
 
-/** Another node may be at it, and a step may have many rows to go through. */
+/** Statement timeout. Another node may be migrating, and a step may rewrite many rows. */
 const TIME_LIMIT_MS = 50_000;
 
 /**
- * Brings the database to the newest schema; what is there already stays. Safe to run at any time, and by any number of nodes at
- * once. Everything lies in the first schema of the connection's search path.
+ * Migrates the database to the newest schema and keeps existing rows. Several nodes may run it at once. All tables are in the first
+ * schema of the connection's search path.
  *
- * @returns where that was, without a password
- * @throws {Error} with one line, when there is no connection to be had, when the schema was made by a newer version, or
- *   when a step fails
+ * @returns the database's address, without the password
+ * @throws {Error} with one line, if the server cannot be reached, the schema is newer than this program, or a step fails
  */
 export async function migratePostgres(url: string): Promise<string> {
   const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
@@ -40,20 +39,20 @@ async function migrateSchema(query: Query): Promise<void> {
   const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>({
     text: "SELECT current_setting('server_encoding') AS encoding",
   });
-  if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: make the database with ENCODING 'UTF8'`);
+  if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: create the database with ENCODING 'UTF8'`);
   await takeTurn(query, 'migration');
   await query({ text: 'CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)' });
   const [{ version } = { version: 0 }] = await query<{ version: number }>({
     text: 'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
   });
-  if (version > newest) throw new Error(`its schema has version ${version}, this program knows up to ${newest}`);
+  if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
   const present = await query(
     {
       text: 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)',
     },
     [TABLES],
   );
-  // A table that somebody dropped is missing whatever the version says.
+  // If a table was dropped, all steps run again.
   const done = present.length === TABLES.length ? version : 0;
   for (const step of steps) if (step.version > done) await query({ text: step.text });
   if (version === newest) return;

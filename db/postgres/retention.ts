@@ -7,12 +7,12 @@ const LAST_KEPT = {
   text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
 };
 
-/** Deletes the first of the rows that meet `condition`. One that is written again meanwhile lies elsewhere, and stays. */
+/** Statement that deletes the oldest rows that meet `condition`, up to the bounds of a step. A row updated in the meantime stays. */
 const deleteFirst = (name: string, condition: string) => ({
   name,
   text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
-    SELECT place FROM (
-      SELECT ctid AS place, bytes, sum(bytes) OVER (ORDER BY created_at, arrival ROWS UNBOUNDED PRECEDING) AS total
+    SELECT tid FROM (
+      SELECT ctid AS tid, bytes, sum(bytes) OVER (ORDER BY created_at, arrival ROWS UNBOUNDED PRECEDING) AS total
       FROM (
         SELECT ctid, created_at, arrival, octet_length(payload)::bigint + coalesce(octet_length(result), 0) AS bytes
         FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${STEP_ROWS}
@@ -25,10 +25,10 @@ const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1:
 const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
 /**
- * Deletes all rows that are beyond the limits now, a short transaction a step, unless another node is at it.
+ * Deletes all rows beyond the limits, in steps of one short transaction each. Does nothing if another node is deleting.
  *
  * @param now milliseconds since the epoch
- * @param afterStep waited for after each step, with the rows that it has deleted; false ends the round
+ * @param afterStep awaited after each step, with the number of deleted rows; false ends the round
  * @throws as {@link PostgresDatabase.query}
  */
 export async function retentionRound(

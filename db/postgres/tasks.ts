@@ -5,8 +5,8 @@ import type { PostgresDatabase } from './database.ts';
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
 const BYTES = 'octet_length(payload) + coalesce(octet_length(result), 0)';
 const NEWEST = `ORDER BY created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
-// Not by `=`, after which any index in the order of creation looks as good: it is gone through to its end where few rows, or
-// none, have the status.
+// BETWEEN keeps the planner on the index that begins with `status`. With `=` it may choose an index on the creation time, and
+// scan all of it if few rows have the status.
 const OF_STATUS = `WHERE status BETWEEN $1 AND $1 ORDER BY status DESC, created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
 
 const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM tasks ${NEWEST}` };
@@ -18,10 +18,10 @@ const LOCATE_STATUS = {
 };
 const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` };
 
-/** The statements of this file, for those who look how PostgreSQL carries them out. */
+/** Statements of this file, exported to check their query plans. */
 export const taskStatements = { LIST, LIST_STATUS, LOCATE, LOCATE_STATUS, FIND };
 
-// A row that is written again keeps its place in the order of arrival.
+// An updated row keeps its `arrival`.
 const ON_CONFLICT = `ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status,
   result = excluded.result, created_at = excluded.created_at, processed_at = excluded.processed_at`;
 const LATEST = '(extract(epoch FROM statement_timestamp()) * 1000000)::bigint';
@@ -32,71 +32,72 @@ const STORE = {
 const STORE_ALL = {
   name: 'store-all',
   text: `INSERT INTO tasks (${COLUMNS}, arrival)
-    SELECT ${COLUMNS}, coalesce(arrival, ${LATEST} + place)
+    SELECT ${COLUMNS}, coalesce(arrival, ${LATEST} + ordinal)
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
-      WITH ORDINALITY AS row (${COLUMNS}, arrival, place) ${ON_CONFLICT}`,
+      WITH ORDINALITY AS row (${COLUMNS}, arrival, ordinal) ${ON_CONFLICT}`,
 };
 
-/** Text that goes to the server in one statement, but for a row that has more alone: the server takes 1 GiB at most. */
-const STATEMENT_LENGTH = 8 * 1024 * 1024;
-/** What a statement is given beyond the usual limit for each million characters. */
-const MS_BY_MILLION = 500;
+/** Bound on the characters of one statement's values, unless a single row has more. The server accepts at most 1 GiB. */
+const MAX_STATEMENT_LENGTH = 8 * 1024 * 1024;
+/** Milliseconds added to a statement's timeout for each million characters. */
+const MS_PER_MILLION_CHARACTERS = 500;
 
 /** The stored tasks in PostgreSQL: table `tasks` of the specification. Every method throws as {@link PostgresDatabase.query}. */
 export class PostgresTasks {
   readonly #database: PostgresDatabase;
   readonly #timeLimitMs: number;
 
-  /** @param timeLimitMs how long it may take to store a few small rows */
+  /** @param timeLimitMs timeout for storing a few small rows */
   constructor(database: PostgresDatabase, timeLimitMs = 2000) {
     this.#database = database;
     this.#timeLimitMs = timeLimitMs;
   }
 
-  /** Which rows {@link list} gives, newest first, and how many bytes their texts have: cheap, however large they are. */
+  /** Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results. */
   async locate(status?: string): Promise<TaskLocation[]> {
     if (status === undefined) return this.#database.query<TaskLocation>(LOCATE);
     return isText(status) ? this.#database.query<TaskLocation>(LOCATE_STATUS, [status]) : [];
   }
 
-  /** The row of the task with that id, if there is one. */
+  /** Returns a task's row, or undefined if there is none. */
   async find(id: string): Promise<TaskRecord | undefined> {
     return isText(id) ? (await this.#database.query<TaskRecord>(FIND, [id]))[0] : undefined;
   }
 
-  /** The newest rows, at most {@link LISTING_SIZE}, only those of `status` where one is given. */
+  /** Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`. */
   async list(status?: string): Promise<TaskRecord[]> {
     if (status === undefined) return this.#database.query<TaskRecord>(LIST);
     return isText(status) ? this.#database.query<TaskRecord>(LIST_STATUS, [status]) : [];
   }
 
   /**
-   * Writes the rows of tasks that were worked off, each in the place of an earlier row with its id: in one statement where that
-   * works, each for itself where one of them is refused. Of several rows with one id the last is written.
+   * Writes rows of completed tasks and replaces earlier rows with the same ids. Rows share a statement. If the server rejects one of
+   * its rows, the others are written one by one. Of several rows with the same id, the last one is written.
    *
-   * @returns for each of them, in order, why it was not written: because of itself, or because nothing can be
+   * @returns for each row, in order, undefined or the reason why it was not written
    */
   async storeAll(tasks: readonly ArrivedTask[]): Promise<ReadonlyArray<WriteFailure | undefined>> {
     const failures = new Map<string, WriteFailure>();
-    let away: WriteFailure | undefined;
+    let outage: WriteFailure | undefined;
     const parts = split([...new Map(tasks.map((task) => [task.id, task])).values()]);
     for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
-      const failure = away ?? (await this.#attempt(part));
+      const failure = outage ?? (await this.#write(part));
       if (failure === undefined) continue;
       if (failure.ofRow && part.length > 1) {
         parts.unshift(...part.map((task) => [task]));
       } else {
-        // What nothing can be done about would be met, and waited for, by all that follow.
-        if (!failure.ofRow) away = failure;
+        // An outage would let every further statement fail, each after a timeout.
+        if (!failure.ofRow) outage = failure;
         for (const { id } of part) failures.set(id, failure);
       }
     }
     return tasks.map(({ id }) => failures.get(id));
   }
 
-  async #attempt(part: readonly ArrivedTask[]): Promise<WriteFailure | undefined> {
+  async #write(part: readonly ArrivedTask[]): Promise<WriteFailure | undefined> {
     const rows = part.map(valuesOf);
-    const limitMs = this.#timeLimitMs + (part.reduce((sum, task) => sum + lengthOf(task), 0) / 1e6) * MS_BY_MILLION;
+    const limitMs =
+      this.#timeLimitMs + (part.reduce((sum, task) => sum + lengthOf(task), 0) / 1e6) * MS_PER_MILLION_CHARACTERS;
     try {
       if (rows.length === 1) await this.#database.query(STORE, rows[0], limitMs);
       else
@@ -112,22 +113,23 @@ export class PostgresTasks {
   }
 }
 
-/** In the order of the statements' parameters. */
+/** Returns a row's values in the order of the statements' parameters. */
 function valuesOf({ id, payload, status, result, created_at, processed_at, arrival = null }: ArrivedTask): unknown[] {
   return [id, payload, status, result, created_at, processed_at, arrival];
 }
 
-/** Of the texts; more or less, since nothing has looked at them yet. */
+/** Returns the length of a row's texts in UTF-16 code units, an estimate of their size in UTF-8. */
 function lengthOf({ payload, result }: ArrivedTask): number {
   return (payload?.length ?? 0) + (result?.length ?? 0);
 }
 
+/** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters. */
 function split(tasks: readonly ArrivedTask[]): ArrivedTask[][] {
   const parts: ArrivedTask[][] = [];
   let length = Number.POSITIVE_INFINITY;
   for (const task of tasks) {
     length += lengthOf(task);
-    if (length > STATEMENT_LENGTH) {
+    if (length > MAX_STATEMENT_LENGTH) {
       parts.push([]);
       length = lengthOf(task);
     }
@@ -136,14 +138,14 @@ function split(tasks: readonly ArrivedTask[]): ArrivedTask[][] {
   return parts;
 }
 
-/** PostgreSQL keeps no text with a NUL in it: no row has one. */
+/** Whether PostgreSQL can store a text. It rejects NUL characters, so no row matches a text with one. */
 function isText(text: string): boolean {
   return !text.includes('\0');
 }
 
 /**
- * SQLSTATE classes of values that are not taken: data exceptions, broken constraints, what exceeds a limit (an id that is too
- * long for an index), and what a trigger raises. Any other error would be met by every row.
+ * SQLSTATE prefixes of errors that concern one row: data exceptions, constraint violations, exceeded limits (an id too long for
+ * an index), and exceptions of triggers. Any other error would affect every row.
  */
 const VALUE_ERRORS = /^(22|23|54|P0001)/;
 

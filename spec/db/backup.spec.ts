@@ -105,7 +105,7 @@ describe('backUp', () => {
     expect(await refusal(dataDir, folder)).to.equal(`${folder} is not empty: name a new folder`);
     expect(readdirSync(folder)).to.deep.equal(before);
     const file = join(folder, 'auth.db');
-    expect(await refusal(dataDir, file)).to.equal(`${file} is no folder: name another one`);
+    expect(await refusal(dataDir, file)).to.equal(`${file} is not a folder: name another one`);
   });
 
   it('refuses the data folder itself, by whatever name', async () => {
@@ -121,7 +121,7 @@ describe('backUp', () => {
     it(`says that there is no ${missing}, and makes nothing`, async () => {
       const { dataDir, folder } = await fresh({ rows: 1 });
       rmSync(join(dataDir, missing));
-      expect(await refusal(dataDir, folder)).to.match(/^there is no .*: set DATA_DIR to the folder of the databases$/);
+      expect(await refusal(dataDir, folder)).to.match(/does not exist: set DATA_DIR to the folder of the databases$/);
       expect(existsSync(folder)).to.equal(false);
       expect(existsSync(join(dataDir, missing))).to.equal(false);
     });

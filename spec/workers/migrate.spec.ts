@@ -73,7 +73,7 @@ describeWithPostgres('the migration as a program, with DATABASE_URL', () => {
 
   it('says in one line why it fails, without the password, and ends with exit code 1', async () => {
     const DATABASE_URL = 'postgres://spec:secret@127.0.0.1:1/test';
-    const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or mend DATABASE_URL';
+    const reason = 'connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL';
     const expected = { code: 1, stdout: '', stderr: `cannot reach PostgreSQL at 127.0.0.1:1/test: ${reason}\n` };
     expect(await migrate('.', await temporaryFolder(), { DATABASE_URL })).to.deep.equal(expected);
   });

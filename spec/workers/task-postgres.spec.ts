@@ -72,10 +72,7 @@ describeWithPostgres('a task thread over PostgreSQL', () => {
     expect(await works(body('a'))).to.deep.equal([returned]);
     await server.stop();
     // The first meets a connection that has ended, the second finds no other.
-    for (const reason of [
-      /: start it, or mend DATABASE_URL$/,
-      /^cannot reach PostgreSQL at .*: connect ECONNREFUSED/,
-    ]) {
+    for (const reason of [/: start it, or fix DATABASE_URL$/, /^cannot reach PostgreSQL at .*: connect ECONNREFUSED/]) {
       for (const outcome of await works(body('b'), body('c'))) {
         expect(outcome).to.have.property('ended', 'unstored');
         expect(outcome).to.have.property('reason').that.matches(reason);

@@ -105,7 +105,7 @@ describeWithPostgres('PostgresDatabase', () => {
       .to.be.instanceOf(DatabaseUnavailable)
       .with.property('message')
       .that.matches(
-        /^cannot reach PostgreSQL at 127\.0\.0\.1:\d+\/postgres: Query read timeout: start it, or mend DATABASE_URL$/,
+        /^cannot reach PostgreSQL at 127\.0\.0\.1:\d+\/postgres: Query read timeout: start it, or fix DATABASE_URL$/,
       );
     expect(await outcome(() => database.probe())).to.be.instanceOf(DatabaseUnavailable);
     proxy.state.silent = false;

@@ -80,7 +80,7 @@ describeWithPostgres('migratePostgres', () => {
     await migratePostgres(url);
     await sql('UPDATE schema_version SET version = 99');
     await sql('DROP TABLE tasks');
-    expect(await failure(url)).to.match(/: its schema has version 99, this program knows up to 2$/);
+    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 2$/);
     expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
   });
 
@@ -90,7 +90,7 @@ describeWithPostgres('migratePostgres', () => {
     await sql(`CREATE DATABASE ${name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0`);
     afterTest(() => sql(`DROP DATABASE ${name} WITH (FORCE)`));
     const latin = Object.assign(new URL(url), { pathname: name, search: '' }).href;
-    expect(await failure(latin)).to.match(/: its encoding is LATIN1: make the database with ENCODING 'UTF8'$/);
+    expect(await failure(latin)).to.match(/: its encoding is LATIN1: create the database with ENCODING 'UTF8'$/);
   });
 
   it('says in one line what is wrong with an address, and never the password', async () => {
@@ -98,9 +98,9 @@ describeWithPostgres('migratePostgres', () => {
     const { host } = new URL(url);
     const lines = {
       'postgres://spec:secret@127.0.0.1:1/test':
-        'cannot reach PostgreSQL at 127.0.0.1:1/test: connect ECONNREFUSED 127.0.0.1:1: start it, or mend DATABASE_URL',
-      [`postgres://spec:secret@${host}/nowhere`]: `cannot reach PostgreSQL at ${host}/nowhere: database "nowhere" does not exist: start it, or mend DATABASE_URL`,
-      [`postgres://nobody:secret@${host}/postgres`]: `cannot reach PostgreSQL at ${host}/postgres: role "nobody" does not exist: start it, or mend DATABASE_URL`,
+        'cannot reach PostgreSQL at 127.0.0.1:1/test: connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL',
+      [`postgres://spec:secret@${host}/nowhere`]: `cannot reach PostgreSQL at ${host}/nowhere: database "nowhere" does not exist: start it, or fix DATABASE_URL`,
+      [`postgres://nobody:secret@${host}/postgres`]: `cannot reach PostgreSQL at ${host}/postgres: role "nobody" does not exist: start it, or fix DATABASE_URL`,
     };
     for (const [address, line] of Object.entries(lines)) expect(await failure(address)).to.equal(line);
     for (const address of [
@@ -109,7 +109,7 @@ describeWithPostgres('migratePostgres', () => {
       'postgres://spec:secret@h:x/db',
     ]) {
       expect(await failure(address))
-        .to.match(/^(DATABASE_URL cannot be read \(.*\): mend it|cannot reach PostgreSQL at .*)$/)
+        .to.match(/^(DATABASE_URL is invalid: .*|cannot reach PostgreSQL at .*)$/)
         .and.not.include('secret');
     }
   });
