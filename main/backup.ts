@@ -1,4 +1,4 @@
-/** `npm run backup`: copies the databases while the services run. */
+/** `npm run backup`: copies the databases, even while the services run. */
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { backUp } from '../db/backup.ts';
@@ -6,32 +6,32 @@ import { databaseUrl, dataFolder, runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run backup -- <folder>
 
-Copies the databases of DATA_DIR (data) into the folder, which is made, or is there and empty. The services may run meanwhile.
-To go back, start them with DATA_DIR set to a copy of that folder.
-With DATABASE_URL there is nothing to copy: back PostgreSQL up with pg_dump.
+Copies the databases in DATA_DIR (default: data) into the folder, which must be new or empty. The services may be running.
+To restore, start them with DATA_DIR set to a copy of that folder.
+If DATABASE_URL is set, there is nothing to copy: back up PostgreSQL with pg_dump.
 `;
 
 await runCommand(USAGE, async (args) => {
   const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
   const [folder, ...others] = positionals;
   if (folder === undefined || folder === '') throw new UsageError('the folder is missing');
-  if (others.length > 0) throw new UsageError('one folder is enough');
+  if (others.length > 0) throw new UsageError('too many arguments: name one folder');
   if (databaseUrl() !== undefined) {
-    throw new Error('the rows and keys are in PostgreSQL, as DATABASE_URL says: back them up with pg_dump');
+    throw new Error('DATABASE_URL is set, so rows and keys are in PostgreSQL: back them up with pg_dump');
   }
   const path = resolve(folder);
-  const files = await backUp(dataFolder(), path, endedBySignal());
+  const files = await backUp(dataFolder(), path, abortedBySignal());
   console.log(`copied ${files.map(({ file, bytes }) => `${file} (${size(bytes)})`).join(', ')} to ${path}`);
 });
 
-/** Aborted when the program is told to end. */
-function endedBySignal(): AbortSignal {
-  const ended = new AbortController();
+/** Returns an AbortSignal that SIGINT, SIGTERM and SIGHUP abort. */
+function abortedBySignal(): AbortSignal {
+  const controller = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // Each time: a second one must not end it before it has cleared away.
-    process.on(name, () => ended.abort(new Error(`ended by ${name}`)));
+    // `on`, not `once`: a second signal must not end the process before the partial files are deleted.
+    process.on(name, () => controller.abort(new Error(`ended by ${name}`)));
   }
-  return ended.signal;
+  return controller.signal;
 }
 
 function size(bytes: number): string {

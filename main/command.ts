@@ -1,21 +1,21 @@
-/** What is wrong with a command line; the usage is shown with it. */
+/** An invalid command line. The usage is printed with the message. */
 export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-/** The folder of the databases, for programs that need no other setting. */
+/** Returns the folder of the databases, for programs that do not load the whole configuration. */
 export function dataFolder(): string {
   return process.env.DATA_DIR || 'data';
 }
 
-/** The address of PostgreSQL, where it keeps the rows and keys. */
+/** Returns the PostgreSQL URL, or undefined if rows and keys are in SQLite files. */
 export function databaseUrl(): string | undefined {
   return process.env.DATABASE_URL || undefined;
 }
 
 /**
- * The frame of a program that is run by hand, not as a service: `--help` prints `usage`; an error is one line on standard
- * error, followed by the usage where the command line is at fault, and exit code 1.
+ * Runs a command-line program. `--help` prints `usage`. An error prints one line to standard error, followed by the usage for a
+ * {@link UsageError}, and sets exit code 1.
  */
 export async function runCommand(usage: string, work: (args: string[]) => void | Promise<void>): Promise<void> {
   const args = process.argv.slice(2);
@@ -32,7 +32,7 @@ export async function runCommand(usage: string, work: (args: string[]) => void |
   }
 }
 
-/** Ours, or one of `parseArgs`. */
+/** Whether an error is a {@link UsageError} or comes from `parseArgs`. */
 function isUsageError(error: unknown): boolean {
   return error instanceof UsageError || /^ERR_PARSE_ARGS_/.test((error as NodeJS.ErrnoException).code ?? '');
 }

@@ -1,7 +1,7 @@
-/** Entry of `node dist/main`. Nothing here may need a Node newer than 18: an old one gets this far. */
+/** Entry point of `node dist/main`. Must run on Node 18, so that an old Node can start the installed one. */
 import { handOver, runtimeIsNewEnough } from './runtime.ts';
 
-// With a listener of its own, the process does not open Node's inspector at this signal.
+// Without a listener for SIGUSR1, Node would open its inspector on this signal.
 process.on('SIGUSR1', () => {});
 
 if (runtimeIsNewEnough()) {

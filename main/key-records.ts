@@ -5,23 +5,24 @@ import { Database, DatabaseUnavailable } from '../db/database.ts';
 import type { Awaitable } from './awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
 
-/** The stored API keys, for those who look after them. */
+/** Management of the stored API keys, in SQLite or PostgreSQL. */
 export interface KeyRecords {
   list(): Awaitable<ApiKeyRecord[]>;
   create(owner: ApiKeyOwner, now: number): Awaitable<{ id: number; apiKey: string }>;
   revoke(id: number): Awaitable<(ApiKeyOwner & { others: number }) | undefined>;
 }
 
-/** The services write to the file for a moment at a time: a lock that is longer is somebody's shell. */
+/** Longest wait for a lock on the file. The services' writes are much shorter, so a longer lock is another program's. */
 const BUSY_TIMEOUT_MS = 2000;
 const SQLITE_BUSY = 5;
+/** Statement timeout in PostgreSQL. */
 const TIME_LIMIT_MS = 5000;
 const UNDEFINED_TABLE = '42P01';
 
 /**
- * Does something with the keys: with those in PostgreSQL where `DATABASE_URL` is set, else with those in `DATA_DIR`.
+ * Calls `work` with the stored keys: in PostgreSQL if `DATABASE_URL` is set, else in `DATA_DIR`.
  *
- * @throws {Error} with one line that says what to mend
+ * @throws {Error} with one line that says what to fix
  */
 export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
@@ -30,7 +31,7 @@ export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T
 
 async function withKeysOfFile<T>(path: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   if (!existsSync(path)) {
-    throw new Error(`there is no ${path}: "npm start" or "npm run migrate" makes it, or set DATA_DIR to its folder`);
+    throw new Error(`${path} does not exist: run "npm start" or "npm run migrate", or set DATA_DIR to its folder`);
   }
   const database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
   try {
@@ -38,7 +39,7 @@ async function withKeysOfFile<T>(path: string, work: (keys: KeyRecords) => Await
   } catch (error) {
     const { errcode, message } = ((error as Error).cause ?? error) as { errcode?: number; message: string };
     const locked = ((errcode ?? 0) & 0xff) === SQLITE_BUSY;
-    const reason = locked ? 'another program holds its lock: try again when that has ended' : message;
+    const reason = locked ? 'another program has locked it: try again when that program has ended' : message;
     throw new Error(`${path}: ${reason}`, { cause: error });
   } finally {
     database.close();
@@ -46,7 +47,7 @@ async function withKeysOfFile<T>(path: string, work: (keys: KeyRecords) => Await
 }
 
 async function withKeysOfServer<T>(url: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
-  // Loaded only where it is used.
+  // Imported lazily: SQLite files do not need this client.
   const [{ PostgresDatabase, reasonOf }, { PostgresApiKeys }] = await Promise.all([
     import('../db/postgres/database.ts'),
     import('../db/postgres/api-keys.ts'),
@@ -57,7 +58,7 @@ async function withKeysOfServer<T>(url: string, work: (keys: KeyRecords) => Awai
   } catch (error) {
     if (error instanceof DatabaseUnavailable) throw error;
     const missing = (error as { code?: string }).code === UNDEFINED_TABLE;
-    const reason = missing ? 'there is no table of keys yet: "npm run migrate" makes it' : reasonOf(error);
+    const reason = missing ? 'table api_keys does not exist: run "npm run migrate"' : reasonOf(error);
     throw new Error(`PostgreSQL at ${database.address}: ${reason}`, { cause: error });
   } finally {
     await database.close();

@@ -1,26 +1,26 @@
-/** `npm run keys`: lists, makes and revokes API keys, beside the running services or without them. */
+/** `npm run keys`: lists, creates and revokes API keys, whether or not the services run. */
 import { parseArgs } from 'node:util';
 import { runCommand, UsageError } from './command.ts';
 import { withKeys } from './key-records.ts';
 
 const USAGE = `npm run keys -- <command>
 
-  list                                  all keys: id, user, role, when they were made, their last four characters
-  create --user <user> [--role <role>]  makes a key and prints it, this once; the role is "user" where none is given
-  revoke <id>                           deletes a key: it is worth no new token from then on
+  list                                  lists all keys: id, user, role, creation time, last four characters
+  create --user <user> [--role <role>]  creates a key and prints it, this once; the default role is "user"
+  revoke <id>                           deletes a key: it can no longer be exchanged for a token
 
-DATA_DIR (data) is the folder of the databases. With DATABASE_URL the keys are in PostgreSQL instead.
+The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
 `;
 
-/** User and role are in every token, and that is in a header. */
-const LONGEST_NAME = 128;
+/** Bound on the length of user and role, because both are part of every token, which is sent in a header. */
+const MAX_NAME_LENGTH = 128;
 
 const commands: Readonly<Record<string, (args: string[]) => Promise<void>>> = { list, create, revoke };
 
 await runCommand(USAGE, async ([name, ...args]) => {
   if (name === undefined) throw new UsageError('a command is missing');
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
-  if (command === undefined) throw new UsageError(`there is no command ${JSON.stringify(name)}`);
+  if (command === undefined) throw new UsageError(`unknown command ${JSON.stringify(name)}`);
   await command(args);
 });
 
@@ -39,7 +39,7 @@ async function create(args: string[]): Promise<void> {
   const [user_id, role] = [readName('--user', values.user), readName('--role', values.role ?? 'user')];
   const { id, apiKey } = await withKeys((keys) => keys.create({ user_id, role }, Math.floor(Date.now() / 1000)));
   console.log(apiKey);
-  console.error(`made key ${id} of ${user_id}, role ${role}: it is not shown again`);
+  console.error(`created key ${id} of ${user_id}, role ${role}: it is not shown again`);
   if (user_id === 'demo') console.error('the oldest key of the user demo is logged at every start of the services');
 }
 
@@ -51,30 +51,29 @@ async function revoke(args: string[]): Promise<void> {
   const id = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN;
   if (!(id > 0)) throw new UsageError(`the id of a key is a whole number, got ${JSON.stringify(text)}`);
   const revoked = await withKeys((keys) => keys.revoke(id));
-  if (revoked === undefined)
-    throw new Error(`there is no key ${id}: "npm run keys -- list" shows those that there are`);
-  console.error(`revoked key ${id} of ${printable(revoked.user_id)}: tokens made by it last for an hour at most`);
+  if (revoked === undefined) throw new Error(`no key with id ${id}: list keys with "npm run keys -- list"`);
+  console.error(`revoked key ${id} of ${printable(revoked.user_id)}: tokens already issued expire within an hour`);
   if (revoked.user_id === 'demo' && revoked.others === 0) {
     console.error('the user demo gets a new key at the next start of the services');
   }
 }
 
-/** @throws {UsageError} for a text that cannot be a user or a role */
+/** Checks a user or role from the command line. @throws {UsageError} if it is invalid */
 function readName(option: string, text: string): string {
   if (text.trim() === '') throw new UsageError(`${option} must not be empty`);
   if (/\p{Cc}/u.test(text)) throw new UsageError(`${option} must hold no control characters`);
-  if (text.length > LONGEST_NAME) throw new UsageError(`${option} must have ${LONGEST_NAME} characters at most`);
+  if (text.length > MAX_NAME_LENGTH) throw new UsageError(`${option} must have ${MAX_NAME_LENGTH} characters at most`);
   return text;
 }
 
-/** What is in the table may come from anywhere: nothing of it moves the cursor. */
+/** Replaces control characters, because stored texts may come from anywhere and must not control the terminal. */
 function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, '\u{fffd}');
 }
 
 function printTable(rows: readonly (readonly string[])[]): void {
   const widths = rows.reduce<number[]>(
-    (most, row) => row.map((cell, column) => Math.max(most[column] ?? 0, cell.length)),
+    (widest, row) => row.map((cell, column) => Math.max(widest[column] ?? 0, cell.length)),
     [],
   );
   for (const row of rows)

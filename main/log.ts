@@ -8,27 +8,27 @@ export type Log = Logger;
 
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
-/** A bearer token, wherever it got into a line from: an address, a header, the message of an error. */
+/** A bearer token, which a URL, a header or an error message may bring into a line. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
 /** Counters of log lines that were not written. */
 export interface LogFigures {
-  /** Lines that standard output did not take. */
+  /** Number of lines that standard output did not take. */
   readonly lost: number;
-  /** Repeated warnings and errors left out. */
+  /** Number of repeated warnings and errors left out. */
   readonly suppressed: number;
 }
 
 export interface LogOutput {
   log: Log;
   figures: LogFigures;
-  /** Writes what is buffered, for a second at most. Later lines are lost. Called at the end of the process. */
+  /** Flushes the buffer at the end of the process, for a second at most. Later lines are lost. */
   end(): Promise<void>;
 }
 
 /**
- * The process's structured log on standard output: a JSON object a line, or coloured text. Standard output that stalls or fails
- * costs log lines and nothing else.
+ * Creates the process's structured log on standard output: JSON lines or coloured text. If standard output stalls or fails, log
+ * lines are lost, and nothing else is affected.
  */
 export async function createLog({ level, format }: { level: LogLevel; format: LogFormat }): Promise<LogOutput> {
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
@@ -54,7 +54,7 @@ export async function createLog({ level, format }: { level: LogLevel; format: Lo
   };
 }
 
-/** The last thing that happens to a line: no token is ever written. */
+/** Removes tokens from a line. Runs after serialization, so that no field can contain a token. */
 function redact(line: string): string {
   return line.replace(TOKEN, 'v3.local.[redacted]');
 }
@@ -76,7 +76,7 @@ function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
 
 type Fields = { err?: unknown; failure?: unknown };
 
-/** Level and message, with the class and code of an error and the kind of a task's failure. */
+/** Returns the key for the repeat limit: level, message, name and code of an error, and the kind of a task's failure. */
 function kindOf(args: readonly unknown[], level: number): string {
   const [first] = args;
   const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;

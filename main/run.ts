@@ -14,19 +14,19 @@ const ExitCode = {
 } as const;
 type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
-/** Signals that come closer together than this are one wish: Ctrl-C reaches a process by several ways at once. */
+/** Time within which several signals count as one, because one Ctrl-C can deliver more than one signal to a process. */
 const SAME_SIGNAL_MS = 1000;
 
-/** The program behind `node dist/main`: settings, log, both services, and an orderly end on SIGTERM, SIGINT or SIGHUP. */
+/** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */
 export async function run(): Promise<void> {
   const config = readConfig();
   const output = await createLog({ level: config.logLevel, format: config.logFormat });
   const { log } = output;
-  // Node forwards to these streams what a thread prints. Without a listener, a terminal that is gone would end the process.
+  // Node forwards the output of worker threads to these streams. Without a listener, a closed terminal would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   process.on('uncaughtException', (error) => {
-    log.fatal({ err: error }, 'a bug ended the process');
+    log.fatal({ err: error }, 'uncaught exception: the process ends');
     void end(output, ExitCode.failed);
   });
 
@@ -40,13 +40,13 @@ export async function run(): Promise<void> {
       void end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.failed);
     },
   );
-  // Started by an old Node (runtime.ts), which is gone.
+  // The old Node that started this process (runtime.ts) has exited.
   process.once('disconnect', () => stopped.resolve('disconnect'));
 
-  // A start that is told to stop is stopped when it is done, if that is soon.
-  const patience = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
+  // A signal during the start takes effect after it. The process exits if the start takes longer than the shutdown timeout.
+  const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
-    system = await Promise.race([startSystem(config, output), patience]);
+    system = await Promise.race([startSystem(config, output), startTimeout]);
   } catch (error) {
     log.fatal((error as Error).message);
     return end(output, ExitCode.failed);

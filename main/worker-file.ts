@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 
-/** Where the code of a worker thread lies: beside this code, as TypeScript or compiled like it. */
+/** Returns the URL of a worker thread's module, with the extension of this file: TypeScript or compiled. */
 export function workerFile(name: 'migrate' | 'retention' | 'task' | 'ticker'): URL {
   return new URL(`../workers/${name}${extname(import.meta.filename)}`, import.meta.url);
 }

@@ -52,7 +52,7 @@ describe('the program of the backup', () => {
   for (const [args, line] of [
     [[], 'the folder is missing'],
     [[''], 'the folder is missing'],
-    [['a', 'b'], 'one folder is enough'],
+    [['a', 'b'], 'too many arguments: name one folder'],
     [['a', '--full'], /^Unknown option '--full'/],
   ] as [string[], string | RegExp][]) {
     it(`refuses ${JSON.stringify(args)} with one line and the usage`, async () => {
@@ -69,7 +69,7 @@ describe('the program of the backup', () => {
   it('says in one line what to use instead where the rows are in PostgreSQL', async () => {
     const { dataDir, folder } = await fresh();
     const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
-    const stderr = 'the rows and keys are in PostgreSQL, as DATABASE_URL says: back them up with pg_dump\n';
+    const stderr = 'DATABASE_URL is set, so rows and keys are in PostgreSQL: back them up with pg_dump\n';
     expect(await runCommand('backup', ['new'], { dataDir, databaseUrl, cwd: folder })).to.deep.equal({
       code: 1,
       stdout: '',

@@ -9,7 +9,7 @@ describeWithPostgres('the program of the keys, with DATABASE_URL', () => {
     const cwd = await temporaryFolder();
     const keys = (...args: string[]) => runCommand('keys', args, { databaseUrl, cwd });
     const made = await keys('create', '--user', 'alice', '--role', 'auditor');
-    expect(made).to.include({ code: 0, stderr: 'made key 1 of alice, role auditor: it is not shown again\n' });
+    expect(made).to.include({ code: 0, stderr: 'created key 1 of alice, role auditor: it is not shown again\n' });
     expect(made.stdout).to.match(/^[0-9a-f]{32}\n$/);
     const key = made.stdout.trim();
     expect(await sql('SELECT id, api_key, user_id, role FROM api_keys')).to.deep.equal([
@@ -17,7 +17,7 @@ describeWithPostgres('the program of the keys, with DATABASE_URL', () => {
     ]);
     const { stdout } = await keys('list');
     expect(stdout.split('\n')[1]).to.match(new RegExp(`^1   alice  auditor  \\d{4}-.*Z  …${key.slice(-4)}$`));
-    const stderr = 'revoked key 1 of alice: tokens made by it last for an hour at most\n';
+    const stderr = 'revoked key 1 of alice: tokens already issued expire within an hour\n';
     expect(await keys('revoke', '1')).to.deep.equal({ code: 0, stdout: '', stderr });
     expect(await sql('SELECT * FROM api_keys')).to.deep.equal([]);
     expect(await keys('revoke', '1')).to.include({ code: 1 });
@@ -26,7 +26,7 @@ describeWithPostgres('the program of the keys, with DATABASE_URL', () => {
   it('says in one line that the table is not made yet', async () => {
     const { url: databaseUrl } = await emptySchema();
     const { host, pathname } = new URL(databaseUrl);
-    const stderr = `PostgreSQL at ${host}${pathname}: there is no table of keys yet: "npm run migrate" makes it\n`;
+    const stderr = `PostgreSQL at ${host}${pathname}: table api_keys does not exist: run "npm run migrate"\n`;
     expect(await runCommand('keys', ['list'], { databaseUrl })).to.deep.equal({ code: 1, stdout: '', stderr });
   });
 

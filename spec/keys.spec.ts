@@ -24,7 +24,7 @@ describe('the program of the keys', () => {
     const { code, stdout, stderr } = await keys('create', '--user', 'alice');
     expect(code).to.equal(0);
     expect(stdout).to.match(/^[0-9a-f]{32}\n$/);
-    expect(stderr).to.equal('made key 1 of alice, role user: it is not shown again\n');
+    expect(stderr).to.equal('created key 1 of alice, role user: it is not shown again\n');
     const { created_at, ...rest } = records()[0] as { created_at: number };
     expect(rest).to.deep.equal({ id: 1, api_key: stdout.trim(), user_id: 'alice', role: 'user' });
     expect(created_at).to.be.within(before, Date.now() / 1000);
@@ -62,7 +62,7 @@ describe('the program of the keys', () => {
     expect(await keys('revoke', '2')).to.deep.equal({
       code: 0,
       stdout: '',
-      stderr: 'revoked key 2 of alice: tokens made by it last for an hour at most\n',
+      stderr: 'revoked key 2 of alice: tokens already issued expire within an hour\n',
     });
     expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].id', 1);
   });
@@ -88,8 +88,8 @@ describe('the program of the keys', () => {
 
   for (const [args, line] of [
     [[], 'a command is missing'],
-    [['remove'], 'there is no command "remove"'],
-    [['toString'], 'there is no command "toString"'],
+    [['remove'], 'unknown command "remove"'],
+    [['toString'], 'unknown command "toString"'],
     [['list', '7'], /^Unexpected argument '7'/],
     [['create'], '--user is missing'],
     [['create', '--user'], /argument missing$/],
@@ -123,14 +123,14 @@ describe('the program of the keys', () => {
 
   it('says in one line that there is no such key', async () => {
     const { keys } = await fresh();
-    const stderr = 'there is no key 7: "npm run keys -- list" shows those that there are\n';
+    const stderr = 'no key with id 7: list keys with "npm run keys -- list"\n';
     expect(await keys('revoke', '7')).to.deep.equal({ code: 1, stdout: '', stderr });
   });
 
   it('says in one line that the databases are not made yet, and makes none', async () => {
     const cwd = await temporaryFolder();
-    const reason = '"npm start" or "npm run migrate" makes it, or set DATA_DIR to its folder';
-    const stderr = `there is no ${join('data', 'auth.db')}: ${reason}\n`;
+    const reason = 'run "npm start" or "npm run migrate", or set DATA_DIR to its folder';
+    const stderr = `${join('data', 'auth.db')} does not exist: ${reason}\n`;
     for (const args of [['list'], ['create', '--user', 'a'], ['revoke', '1']]) {
       expect(await runCommand('keys', args, { cwd })).to.deep.equal({ code: 1, stdout: '', stderr });
     }
@@ -146,7 +146,7 @@ describe('the program of the keys', () => {
   it('waits for a lock for a while, and says in one line when that was in vain', async () => {
     const { keys, beside, dataDir } = await fresh();
     beside.exec('BEGIN IMMEDIATE');
-    const reason = 'another program holds its lock: try again when that has ended';
+    const reason = 'another program has locked it: try again when that program has ended';
     const stderr = `${join(dataDir, 'auth.db')}: ${reason}\n`;
     expect(await keys('create', '--user', 'a')).to.deep.equal({ code: 1, stdout: '', stderr });
     expect((await keys('list')).code).to.equal(0);

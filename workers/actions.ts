@@ -1,20 +1,21 @@
-/** A task that will fail the same way however often it is tried. */
+/** The task cannot succeed, so retries are pointless. */
 export class PermanentError extends Error {
   override name = 'PermanentError';
 }
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** The known actions, each from a task's `data` to its output. */
+/** Functions of the known actions. Each returns a task's output for its `data`. */
 const actions = new Map<string, (data: Data) => unknown>([
   ['uppercase', uppercase],
   ['sum', sum],
 ]);
 
 /**
- * The output of a task: the specification's table of actions, `processed` for every other one.
+ * Performs a task and returns its output, as in the specification's table of actions. The output of an unknown action is
+ * `processed`.
  *
- * @throws {PermanentError} when the data does not fit the action
+ * @throws {PermanentError} if the data does not fit the action
  */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';

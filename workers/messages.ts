@@ -49,18 +49,18 @@ export type RelayToHandler = WsJoin | WsMessage | WsLeave;
 export type HandlerToTicker = Subscribe | Unsubscribe;
 export type LifecycleMessage = RelayToHandler | HandlerToTicker | WsSend;
 
-/** What the ticker's thread is started with. */
+/** Worker data of the ticker's thread. */
 export interface TickerStart {
   intervalMs: number;
-  /** A Float64Array over shared memory, one price a symbol: a thread that follows a dead one goes on from it. */
+  /** Current prices: a Float64Array with one price a symbol. Shared, so that a restarted thread continues from them. */
   prices: SharedArrayBuffer;
-  /** Makes the prices a function of it and of the tick's number, where there is one. */
+  /** Seed of deterministic prices. Random prices if undefined. */
   seed: string | undefined;
-  /** A Float64Array of one cell in shared memory: when the last tick was due, in milliseconds since the epoch. */
+  /** Due time of the last tick: a Float64Array of one cell, in milliseconds since the epoch. */
   lastDue: SharedArrayBuffer;
   /**
-   * Where one node ticks for many, a Float64Array of one cell in shared memory: until when it is this one, in milliseconds of the
-   * monotonic clock.
+   * Expiry of this node's lease on making ticks: a Float64Array of one cell, in milliseconds of the monotonic clock. Undefined if
+   * the node makes ticks for itself only.
    */
   lease: SharedArrayBuffer | undefined;
   /** Delays of the thread's event loop. */
@@ -72,15 +72,17 @@ export interface TickerStart {
 }
 
 /**
- * How often something took how long, in shared memory: Float64Arrays one after the other, each with a count for the range up to
- * each bound (seconds, ascending), one for what is past them all, and the sum in seconds. One thread at a time writes to each.
+ * Histograms in shared memory. Each is a Float64Array with one count a bucket, a count for durations above the last bound, and the
+ * sum in seconds. Only one thread at a time may write to a histogram.
  */
 export interface Durations {
+  /** Upper bounds of the buckets in seconds, ascending. */
   bounds: readonly number[];
+  /** The histograms' arrays, one after the other. */
   cells: SharedArrayBuffer;
 }
 
-/** Main thread to ticker's thread: another node has ticked; its prices are in the shared memory already. */
+/** Main thread to ticker's thread: a tick of another node. Its prices are in the shared memory already. */
 export interface RelayedTick {
   topic: 'tick';
   /** JSON text of the update. */
@@ -89,7 +91,7 @@ export interface RelayedTick {
   due: number;
 }
 
-/** Main thread to ticker's thread: what was said in one turn of the event loop, in its order. */
+/** Main thread to ticker's thread: the messages of one event loop iteration, in order. */
 export type MainToTicker = ReadonlyArray<HandlerToTicker | RelayedTick>;
 
 /**
@@ -101,7 +103,7 @@ export type TickerToMain =
   | { to: readonly Pid[]; message: WsSend }
   | { to: typeof SUBSCRIBERS; message: WsSend; due: number; prices?: readonly number[] };
 
-/** Stands for every subscriber in {@link TickerToMain}. */
+/** Recipient in {@link TickerToMain} that stands for all subscribers. */
 export const SUBSCRIBERS = '*';
 
 /** One delivery of a queued task to a pool thread. */
@@ -124,7 +126,7 @@ export interface TaskBatch {
   slot: number;
 }
 
-/** Where the rows are: in files of a folder, or in a database of PostgreSQL. */
+/** Location of the stored rows: a folder with SQLite files, or a PostgreSQL database. */
 export type RowsPlace = { dataDir: string } | { databaseUrl: string };
 
 /** Result of the migration thread, sent once. */
@@ -155,13 +157,14 @@ export const AttemptField = {
   count: 3,
 } as const;
 
-/** What the thread that deletes old rows is started with. */
+/** Worker data of the retention thread, which deletes old rows. */
 export interface RetentionStart {
   dataDir: string;
-  /** How many rows are kept, the latest; and for how many days a row is kept. 0 stands for all, and for ever. */
+  /** Number of newest rows to keep. 0 for no limit. */
   rows: number;
+  /** Days after completion for which a row is kept. 0 for no limit. */
   days: number;
-  /** That of the pool's threads ({@link PoolThreadData}), with whom it takes turns. */
+  /** Write lock shared with the pool's threads ({@link PoolThreadData}). */
   writeLock: SharedArrayBuffer;
 }
 

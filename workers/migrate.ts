@@ -1,6 +1,6 @@
 /**
- * The one-shot migration: creates what is missing and ends with exit code 0, or says in one line why it
- * cannot and ends with 1. A worker thread at every start; a program of its own for `npm run migrate`.
+ * One-shot migration: creates missing files and tables and exits with code 0. On failure, prints one line and exits with code 1.
+ * Runs as a worker thread at every start, and as a program in `npm run migrate`.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { type CreatedDatabase, migrate } from '../db/migrate.ts';
@@ -26,7 +26,7 @@ function report(message: MigrationReport): void {
   parentPort?.postMessage(message);
 }
 
-/** @returns the beginning of a sentence that names the migrated database, and the created files */
+/** Migrates the databases. @returns the created files, and subject and verb of the message of success */
 async function migrateTo(place: RowsPlace): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');

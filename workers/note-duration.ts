@@ -1,11 +1,11 @@
 import type { Durations } from './messages.ts';
 
-/** Counts a duration in the `place`-th distribution of those that lie in `durations`. */
-export function noteDuration({ bounds, cells }: Durations, place: number, seconds: number): void {
+/** Counts a duration in the histogram at `index`. */
+export function noteDuration({ bounds, cells }: Durations, index: number, seconds: number): void {
   const size = bounds.length + 2;
-  const values = new Float64Array(cells, place * size * Float64Array.BYTES_PER_ELEMENT, size);
-  let range = 0;
-  while (range < bounds.length && seconds > (bounds[range] as number)) range += 1;
-  values[range] = (values[range] as number) + 1;
+  const values = new Float64Array(cells, index * size * Float64Array.BYTES_PER_ELEMENT, size);
+  let bucket = 0;
+  while (bucket < bounds.length && seconds > (bounds[bucket] as number)) bucket += 1;
+  values[bucket] = (values[bucket] as number) + 1;
   values[size - 1] = (values[size - 1] as number) + seconds;
 }

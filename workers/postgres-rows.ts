@@ -3,11 +3,12 @@ import { PostgresTasks } from '../db/postgres/tasks.ts';
 import type { ArrivedTask } from '../db/tasks.ts';
 import type { StoreRows } from './task-handler.ts';
 
-/** For the largest row that there can be; the limit of a usual one is that of `PostgresTasks`. */
+/** Statement timeout on the server, long enough for the largest possible row. `PostgresTasks` sets shorter ones by row size. */
 const TIME_LIMIT_MS = 300_000;
+/** Longest wait for a lock. */
 const LOCK_LIMIT_MS = 2000;
 
-/** Stores rows in PostgreSQL, on one connection. */
+/** Returns a function that stores rows in PostgreSQL, on one connection. */
 export function postgresRows(databaseUrl: string): StoreRows<ArrivedTask> {
   const limits = { timeLimitMs: TIME_LIMIT_MS, lockLimitMs: LOCK_LIMIT_MS };
   const tasks = new PostgresTasks(new PostgresDatabase(databaseUrl, { connections: 1, ...limits }));

@@ -2,11 +2,11 @@ import { type RetentionLimits, SECONDS_A_DAY, STEP_BYTES, STEP_ROWS } from '../d
 import type { AgedRow, TaskRetention } from '../db/task-retention.ts';
 
 /**
- * Deletes all rows that are beyond the limits now. It goes on only as it is asked to, a step at a time: each is one short
- * transaction, run by `write`.
+ * Deletes all rows beyond the limits. Each iteration is one step, a short transaction.
  *
  * @param now milliseconds since the epoch
- * @returns the rows that each step has deleted
+ * @param write runs the transaction of a step
+ * @returns the number of rows deleted by each step
  */
 export function* retentionRound(
   retention: TaskRetention,
@@ -19,7 +19,7 @@ export function* retentionRound(
 }
 
 function* deleteExcess(retention: TaskRetention, rows: number, write: (work: () => void) => void) {
-  // Nobody else deletes, so what is too much now is too much later, too.
+  // No other thread deletes rows, so one count at the beginning is enough.
   for (let excess = retention.count() - rows; excess > 0; ) {
     const step = withinBytes(retention.oldest(Math.min(excess, STEP_ROWS)));
     if (step.length === 0) return;
@@ -29,21 +29,21 @@ function* deleteExcess(retention: TaskRetention, rows: number, write: (work: () 
   }
 }
 
-/** A task that waited for long was done long after its submission: its row is passed by. */
+/** Deletes rows of tasks completed before `time`. A task submitted before `time` but completed later is skipped. */
 function* deleteAged(retention: TaskRetention, time: number, write: (work: () => void) => void) {
-  let place = { created_at: Number.MIN_SAFE_INTEGER, rowid: Number.MIN_SAFE_INTEGER };
+  let previous = { created_at: Number.MIN_SAFE_INTEGER, rowid: Number.MIN_SAFE_INTEGER };
   for (;;) {
-    const step = withinBytes(retention.submittedBefore(time, place, STEP_ROWS));
+    const step = withinBytes(retention.submittedBefore(time, previous, STEP_ROWS));
     const last = step.at(-1);
     if (last === undefined) return;
-    place = last;
+    previous = last;
     const aged = step.filter(({ ended_at }) => ended_at < time);
     if (aged.length > 0) write(() => retention.delete(aged));
     yield aged.length;
   }
 }
 
-/** The first rows that have {@link STEP_BYTES} at most in all, but one at least. */
+/** Returns the first rows, up to a total of {@link STEP_BYTES}, but at least one. */
 function withinBytes(rows: readonly AgedRow[]): AgedRow[] {
   let bytes = 0;
   return rows.filter((row, index) => {

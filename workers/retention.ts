@@ -1,4 +1,4 @@
-/** The thread that deletes the rows of tasks beyond the limits, in short steps with pauses, as long as it lives. */
+/** The retention thread: deletes task rows beyond the limits, in short steps with pauses, until it is terminated. */
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
@@ -9,17 +9,18 @@ import { retentionRound } from './retention-round.ts';
 import { WriteLock } from './write-lock.ts';
 
 const BUSY_TIMEOUT_MS = 2000;
-/** Between two steps, by the time that a step took: two thirds of the time belong to those who store rows. */
-const PAUSE_BY_STEP = 2;
-/** Between two rounds, and by the time that finding out took: it costs a twentieth of a core at most. */
+/** Pause after a step, as a multiple of its duration. Leaves two thirds of the time to threads that store rows. */
+const PAUSE_RATIO = 2;
+/** Shortest pause between two rounds. */
 const PAUSE_MS = 1000;
-const PAUSE_BY_SEARCH = 20;
-/** After so many steps the log has some 20 MiB of theirs. */
-const STEPS_A_CHECKPOINT = 20;
+/** Pause between two rounds, as a multiple of the last search's duration. Bounds idle rounds to a twentieth of a core. */
+const SEARCH_PAUSE_RATIO = 20;
+/** Steps between two checkpoints. They add about 20 MiB to the log. */
+const STEPS_PER_CHECKPOINT = 20;
 
 const { dataDir, rows, days, writeLock } = workerData as RetentionStart;
 const lock = new WriteLock(writeLock);
-// A commit that moves the log into the file would hold up the others: that is done between the turns.
+// Checkpoints run between steps, because a commit that runs one would hold the write lock meanwhile.
 const options = { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: 0 };
 const retention = new TaskRetention(new Database(join(dataDir, 'tasks.db'), options));
 
@@ -27,11 +28,11 @@ for (;;) {
   let steps = 0;
   let begun = performance.now();
   for (const deleted of retentionRound(retention, { rows, days }, Date.now(), (work) => lock.run(work))) {
-    await setTimeout((performance.now() - begun) * PAUSE_BY_STEP);
-    if (deleted > 0 && ++steps % STEPS_A_CHECKPOINT === 0) retention.checkpoint();
+    await setTimeout((performance.now() - begun) * PAUSE_RATIO);
+    if (deleted > 0 && ++steps % STEPS_PER_CHECKPOINT === 0) retention.checkpoint();
     begun = performance.now();
   }
   const searchMs = performance.now() - begun;
   if (steps > 0) retention.checkpoint();
-  await setTimeout(Math.max(PAUSE_MS, searchMs * PAUSE_BY_SEARCH));
+  await setTimeout(Math.max(PAUSE_MS, searchMs * SEARCH_PAUSE_RATIO));
 }

@@ -1,40 +1,41 @@
 import { createHash } from 'node:crypto';
 import { initialPrices, type PriceSymbol, symbols, type TickerPrice } from './price-walk.ts';
 
-/** Ticks whose moves a price is made of. */
+/** Number of latest ticks whose changes add up to the difference between price and initial price. */
 const WINDOW = 600;
 /**
- * Largest share of the initial price, in millionths, that one tick adds and takes away again {@link WINDOW} ticks later. Twice
- * of it is less than 0.1 % of the price, however far the price has gone, so that no tick breaks the rule of the random walk.
+ * Largest change by one tick, in millionths of the initial price. The change is reversed {@link WINDOW} ticks later, so a price
+ * changes by up to twice that in one tick. That is less than 0.1 % of the price, the random walk's limit, as long as the price
+ * stays above 80 % of the initial price. A lower price is 35 standard deviations away.
  */
-const LARGEST_MOVE = 400;
+const MAX_CHANGE = 400;
 
 /**
- * Prices that are a pure function of seed, symbol and tick number, so that whoever knows the seed can tell them. The number
- * of a tick is the number of whole intervals since the epoch: with one of a second it is the timestamp.
+ * Deterministic prices: a pure function of seed, symbol and tick number. The tick number is the number of whole intervals since
+ * the epoch. With an interval of one second, it is the timestamp.
  */
 export class SeededPrices {
   readonly #values: Float64Array;
   readonly #seed: string;
   readonly #intervalMs: number;
-  /** The tick that `#sums` hold for. */
+  /** Tick number of `#sums`. */
   #tick = Number.NaN;
-  /** Of the moves of the window that ends with the tick, for each symbol. */
+  /** Sum of the changes in the window that ends with the tick, for each symbol. */
   readonly #sums: number[] = symbols.map(() => 0);
 
-  /** @param values gets the prices of each tick, in the order of `symbols`; the caller's memory */
+  /** @param values receives the prices of each tick, in the order of `symbols` */
   constructor(values: Float64Array, seed: string, intervalMs: number) {
     this.#values = values;
     this.#seed = seed;
     this.#intervalMs = intervalMs;
   }
 
-  /** The tick that is due at `due`, in milliseconds since the epoch. */
+  /** Computes the prices of the tick due at `due`, in milliseconds since the epoch. */
   step(due: number): void {
     this.#goTo(this.#tickAt(due));
   }
 
-  /** All prices at `now`, in milliseconds since the epoch. */
+  /** Returns all prices at `now`, in milliseconds since the epoch. */
   snapshot(now: number): TickerPrice[] {
     this.#goTo(this.#tickAt(now));
     const timestamp = Math.floor(now / 1000);
@@ -51,7 +52,7 @@ export class SeededPrices {
     this.#tick = tick;
     for (const [index, symbol] of symbols.entries()) {
       const sum = follows
-        ? (this.#sums[index] as number) + this.#move(symbol, tick) - this.#move(symbol, tick - WINDOW)
+        ? (this.#sums[index] as number) + this.#change(symbol, tick) - this.#change(symbol, tick - WINDOW)
         : this.#sum(symbol, tick);
       this.#sums[index] = sum;
       this.#values[index] = Math.round((initialPrices[symbol] * (1_000_000 + sum)) / 10_000) / 100;
@@ -60,13 +61,13 @@ export class SeededPrices {
 
   #sum(symbol: PriceSymbol, tick: number): number {
     let sum = 0;
-    for (let each = tick - WINDOW + 1; each <= tick; each++) sum += this.#move(symbol, each);
+    for (let each = tick - WINDOW + 1; each <= tick; each++) sum += this.#change(symbol, each);
     return sum;
   }
 
-  /** What a tick adds to a price, in millionths of the initial one. */
-  #move(symbol: PriceSymbol, tick: number): number {
+  /** Returns the change by one tick, in millionths of the initial price. */
+  #change(symbol: PriceSymbol, tick: number): number {
     const digest = createHash('sha256').update(`${this.#seed} ${symbol} ${tick}`).digest();
-    return (digest.readUInt32BE() % (2 * LARGEST_MOVE + 1)) - LARGEST_MOVE;
+    return (digest.readUInt32BE() % (2 * MAX_CHANGE + 1)) - MAX_CHANGE;
   }
 }

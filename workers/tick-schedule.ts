@@ -1,7 +1,7 @@
 /**
- * When the tick after `due` is due, all in milliseconds since the epoch. Ticks lie on whole multiples of
- * the interval, so that none drifts; ticks that were slept through are left out, and a clock that was set
- * back or forward starts the schedule anew instead of a burst or a silence.
+ * Returns the due time of the tick after `due`. All times are in milliseconds since the epoch. Ticks are due at whole multiples of
+ * the interval, so they do not drift. Missed ticks are skipped. If the clock was set, the next multiple after `now` is due, which
+ * avoids a burst or a gap.
  */
 export function nextTick(due: number, now: number, intervalMs: number): number {
   const following = due + intervalMs;
@@ -9,11 +9,11 @@ export function nextTick(due: number, now: number, intervalMs: number): number {
   return onSchedule ? following : (Math.floor(now / intervalMs) + 1) * intervalMs;
 }
 
-/** Calls `tick` at every due time with that time, never before it, until the returned function is called. */
+/** Calls `tick` with every due time, never early, until the returned function is called. */
 export function startSchedule(intervalMs: number, tick: (due: number) => void): () => void {
   let due = nextTick(Number.NEGATIVE_INFINITY, Date.now(), intervalMs);
   const wake = () => {
-    // A timer runs on a clock of its own and may be a little early for this one.
+    // Timers use the monotonic clock, so this one may fire before `due` on the system clock.
     if (Date.now() >= due) {
       tick(due);
       due = nextTick(due, Date.now(), intervalMs);

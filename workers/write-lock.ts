@@ -1,28 +1,28 @@
 import { threadId } from 'node:worker_threads';
 
-/** How long a thread waits for another's turn to end; the one that has it may be dead. */
-const PATIENCE_MS = 200;
+/** Longest sleep of a thread that waits for the lock. The holder may have died. */
+const TIMEOUT_MS = 200;
 
-/** Looks that a thread takes before it sleeps: they last about as long as another's turn, sleeping and waking longer. */
-const SPINS = 20_000;
+/** Spins before a thread sleeps. They take about as long as the lock is usually held, and less time than sleeping and waking. */
+const MAX_SPINS = 20_000;
 
 /**
- * Lets the threads that write to one database take turns. SQLite has a lock of its own, but a thread that finds it taken
- * sleeps for a millisecond and more, many times as long as a turn takes. The lock is a courtesy: a thread that
- * waited too long goes ahead, and SQLite's decides.
+ * Lock for the threads that write to one SQLite database. If only SQLite's own lock were used, a waiting thread would sleep for a
+ * millisecond or more, many times longer than a write takes. This lock is advisory: after a timeout a thread writes without
+ * it, and SQLite's lock excludes other writers.
  */
 export class WriteLock {
-  /** One cell: the thread whose turn it is, or 0. */
+  /** One cell: the id of the thread that holds the lock, or 0. */
   readonly #holder: Int32Array;
 
-  /** @param shared four bytes, the same for all threads */
+  /** @param shared four bytes shared by all threads */
   constructor(shared: SharedArrayBuffer) {
     this.#holder = new Int32Array(shared);
   }
 
-  /** Runs `work` when it is this thread's turn. @throws whatever `work` throws */
+  /** Runs `work` while this thread holds the lock. @throws any error of `work` */
   run<T>(work: () => T): T {
-    this.#take();
+    this.#acquire();
     try {
       return work();
     } finally {
@@ -30,11 +30,11 @@ export class WriteLock {
     }
   }
 
-  #take(): void {
-    for (let turn = 0; turn < SPINS && Atomics.load(this.#holder, 0) !== 0; turn++);
+  #acquire(): void {
+    for (let spin = 0; spin < MAX_SPINS && Atomics.load(this.#holder, 0) !== 0; spin++);
     for (;;) {
       const holder = Atomics.compareExchange(this.#holder, 0, 0, threadId);
-      if (holder === 0 || Atomics.wait(this.#holder, 0, holder, PATIENCE_MS) === 'timed-out') return;
+      if (holder === 0 || Atomics.wait(this.#holder, 0, holder, TIMEOUT_MS) === 'timed-out') return;
     }
   }
 }

@@ -7,15 +7,15 @@ import { readiness } from './readiness.ts';
 
 const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
 
-/** Does the process live, is it ready, how does it fare; and the contracts of all listeners. */
+/** Creates the router for health checks, metrics, and the contracts of all listeners. */
 export function adminRouter({ checks, warnings, metrics }: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
   const router = exactRouter();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
 
   router.get('/readyz', async (ctx) => {
-    const found = await readiness(checks, warnings);
-    replyJson(ctx, found.status === 'ready' ? 200 : 503, found);
+    const result = await readiness(checks, warnings);
+    replyJson(ctx, result.status === 'ready' ? 200 : 503, result);
   });
 
   router.get('/metrics', async (ctx) => {
@@ -23,7 +23,7 @@ export function adminRouter({ checks, warnings, metrics }: Omit<AdminAppOptions,
     ctx.body = await metrics.text();
   });
 
-  // Imported on the first request: their hundreds of modules are a quarter of the time of a start.
+  // Imported on the first request: the contracts load hundreds of modules, a quarter of the startup time.
   router.get('/openapi.json', async (ctx) => {
     const { openApi } = await import('../contracts/openapi.ts');
     replyJson(ctx, 200, openApi);

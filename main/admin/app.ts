@@ -10,12 +10,12 @@ export interface AdminAppOptions {
   checks: Checks;
   warnings?: Checks;
   metrics: Pick<Metrics, 'text' | 'contentType'>;
-  /** Origins whose pages may send requests. */
+  /** Origins whose pages may send cross-origin requests. */
   corsOrigins: readonly string[];
   log: Log;
 }
 
-/** The HTTP side of the admin listener, for those who run the services. Does not listen. */
+/** Creates the Koa app of the admin listener. */
 export function createAdminApp(options: AdminAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));

@@ -3,19 +3,20 @@ import type { Distribution } from '../figures/distribution.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
 
-/** A value with the labels that tell it from the others of its metric. */
+/** A value of a metric with its labels. */
 export type Labelled<Value> = readonly [labels: Labels, value: Value];
 
+/** One line of a metric in the text format. */
 interface Line {
-  /** The metric's own name where absent. */
+  /** Name of the line if it differs from the metric's, as in histograms. */
   metricName?: string;
   labels: Labels;
   value: number;
 }
 
 /**
- * The metrics of the process. None is told anything while work is done: each is read when it is asked for, from what the
- * services count. (The library's own have to be told of each event, which costs more than some of the events themselves.)
+ * The metrics of the process. Values are read from the services when Prometheus scrapes them. prom-client's own counters are not
+ * used, because updating them for each event costs more than some of the events.
  */
 export class Metrics {
   readonly registry = new Registry();
@@ -24,14 +25,14 @@ export class Metrics {
     this.#add('gauge', name, help, () => scalars(read()));
   }
 
-  /** @param name ends in `_total` */
+  /** @param name must end in `_total` */
   counter(name: string, help: string, read: () => number | Iterable<Labelled<number>>): void {
     this.#add('counter', name, help, () => scalars(read()));
   }
 
   /**
-   * @param name ends in `_seconds`
-   * @param read gives the distributions that are added up to one, all of the same bounds
+   * @param name must end in `_seconds`
+   * @param read returns the histograms for each set of labels, which are added up and must have the same bounds
    */
   histogram(name: string, help: string, read: () => Iterable<Labelled<readonly Distribution[]>>): void {
     this.#add('histogram', name, help, () =>
@@ -39,7 +40,7 @@ export class Metrics {
     );
   }
 
-  /** The text that Prometheus reads. */
+  /** Returns all metrics in the Prometheus text format. */
   text(): Promise<string> {
     return this.registry.metrics();
   }
@@ -55,7 +56,7 @@ export class Metrics {
   }
 }
 
-/** Values that differ in one label, by its name. */
+/** Yields values that differ in the label `name`. */
 export function* labelled(name: string, entries: Iterable<readonly [string, number]>): Generator<Labelled<number>> {
   for (const [label, value] of entries) yield [{ [name]: label }, value];
 }
@@ -65,20 +66,20 @@ function scalars(read: number | Iterable<Labelled<number>>): Line[] {
   return Array.from(read, ([labels, value]) => ({ labels, value }));
 }
 
-/** The lines of one histogram: how many up to each bound, in all, and the sum. */
+/** Returns the lines of a histogram: cumulative buckets, sum and count. */
 function buckets(name: string, labels: Labels, distributions: readonly Distribution[]): Line[] {
   const read = distributions.map((distribution) => distribution.cumulative());
-  const add = (of: (each: (typeof read)[number]) => number) => read.reduce((sum, each) => sum + of(each), 0);
-  const count = add((each) => each.count);
+  const total = (of: (each: (typeof read)[number]) => number) => read.reduce((sum, each) => sum + of(each), 0);
+  const count = total((each) => each.count);
   const bounds = distributions[0]?.bounds ?? [];
   return [
-    ...bounds.map((bound, range) => ({
+    ...bounds.map((bound, bucket) => ({
       metricName: `${name}_bucket`,
       labels: { ...labels, le: bound },
-      value: add((each) => each.upTo[range] as number),
+      value: total((each) => each.upTo[bucket] as number),
     })),
     { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: count },
-    { metricName: `${name}_sum`, labels, value: add((each) => each.sum) },
+    { metricName: `${name}_sum`, labels, value: total((each) => each.sum) },
     { metricName: `${name}_count`, labels, value: count },
   ];
 }

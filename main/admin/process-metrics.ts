@@ -3,12 +3,12 @@ import type { Distribution } from '../figures/distribution.ts';
 import type { Metrics } from './metrics.ts';
 
 /**
- * What Node and the system tell of the process, and how late the event loops of its threads are. (Not those of the task
- * threads, which sleep without one until there is something to do.)
+ * Registers prom-client's default metrics, and the event loop delays by thread. Task threads have no series, because they block
+ * instead of running an event loop while they wait for tasks.
  */
 export function processMetrics(metrics: Metrics, loopDelays: Readonly<Record<string, Distribution>>): void {
   collectDefaultMetrics({ register: metrics.registry });
-  metrics.histogram('nodejs_eventloop_delay_seconds', 'How much later than asked for an event loop came round.', () =>
+  metrics.histogram('nodejs_eventloop_delay_seconds', 'Event loop delay: how late a timer fires.', () =>
     Object.entries(loopDelays).map(([thread, delays]) => [{ thread }, [delays]] as const),
   );
 }

@@ -1,13 +1,13 @@
-/** Returns the problem, or undefined when healthy. A thrown error is a problem, too. */
+/** Returns the problem, or undefined when healthy. A thrown error counts as a problem. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
 export interface CheckState {
   state: 'ok' | 'warning' | 'failed';
-  /** The problem. */
+  /** Problem that the check returned. */
   detail?: string;
 }
 
-/** Whether the process should be sent clients, and what speaks against it. */
+/** Result of the readiness check, with the state of each check. */
 export interface Readiness {
   status: 'ready' | 'not ready';
   checks: Record<string, CheckState>;
@@ -16,10 +16,10 @@ export interface Readiness {
 export type Checks = Readonly<Record<string, Check>>;
 
 /**
- * Runs all checks, each by its name, on the main thread: none may block it for long.
+ * Runs all checks on the main thread, which they must not block.
  *
- * @param checks the process is ready only if all of them are healthy
- * @param warnings problems that are shown and leave the process ready
+ * @param checks checks by name; the process is ready if all are healthy
+ * @param warnings checks by name whose problems are shown but leave the process ready
  */
 export async function readiness(checks: Checks, warnings: Checks = {}): Promise<Readiness> {
   const run = (all: Checks, problem: 'failed' | 'warning') =>

@@ -2,16 +2,16 @@ import type { Distribution } from '../figures/distribution.ts';
 import type { RequestFigures } from '../figures/requests.ts';
 import type { Labelled, Metrics } from './metrics.ts';
 
-/** HTTP requests of both services, named as OpenTelemetry's semantic conventions name them. */
+/** Registers the HTTP request durations of both services, with the names of OpenTelemetry's semantic conventions. */
 export function requestMetrics(metrics: Metrics, services: Readonly<Record<string, RequestFigures>>): void {
   metrics.histogram(
     'http_server_request_duration_seconds',
-    'Requests, from their headers until their answer is made.',
+    'From the headers of a request until its response is ready.',
     () => Object.entries(services).flatMap(([service, figures]) => [...byStatus(service, figures)]),
   );
 }
 
-/** Series that differ in their error alone are one here. */
+/** Merges series that differ only in their error. */
 function byStatus(service: string, figures: RequestFigures): Iterable<Labelled<readonly Distribution[]>> {
   const merged = new Map<string, readonly [labels: Record<string, string | number>, durations: Distribution[]]>();
   for (const { method, route, status, durations } of figures.series()) {

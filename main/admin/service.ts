@@ -14,15 +14,15 @@ import { requestMetrics } from './request-metrics.ts';
 import { tasksMetrics } from './tasks-metrics.ts';
 import { tickerMetrics } from './ticker-metrics.ts';
 
-/** The admin listener, running. */
+/** The running admin listener. */
 export interface AdminService {
   listener: Listener;
-  /** From now on the process is not ready. */
+  /** Makes the readiness check fail from now on. */
   shuttingDown(): void;
   stop(deadline: Promise<void>): Promise<void>;
 }
 
-/** Starts the listener for those who run the services, where one is wished for. @throws {Error} of the system when it cannot listen */
+/** Starts the admin listener. @returns undefined if `ADMIN_PORT` is `off` @throws {Error} if the port cannot be bound */
 export async function startAdmin(
   {
     adminHost,

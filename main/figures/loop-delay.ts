@@ -1,16 +1,16 @@
 import { DELAYS, Distribution } from './distribution.ts';
 
-/** How often the event loop is asked for a turn, in milliseconds. */
-const EVERY_MS = 20;
+/** Interval of the measurements. */
+const INTERVAL_MS = 20;
 
-/** Notes how much later than asked for the event loop of this thread comes round, until `stop` is called. (`workers/loop-delays` does so for another.) */
+/** Records this thread's event loop delays, that is, how late a timer fires, until `stop` is called. */
 export function noteLoopDelay(): { delays: Distribution; stop: () => void } {
   const delays = new Distribution(DELAYS);
-  let asked = performance.now();
+  let previous = performance.now();
   const timer = setInterval(() => {
     const now = performance.now();
-    delays.observe(Math.max(0, now - asked - EVERY_MS) / 1000);
-    asked = now;
-  }, EVERY_MS).unref();
+    delays.observe(Math.max(0, now - previous - INTERVAL_MS) / 1000);
+    previous = now;
+  }, INTERVAL_MS).unref();
   return { delays, stop: () => clearInterval(timer) };
 }

@@ -1,21 +1,21 @@
 import type { Context, Middleware } from 'koa';
 import { Distribution, DURATIONS } from './distribution.ts';
 
-/** All requests that had the same end. */
+/** Requests with the same method, route, status and error. */
 export interface RequestSeries {
   method: string;
-  /** The router's path, or `*` for what no router took. */
+  /** Path pattern of the route, or `*` if no route matched. */
   route: string;
   status: number;
-  /** Text of the error, where it was one, and else empty. */
+  /** Error text of the response. Empty for a success. */
   error: string;
   durations: Distribution;
 }
 
-/** More than there are combinations of route, method and error. */
+/** Bound on the series, above the number of combinations that can occur. Requests of further series are not counted. */
 const MAX_SERIES = 500;
 
-/** What was asked of a service, what became of it, and how long that took. */
+/** Request durations of a service by method, route, status and error. */
 export class RequestFigures {
   readonly #series = new Map<string, RequestSeries>();
 
@@ -35,18 +35,18 @@ export class RequestFigures {
   }
 }
 
-/** Of others there are dozens, and all are refused. */
+/** Methods with a series of their own. All others become `_OTHER`, to bound the number of series. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Outermost middleware of an app: notes each request once its answer is made. */
+/** Returns the outermost middleware of an app. It records each request when the response is ready to be sent. */
 export function noteRequests(figures: RequestFigures): Middleware {
   return async (ctx, next) => {
-    const from = performance.now();
+    const startedAt = performance.now();
     await next();
     const { _matchedRoute: route = '*' } = ctx as Context & { _matchedRoute?: string };
-    // What takes the connection over answers by itself.
+    // A handler that took over the connection upgrades it, and Koa sends no response.
     const status = ctx.respond === false && !ctx.headerSent ? 101 : ctx.status;
     const method = methods.has(ctx.method) ? ctx.method : '_OTHER';
-    figures.note({ method, route, status, error: ctx.state.error ?? '' }, (performance.now() - from) / 1000);
+    figures.note({ method, route, status, error: ctx.state.error ?? '' }, (performance.now() - startedAt) / 1000);
   };
 }

@@ -1,20 +1,19 @@
-/** Most names that one tally tells apart. */
+/** Bound on the names of one tally. Further names count as {@link OTHERS}. */
 const MAX_NAMES = 100;
-/** Stands for all names past these. */
 const OTHERS = 'other';
 
-/** How often each of a few things happened, by name. */
+/** Counter by name. */
 export class Tally {
   readonly #counts = new Map<string, number>();
 
-  /** @param names that are to be there from the beginning, with 0 */
+  /** @param names names that start with a count of 0 */
   constructor(names: readonly string[] = []) {
     for (const name of names) this.#counts.set(name, 0);
   }
 
   count(name: string): void {
-    const known = this.#counts.has(name) || this.#counts.size < MAX_NAMES ? name : OTHERS;
-    this.#counts.set(known, (this.#counts.get(known) ?? 0) + 1);
+    const key = this.#counts.has(name) || this.#counts.size < MAX_NAMES ? name : OTHERS;
+    this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
   }
 
   entries(): IterableIterator<[name: string, count: number]> {

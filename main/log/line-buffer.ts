@@ -1,10 +1,10 @@
 import type { StandardOutput } from './standard-output.ts';
 
-/** Bound on the bytes that wait for standard output. Further lines are lost. */
+/** Bound on the buffered bytes. Further lines are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
 /** Bytes of one write, unless a single line is longer: the capacity of a pipe. */
 const CHUNK_BYTES = 64 * 1024;
-/** Pause before a write is retried for which standard output had no room. */
+/** Pause before a write is retried because standard output had no room. */
 const RETRY_MS = 20;
 /** Bound on the time that a stalled reader delays the end of the process. */
 const END_TIMEOUT_MS = 1000;
@@ -17,8 +17,8 @@ interface Chunk {
 }
 
 /**
- * Lines on their way to standard output, one write at a time. A full buffer and a failed write lose lines and count them;
- * nothing throws, and nothing emits an event.
+ * Buffer of lines for standard output, with one write at a time. If the buffer is full or a write fails, lines are lost and
+ * counted. No method throws, and no event is emitted.
  */
 export class LineBuffer {
   readonly #output: StandardOutput;
@@ -31,7 +31,7 @@ export class LineBuffer {
   #reportedLost = 0;
   /** Whether an error cut off the last line on standard output. */
   #cut = false;
-  /** Resolved when no line waits. */
+  /** Resolved when the buffer is empty. */
   #empty = Promise.withResolvers<void>();
 
   /** @param onRecovered called with the number of lost lines so far, once standard output takes lines again */
@@ -63,7 +63,7 @@ export class LineBuffer {
     if (!this.#writing) this.#writeNext();
   }
 
-  /** Writes what waits, for a second at most. Later lines are lost. */
+  /** Flushes the buffer, for a second at most. Later lines are lost. */
   async end(): Promise<void> {
     this.#ended = true;
     if (!this.#writing) return;

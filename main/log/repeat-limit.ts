@@ -28,7 +28,7 @@ export class RepeatLimit {
    * @param report called at the end of the period with the number of suppressed lines, if any
    */
   admit(name: string, report: (suppressed: number) => void): boolean {
-    // Does not keep a process alive that has nothing else to do.
+    // Unreferenced, so that the timer does not keep the process alive.
     this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();
     const kind = this.#kind(name, report);
     if (kind.admitted < MAX_LINES) {
