@@ -17,7 +17,7 @@ export interface ApiKeyRecord extends ApiKeyOwner {
   created_at: number;
 }
 
-/** The table in memory, valid while statement and version stay the same. */
+/** Content of the table, valid while `statement` and `version` are unchanged. */
 interface Snapshot {
   /** Prepared statement of the connection. Another statement means a new connection, possibly to another file. */
   statement: StatementSync;
@@ -46,7 +46,8 @@ export class ApiKeys {
   /**
    * Returns the owner of `apiKey`, or undefined for an unknown key.
    *
-   * @throws {DatabaseUnavailable} when the database cannot be obtained, any other error when the query fails
+   * @throws {DatabaseUnavailable} if the database cannot be opened
+   * @throws {Error} of SQLite if the query fails
    */
   findOwner(apiKey: string): ApiKeyOwner | undefined {
     return this.#owners().get(this.#digest(apiKey));

@@ -12,7 +12,8 @@ export class Damaged extends Error {
 }
 
 /**
- * Checks a database for damage: every page up to a size of `maxWholeCheck` bytes, the first and last row of each table above.
+ * Checks every page of a database for damage. If it is larger than `maxWholeCheck` bytes, reads only the first and last row of each
+ * table.
  *
  * @throws {Damaged} or SQLite's error
  */

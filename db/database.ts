@@ -16,9 +16,9 @@ export interface DatabaseOptions {
 
 interface OpenFile {
   connection: DatabaseSync;
-  /** Identity of the database file. */
+  /** Device and inode of the database file. */
   file: string;
-  /** Identity of its log (`-wal`), which holds the latest commits. */
+  /** Device and inode of its log (`-wal`), which holds the latest commits. */
   log: string | undefined;
   statements: Map<string, StatementSync>;
   /** Whether a commit waits until it is on disk. */
@@ -159,7 +159,7 @@ export class Database {
   }
 }
 
-/** Returns a text that identifies a file independently of its path. */
+/** Returns device and inode, which identify a file independently of its path. */
 function identity({ dev, ino }: { dev: number; ino: number }): string {
   return `${dev}:${ino}`;
 }

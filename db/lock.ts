@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** Another process holds the lock. */
+/** The file is locked already. */
 export class Locked extends Error {
   override name = 'Locked';
 }

@@ -19,7 +19,7 @@ export interface TaskLocation {
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
-/** A completed task with its position in the order of arrival. Without a position, or if the position is taken, it is the newest. */
+/** A completed task with its position in the order of arrival. If that is null or taken, the task is stored as the newest. */
 export type ArrivedTask = CompletedTask & { arrival?: number | null };
 
 /** The specification's limit of `GET /tasks`. */

@@ -9,7 +9,7 @@ const ExitCode = {
   stopped: 0,
   /** A failed start, a bug, or a stop by force. */
   failed: 1,
-  /** A stop that lost accepted tasks. Unlike the codes of Node and of shells. */
+  /** A stop that lost accepted tasks. Neither Node nor shells use this code. */
   tasksLost: 20,
 } as const;
 type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];

@@ -3,7 +3,7 @@ import { PostgresTasks } from '../db/postgres/tasks.ts';
 import type { ArrivedTask } from '../db/tasks.ts';
 import type { StoreRows } from './task-handler.ts';
 
-/** Statement timeout on the server, long enough for the largest possible row. `PostgresTasks` sets shorter ones by row size. */
+/** Statement timeout on the server, long enough for the largest possible row. `PostgresTasks` has a shorter one by row size. */
 const TIME_LIMIT_MS = 300_000;
 /** Longest wait for a lock. */
 const LOCK_LIMIT_MS = 2000;

@@ -20,19 +20,19 @@ const STEPS_PER_CHECKPOINT = 20;
 
 const { dataDir, rows, days, writeLock } = workerData as RetentionStart;
 const lock = new WriteLock(writeLock);
-// Checkpoints run between steps, because a commit that runs one would hold the write lock meanwhile.
+// Automatic checkpoints are off, because a commit would run them while it holds the write lock. They run between steps.
 const options = { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: 0 };
 const retention = new TaskRetention(new Database(join(dataDir, 'tasks.db'), options));
 
 for (;;) {
   let steps = 0;
-  let begun = performance.now();
+  let stepStartedAt = performance.now();
   for (const deleted of retentionRound(retention, { rows, days }, Date.now(), (work) => lock.run(work))) {
-    await setTimeout((performance.now() - begun) * PAUSE_RATIO);
+    await setTimeout((performance.now() - stepStartedAt) * PAUSE_RATIO);
     if (deleted > 0 && ++steps % STEPS_PER_CHECKPOINT === 0) retention.checkpoint();
-    begun = performance.now();
+    stepStartedAt = performance.now();
   }
-  const searchMs = performance.now() - begun;
+  const searchMs = performance.now() - stepStartedAt;
   if (steps > 0) retention.checkpoint();
   await setTimeout(Math.max(PAUSE_MS, searchMs * SEARCH_PAUSE_RATIO));
 }

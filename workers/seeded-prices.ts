@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { initialPrices, type PriceSymbol, symbols, type TickerPrice } from './price-walk.ts';
 
-/** Number of latest ticks whose changes add up to the difference between price and initial price. */
+/** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */
 const WINDOW = 600;
 /**
  * Largest change by one tick, in millionths of the initial price. The change is reversed {@link WINDOW} ticks later, so a price

@@ -24,7 +24,8 @@ export class PostgresApiKeys {
   }
 
   /**
-   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one. Nodes that start at once create one key.
+   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one. Nodes that start at the
+   * same time create only one key.
    *
    * @param now creation time of a new record, in Unix seconds
    * @returns the user's oldest API key, and whether this call created it

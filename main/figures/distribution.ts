@@ -44,8 +44,8 @@ export class Distribution {
   }
 }
 
-/** Bounds for durations of requests and tasks, in seconds. */
+/** Bucket bounds for durations of requests and tasks, in seconds. */
 export const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;
 
-/** Bounds for delays of ticks and event loops, in seconds. */
+/** Bucket bounds for delays of ticks and event loops, in seconds. */
 export const DELAYS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;

@@ -2,7 +2,7 @@ import type { StandardOutput } from './standard-output.ts';
 
 /** Bound on the buffered bytes. Further lines are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Bytes of one write, unless a single line is longer: the capacity of a pipe. */
+/** Bound on the bytes of one write, unless a single line is longer. Equals the capacity of a pipe. */
 const CHUNK_BYTES = 64 * 1024;
 /** Pause before a write is retried because standard output had no room. */
 const RETRY_MS = 20;
@@ -106,7 +106,7 @@ export class LineBuffer {
   }
 
   #reportLost(): void {
-    // Half-empty buffer first, or a slow reader would get a report for each chunk.
+    // Not while the buffer is more than half full: a slow reader would cause a report for each chunk.
     if (this.#ended || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
     this.#reportedLost = this.#lost;
     this.#onRecovered(this.#lost);
