@@ -2,7 +2,7 @@
 const PERIOD_MS = 10_000;
 /** Lines of one kind that a period admits. */
 const MAX_LINES = 20;
-/** Bound on the kinds told apart in one period. All further kinds count as one. */
+/** Bound on the distinct kinds in one period. All further kinds count as one. */
 const MAX_KINDS = 256;
 
 interface Kind {
