@@ -19,6 +19,9 @@ export async function temporaryFolder(): Promise<string> {
   return folder;
 }
 
+// Mocha sends SIGTERM to a worker that has not exited a second after it was told to, and its coverage would be lost.
+if (process.env.MOCHA_WORKER_ID !== undefined) process.on('SIGTERM', () => {});
+
 /** Kinds of resources that only something left running holds. */
 const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 
