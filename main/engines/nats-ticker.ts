@@ -21,7 +21,7 @@ export interface NatsTickerOptions {
 const PREFIX = 'ticker-and-tasks';
 /** How long the server may take to answer. */
 const TIMEOUT_MS = 2_000;
-/** The longest life of a token: a revocation's mark stays for as long as the token could be good. */
+/** Longest lifetime of a token. The server removes what no node has purged by then. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
 /** Of one token in the bucket, at most; enough that the bound by number is met first. */
 const TOKEN_BYTES = 512;
@@ -29,8 +29,9 @@ const TOKEN_BYTES = 512;
 /**
  * Opens the tokens that all nodes share, in a bucket of JetStream.
  *
- * @param maxTokens past it no further one is taken, those that were revoked and have not expired included
+ * @param maxTokens past it no further one is taken
  * @param maxTokensPerKey past it the oldest token of the same API key is evicted
+ * @param maxRevocations entries for the marks of revoked tokens, so that those take no token's entry
  */
 export async function openKvTokenStore({
   connection,
@@ -39,9 +40,15 @@ export async function openKvTokenStore({
   log,
   maxTokens = 100_000,
   maxTokensPerKey = 1000,
-}: NatsTickerOptions & { maxTokens?: number; maxTokensPerKey?: number }): Promise<KvTokenStore> {
+  maxRevocations = 10_000,
+}: NatsTickerOptions & {
+  maxTokens?: number;
+  maxTokensPerKey?: number;
+  maxRevocations?: number;
+}): Promise<KvTokenStore> {
   const js = jetstream(connection, { timeout: TIMEOUT_MS });
-  const bounds = { max_bytes: maxTokens * TOKEN_BYTES };
+  const maxEntries = maxTokens + maxRevocations;
+  const bounds = { max_bytes: maxEntries * TOKEN_BYTES };
   const name = `${prefix}-tokens`;
   const openBucket = async (): Promise<KV> => {
     // A read goes to the leader: a follower may not have heard of a token yet, or of its end.
@@ -55,7 +62,7 @@ export async function openKvTokenStore({
     });
     // A bucket that is full by its bytes drops old tokens on some servers; by number it refuses new ones, and no revocation.
     const { streamInfo } = await bucket.status();
-    const settings = { max_msgs: maxTokens, num_replicas: replicas, ...bounds, ...reads };
+    const settings = { max_msgs: maxEntries, num_replicas: replicas, ...bounds, ...reads };
     await bring(await js.jetstreamManager(), streamInfo.config, settings);
     return bucket;
   };
@@ -66,7 +73,7 @@ export async function openKvTokenStore({
   // Fails here, and not later on, where the server lacks what it takes.
   await openBucket();
   const link = new NatsLink(connection);
-  const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, log });
+  const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, maxRevocations, log });
   const patience = Promise.withResolvers<void>();
   const timer = setTimeout(patience.resolve, TIMEOUT_MS);
   await Promise.race([store.loaded, patience.promise]);

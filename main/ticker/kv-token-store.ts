@@ -3,6 +3,8 @@ import type { KV, KvWatchEntry } from '@nats-io/kv';
 import type { Awaitable } from '../awaitable.ts';
 import type { NatsLink } from '../engines/nats-link.ts';
 import type { Log } from '../log.ts';
+import { KvPurges } from './kv-purges.ts';
+import { KvWatch } from './kv-watch.ts';
 import { MemoryTokenStore } from './memory-token-store.ts';
 import {
   type OnRemove,
@@ -22,6 +24,8 @@ export interface KvTokenStoreOptions {
   maxTokensPerKey: number;
   /** Most tokens that the bucket holds. */
   maxTokens: number;
+  /** Entries of revoked tokens that the bucket has room for beside `maxTokens`. */
+  maxRevocations: number;
   log: Log;
 }
 
@@ -34,21 +38,22 @@ const STORE_FAILED = 10077;
 /** Identifiers that are looked up at once; each is a question to the server. */
 const MAX_LOOKUPS = 100;
 const MAX_ABSENT = 10_000;
-/** Evicted tokens that wait for their purge. Past it an evicted token stays in the bucket until it expires. */
-const MAX_EVICTED = 10_000;
 /** How long an identifier that the bucket lacks is not asked for again. */
 const ABSENT_MS = 1_000;
 /** A revocation is remembered for longer than what was read before it may be under way. */
 const REVOKED_MS = 10_000;
-const RETRY_MS = 250;
-const CHECK_MS = 5_000;
+/** Time for all nodes to learn of a revocation before its mark is purged. A node that misses the mark reads the bucket again. */
+const MARK_MS = 30_000;
+/** Nodes that can leave as many marks as each may without using the room for tokens. */
+const MARKING_NODES = 10;
 
 /**
  * Tokens valid on all nodes, in a bucket of JetStream: the identifier is the key; the value is the time of expiry, the
  * API key's identifier and the token's order among those of the API key.
  *
- * A watch of the bucket keeps all of it in memory here, so that a check asks nobody. The mark that a revocation leaves in the
- * bucket lives as long as the longest token: a watch that begins anew is told of every revocation that it may have missed.
+ * A watch of the bucket keeps all entries in memory, so that a check needs no request. A revocation leaves a mark in the bucket for
+ * the watches of other nodes. The revoking node purges the mark after `MARK_MS`, or earlier if it has left too many. A new watch
+ * removes the tokens that the bucket no longer holds, so it needs no mark; a gap in the revisions makes a watch start again.
  *
  * Every node evicts the tokens past the bound, the lowest order of an API key first, so all evict the same tokens. Each node
  * purges the evicted token from the bucket, without a mark, so that evictions do not fill it.
@@ -61,30 +66,34 @@ export class KvTokenStore implements TokenStore {
   readonly #absent = new Map<string, { until: number; revoked: boolean }>();
   readonly #lookups = new Map<string, Promise<boolean>>();
   /** Evicted tokens to purge from the bucket. */
-  readonly #evicted = new Set<string>();
-  #purging = false;
-  readonly #loaded = Promise.withResolvers<void>();
-  readonly #checks: NodeJS.Timeout;
-  readonly #forgetLink: () => void;
-  #bucket: KV | undefined;
-  #stopWatch: () => void = () => {};
-  /** The revision that the watch has come to, and the one that it should have come to by the next check. */
-  #seen = 0;
-  #due = 0;
+  readonly #evicted: KvPurges;
+  /** Marks of revoked tokens to purge from the bucket. */
+  readonly #marks: KvPurges;
+  readonly #watch: KvWatch;
+  /** Known tokens that the load under way has not listed yet. */
+  #unlisted = new Set<string>();
   #closed = false;
 
   constructor(options: KvTokenStoreOptions) {
     this.#options = options;
-    const { maxTokens, maxTokensPerKey } = options;
+    const { maxTokens, maxTokensPerKey, purge } = options;
     this.maxTokens = maxTokens;
+    this.#evicted = new KvPurges(purge, 0);
+    this.#marks = new KvPurges(purge, MARK_MS);
     this.#replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY, maxTokensPerKey });
-    this.#forgetLink = options.link.onUp(() => this.#stopWatch());
-    this.#checks = setInterval(() => void this.#checkWatch(), CHECK_MS).unref();
-    void this.#watch();
+    this.#watch = new KvWatch({
+      ...options,
+      onBegin: (sameBucket) => this.#beginLoading(sameBucket),
+      onListed: (entry) => this.#load(entry),
+      onLoaded: () => this.#finishLoading(),
+      onUpdate: (entry) => this.#take(entry),
+      onCheck: () => this.#purgeDue(),
+    });
   }
 
+  /** Tokens, and the entries of the bucket beyond the room for marks. */
   get size(): number {
-    return this.#replica.size;
+    return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }
 
   get onRemove(): OnRemove {
@@ -95,12 +104,13 @@ export class KvTokenStore implements TokenStore {
     this.#replica.onRemove = onRemove;
   }
 
-  /** Fulfilled when all that the bucket held is known here. */
+  /** Fulfilled when the entries of the bucket are in memory. */
   get loaded(): Promise<void> {
-    return this.#loaded.promise;
+    return this.#watch.loaded;
   }
 
   async put(record: TokenRecord): Promise<void> {
+    if (this.#replica.size >= this.maxTokens && !this.#replica.isFull(record.keyId)) throw full();
     const order = this.#replica.nextOrder(record.keyId);
     await this.#ask((bucket) => bucket.put(record.id, `${record.expiresAt} ${record.keyId} ${order}`));
     this.#insert(record, order);
@@ -126,28 +136,29 @@ export class KvTokenStore implements TokenStore {
     if (!KEY.test(id)) return;
     await this.#ask((bucket) => bucket.delete(id));
     this.#drop(id);
+    this.#marks.add(id);
+    // Awaited: a client that revokes in a loop leaves marks no faster than they are purged.
+    await this.#marks.trim(this.#options.maxRevocations / MARKING_NODES);
   }
 
   close(): void {
     this.#closed = true;
-    clearInterval(this.#checks);
-    this.#forgetLink();
-    this.#stopWatch();
+    this.#watch.close();
     this.#replica.close();
     this.#absent.clear();
     this.#evicted.clear();
-    this.#loaded.resolve();
+    this.#marks.clear();
   }
 
   /** @throws {TokenStoreUnavailable | TokenStoreFull} */
   async #ask<Answer>(question: (bucket: KV) => Promise<Answer>): Promise<Answer> {
     if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
-    if (this.#bucket === undefined || !this.#options.link.up) throw new TokenStoreUnavailable('NATS cannot be reached');
+    const { bucket } = this.#watch;
+    if (bucket === undefined || !this.#options.link.up) throw new TokenStoreUnavailable('NATS cannot be reached');
     try {
-      return await question(this.#bucket);
+      return await question(bucket);
     } catch (cause) {
-      if (cause instanceof JetStreamApiError && cause.code === STORE_FAILED)
-        throw new TokenStoreFull('the token store holds as many tokens as it may', { cause });
+      if (cause instanceof JetStreamApiError && cause.code === STORE_FAILED) throw full(cause);
       throw new TokenStoreUnavailable('the bucket of the tokens does not answer', { cause });
     }
   }
@@ -159,50 +170,26 @@ export class KvTokenStore implements TokenStore {
     return this.#replica.has(id);
   }
 
-  /** Follows the bucket until the store is closed, from its beginning whenever a watch ends. */
-  async #watch(): Promise<void> {
-    const { link, log } = this.#options;
-    while (!this.#closed) {
-      try {
-        if (link.up) await this.#watchOnce();
-      } catch (error) {
-        log.warn({ err: error }, 'the tokens of other nodes cannot be followed: it is tried again');
-      }
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
-    }
+  #purgeDue(): void {
+    void this.#evicted.run();
+    void this.#marks.run();
   }
 
-  async #watchOnce(): Promise<void> {
-    let ended = false;
-    // A watch that was begun over a connection that is gone hears nothing.
-    this.#stopWatch = () => {
-      ended = true;
-    };
-    const bucket = await this.#options.openBucket();
-    this.#bucket = bucket;
-    const { streamInfo } = await bucket.status();
-    const entries = await bucket.watch();
-    this.#stopWatch = () => entries.stop();
-    if (ended || this.#closed) entries.stop();
-    this.#seen = streamInfo.state.last_seq;
-    if (streamInfo.state.messages === 0) this.#loaded.resolve();
-    for await (const entry of entries) {
-      this.#seen = Math.max(this.#seen, entry.revision);
-      this.#take(entry);
-      if (entry.delta === 0) this.#loaded.resolve();
-    }
+  #beginLoading(sameBucket: boolean): void {
+    this.#unlisted = new Set(sameBucket ? this.#replica.ids() : []);
   }
 
-  /** Ends a watch that has fallen silent though there is news, as it may when the server of its consumer is lost. */
-  async #checkWatch(): Promise<void> {
-    if (!this.#options.link.up || this.#bucket === undefined) return;
-    try {
-      const { last_seq: last } = (await this.#bucket.status()).streamInfo.state;
-      if (this.#seen < this.#due || last < this.#seen) this.#stopWatch();
-      this.#due = last;
-    } catch {
-      this.#stopWatch();
-    }
+  #load(entry: KvWatchEntry): void {
+    this.#unlisted.delete(entry.key);
+    this.#take(entry);
+    // A mark whose node may be gone.
+    if (entry.operation !== 'PUT') this.#marks.add(entry.key);
+  }
+
+  /** Removes the tokens that were revoked or evicted while no watch ran. */
+  #finishLoading(): void {
+    for (const id of this.#unlisted) this.#drop(id);
+    this.#unlisted.clear();
   }
 
   #take(entry: Pick<KvWatchEntry, 'key' | 'operation' | 'string'>): void {
@@ -215,6 +202,7 @@ export class KvTokenStore implements TokenStore {
     const expiresAt = Number(expiry);
     // It may have been read before the revocation, and come after it.
     if (this.#absent.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
+    if (this.#evicted.has(entry.key)) return;
     this.#absent.delete(entry.key);
     this.#insert({ id: entry.key, keyId, expiresAt }, Number(order));
   }
@@ -223,18 +211,8 @@ export class KvTokenStore implements TokenStore {
     const evicted = this.#replica.insert(record, order);
     if (evicted === undefined) return;
     this.#note(evicted, true);
-    if (this.#evicted.size < MAX_EVICTED) this.#evicted.add(evicted);
-    if (!this.#purging) void this.#purgeEvicted();
-  }
-
-  /** Purges evicted tokens one after the other. After a failed purge the token stays in the bucket, evicted on every node. */
-  async #purgeEvicted(): Promise<void> {
-    this.#purging = true;
-    for (const id of this.#evicted) {
-      this.#evicted.delete(id);
-      if (this.#options.link.up) await this.#options.purge(id).catch(() => {});
-    }
-    this.#purging = false;
+    this.#evicted.add(evicted);
+    void this.#evicted.run();
   }
 
   #drop(id: string): void {
@@ -249,4 +227,8 @@ export class KvTokenStore implements TokenStore {
     const [oldest] = this.#absent.keys();
     if (this.#absent.size > MAX_ABSENT && oldest !== undefined) this.#absent.delete(oldest);
   }
+}
+
+function full(cause?: unknown): TokenStoreFull {
+  return new TokenStoreFull('the token store holds as many tokens as it may', { cause });
 }

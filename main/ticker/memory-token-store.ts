@@ -51,6 +51,16 @@ export class MemoryTokenStore implements TokenStore {
     this.insert(record, this.nextOrder(record.keyId));
   }
 
+  /** Identifiers of all tokens. */
+  ids(): IterableIterator<string> {
+    return this.#records.keys();
+  }
+
+  /** Whether another token of the key evicts one. */
+  isFull(keyId: string): boolean {
+    return this.#byKey.isFull(keyId);
+  }
+
   /** Order of the next token of a key. */
   nextOrder(keyId: string): number {
     return this.#byKey.next(keyId);
@@ -66,7 +76,7 @@ export class MemoryTokenStore implements TokenStore {
     this.#check();
     const { id, keyId, expiresAt } = record;
     if (this.#records.has(id)) return undefined;
-    if (this.#records.size >= this.maxTokens && !this.#byKey.isFull(keyId))
+    if (this.#records.size >= this.maxTokens && !this.isFull(keyId))
       throw new TokenStoreFull(`the token store holds ${this.maxTokens} tokens`);
     this.#records.set(id, record);
     if (this.#timer === undefined) this.#arm(expiresAt);
