@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { mock } from 'node:test';
 import { expect } from 'chai';
 import { KeyReused, type TaskEvent } from '../../main/tasks/queue/driver.ts';
 import { retryPolicy } from '../../main/tasks/retry-policy.ts';
@@ -194,6 +195,30 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
       await mortal.close();
     }
     expect(await openInbox(publisher, 1).next()).to.include({ attempt: 1, crashes: 0, cut: true });
+  });
+
+  it('does not overwrite the attempts of another node when it was paused past its ack wait', async () => {
+    const prefix = ownPrefix(await connection());
+    // No interval of this node ever fires, so it sends no in-progress ack.
+    mock.timers.enable({ apis: ['setInterval'] });
+    const paused = await openNode({ nats: await connection(), prefix, ackWaitMs }).finally(() => mock.timers.reset());
+    await publishAll(paused, 'a');
+    const first = openInbox(paused, 1);
+    const stale = await first.next();
+    first.consumer.stop();
+    const events: TaskEvent[] = [];
+    const onEvent = (event: TaskEvent) => events.push(event);
+    const second = await openNode({ nats: await connection(), prefix, ackWaitMs, onEvent });
+    const inbox = openInbox(second, 1);
+    await (await inbox.next()).nack(retry(0));
+    await (await inbox.next()).nack(retry(60_000));
+    const progress = await second.find('a');
+    expect(progress).to.include({ state: 'retrying', attempts: 2 });
+    await stale.nack({ ...retry(0), reason: 'stale' });
+    await publishAll(second, 'b');
+    expect((await inbox.next()).message.id, 'a is not redelivered').to.equal('b');
+    expect(await second.find('a')).to.deep.equal(progress);
+    expect(events.filter((event) => 'reason' in event && event.reason === 'stale')).to.deep.equal([]);
   });
 
   it('is told when it cannot say what it has done, and the task is done again by another', async () => {

@@ -25,8 +25,8 @@ export interface Holding {
   deliveries: number;
   /** What the delivery has to go by. */
   note: Note;
-  /** Whether a note about it is stored. */
-  noted: boolean;
+  /** Revision of the stored note that this node knows; 0 without one. */
+  noteRevision: number;
   /** Handed to the consumer. */
   out: boolean;
   begun: boolean;
@@ -49,7 +49,7 @@ export function holding({ message, reply, place, deliveries, storedAt }: Arrival
     reply,
     deliveries,
     note: noNote,
-    noted: false,
+    noteRevision: 0,
     out: false,
     begun: false,
     touchedAt: Date.now(),

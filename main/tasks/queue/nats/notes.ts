@@ -3,6 +3,8 @@
  * the first attempt has none.
  */
 export interface Note {
+  /** Stream sequence of its message. A lower one is left from before the task was redriven. */
+  place: number;
   attempts: number;
   crashes: number;
   /** Why the last attempt failed. */
@@ -17,7 +19,16 @@ export interface Note {
   cut: boolean;
 }
 
-export const noNote: Note = { attempts: 0, crashes: 0, reason: '', dueAt: 0, explained: 0, begun: false, cut: false };
+export const noNote: Note = {
+  place: 0,
+  attempts: 0,
+  crashes: 0,
+  reason: '',
+  dueAt: 0,
+  explained: 0,
+  begun: false,
+  cut: false,
+};
 
 /**
  * What a delivery has to go by, from the note that earlier ones left.
@@ -33,9 +44,9 @@ export const noNote: Note = { attempts: 0, crashes: 0, reason: '', dueAt: 0, exp
  */
 export function standing(note: Note, deliveries: number): Note {
   if (note.explained >= deliveries - 1) return { ...note, begun: false };
-  const { attempts, crashes, reason, begun } = note;
+  const { place, attempts, crashes, reason, begun } = note;
   const blame = begun ? 1 : 0;
   const why = begun ? 'the process died while it was worked on' : reason;
-  const counted = { attempts: attempts + blame, crashes: crashes + blame, reason: why };
+  const counted = { place, attempts: attempts + blame, crashes: crashes + blame, reason: why };
   return { ...counted, dueAt: 0, explained: deliveries - 1, begun: false, cut: true };
 }

@@ -5,7 +5,7 @@ import type { Acknowledgements, Holding } from './holding.ts';
 import type { NatsLetters } from './letters.ts';
 import { type Note, noNote, standing } from './notes.ts';
 import { token } from './streams.ts';
-import type { NatsValues } from './values.ts';
+import { Conflict, type NatsValues } from './values.ts';
 
 /** Messages whose acknowledgement was lost, so that they are acknowledged when they come again. */
 const MOST_UNHEARD = 10_000;
@@ -36,8 +36,8 @@ export class NatsSettling {
   async recall(held: Holding): Promise<boolean> {
     const { notes, letters, counts, acknowledgements } = this.#parts;
     const [note, stored] = await Promise.all([notes.get(token(held.id)), letters.get(held.id)]);
-    held.noted = note !== undefined;
-    held.note = standing(note?.value ?? noNote, held.deliveries);
+    held.noteRevision = note?.revision ?? 0;
+    held.note = standing(note === undefined || isStale(note.value, held) ? noNote : note.value, held.deliveries);
     const done = this.#unheard.has(held.place);
     if (!done && stored?.taskPlace !== held.place) return true;
     counts.settled(held.place, held.bytes);
@@ -65,8 +65,10 @@ export class NatsSettling {
     const { reason, crashed, tried = true } = verdict;
     const attempts = held.note.attempts + (tried ? 1 : 0);
     const crashes = held.note.crashes + (crashed ? 1 : 0);
+    const note = { ...noNote, attempts, crashes, reason, dueAt, explained: held.deliveries };
+    // JetStream would apply the nak to the newer delivery.
+    if (!(await this.#note(held, note))) return;
     this.#parts.events.tell({ event: 'retrying', id: held.id, attempts, reason, dueAt });
-    await this.#note(held, { ...noNote, attempts, crashes, reason, dueAt, explained: held.deliveries });
     await this.#parts.acknowledgements.nak(held, Math.max(0, dueAt - Date.now()));
   }
 
@@ -91,8 +93,8 @@ export class NatsSettling {
 
   /** The message goes back to all nodes, as if this one had never had it. */
   async giveBack(held: Holding): Promise<void> {
-    await this.#note(held, { ...held.note, begun: false, explained: held.deliveries });
-    await this.#parts.acknowledgements.nak(held, 0);
+    const note = { ...held.note, begun: false, explained: held.deliveries };
+    if (await this.#note(held, note)) await this.#parts.acknowledgements.nak(held, 0);
   }
 
   async #acknowledge(held: Holding): Promise<void> {
@@ -105,14 +107,30 @@ export class NatsSettling {
     this.#unheard.delete(held.place);
   }
 
-  async #note(held: Holding, note: Note): Promise<void> {
-    held.note = note;
-    held.noted = true;
-    await this.#parts.notes.put(token(held.id), note);
+  /** @returns false if a newer delivery, which owns the message, has stored a note */
+  async #note(held: Holding, note: Note): Promise<boolean> {
+    const { notes } = this.#parts;
+    held.note = { ...note, place: held.place };
+    for (;;) {
+      try {
+        held.noteRevision = await notes.put(token(held.id), held.note, held.noteRevision);
+        return true;
+      } catch (error) {
+        if (!(error instanceof Conflict)) throw error;
+        const found = await notes.get(token(held.id));
+        if (found !== undefined && !isStale(found.value, held)) return false;
+        held.noteRevision = found?.revision ?? 0;
+      }
+    }
   }
 
   /** A note that is left behind goes in the end, when newer ones need its place. */
   async #forget(held: Holding): Promise<void> {
-    if (held.noted) await this.#parts.notes.remove(token(held.id)).catch(() => {});
+    if (held.noteRevision > 0) await this.#parts.notes.remove(token(held.id)).catch(() => {});
   }
+}
+
+/** Whether the note is about an earlier message of the same task. */
+function isStale(note: Note, { place }: Holding): boolean {
+  return note.place < place;
 }
