@@ -17,7 +17,7 @@ import { tasksRouter } from './tasks-router.ts';
 export interface TasksAppOptions {
   queue: Pick<
     QueueDriver,
-    'durable' | 'publish' | 'find' | 'counts' | 'deadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'
+    'durable' | 'publish' | 'find' | 'counts' | 'newestDeadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'
   >;
   tasks: TaskStore;
   events: TaskEvents;

@@ -23,12 +23,15 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   });
 
   router.get('/dead-letters', async (ctx) => {
-    const letters = await queue.deadLetters().catch(unavailable);
-    await replyListing(ctx, 'dead_letters', letters.slice(-LISTING_SIZE).reverse(), {
+    const letters = await queue.newestDeadLetters(LISTING_SIZE).catch(unavailable);
+    await replyListing(ctx, 'dead_letters', letters, {
       budget: responses,
-      bytes: ({ body }) => Buffer.byteLength(body),
+      bytes: ({ bytes }) => bytes,
       admit: (bytes) => admission.enter(bytes),
-      read: failedTask,
+      read: async (listed) => {
+        const letter = await listed.read().catch(unavailable);
+        return letter && failedTask(letter);
+      },
     });
   });
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, openInbox, publishAll } from './inbox.ts';
+import { type FreshQueue, lettersOf, openInbox, publishAll } from './inbox.ts';
 
 /** Publishes messages and gives them up, in this order. */
 async function giveUp(queue: QueueDriver, ids: string): Promise<void> {
@@ -10,7 +10,7 @@ async function giveUp(queue: QueueDriver, ids: string): Promise<void> {
   inbox.consumer.stop();
 }
 
-const idsOf = async (queue: QueueDriver) => (await queue.deadLetters()).map(({ id }) => id);
+const idsOf = async (queue: QueueDriver) => (await lettersOf(queue)).map(({ id }) => id);
 
 /** What can be done about the tasks that were given up. */
 export function describeDeadLetters(fresh: FreshQueue): void {
@@ -19,6 +19,25 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       const queue = await fresh();
       await giveUp(queue, 'bca');
       expect(await idsOf(queue)).to.deep.equal(['b', 'c', 'a']);
+    });
+
+    it('are listed from the newest, as many as asked for, and each is read apart', async () => {
+      const queue = await fresh();
+      await giveUp(queue, 'abcdef');
+      for (const id of ['c', 'e']) await queue.deleteDeadLetter(id);
+      const read = async (limit: number) => {
+        const letters = await Promise.all((await queue.newestDeadLetters(limit)).map((listed) => listed.read()));
+        return letters.map((letter) => letter?.body);
+      };
+      expect(await read(3)).to.deep.equal(['f', 'd', 'b']);
+      expect(await read(100)).to.deep.equal(['f', 'd', 'b', 'a']);
+      const listed = await queue.newestDeadLetters(2);
+      for (const { bytes } of listed) expect(bytes).to.be.within(1, 1000);
+      await queue.deleteDeadLetter('f');
+      expect((await Promise.all(listed.map((each) => each.read()))).map((letter) => letter?.id)).to.deep.equal([
+        undefined,
+        'd',
+      ]);
     });
 
     it('are tried again as if they had not been, behind what is waiting', async () => {
@@ -39,12 +58,12 @@ export function describeDeadLetters(fresh: FreshQueue): void {
     it('keep their place in the order of arrival, and the time of it', async () => {
       const queue = await fresh();
       await giveUp(queue, 'a');
-      const [first] = await queue.deadLetters();
+      const [first] = await lettersOf(queue);
       await queue.retryDeadLetter('a');
       const delivery = await openInbox(queue, 1).next();
       expect(delivery.seq).to.equal(first?.seq);
       await delivery.nack({ verdict: 'dead', reason: 'again' });
-      const [second] = await queue.deadLetters();
+      const [second] = await lettersOf(queue);
       expect(second).to.deep.include({ seq: first?.seq, firstAt: first?.firstAt, attempts: 1, reason: 'again' });
     });
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
+import { type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 /** What a driver says about one message. */
 export function describeFinding(fresh: FreshQueue): void {
@@ -57,7 +57,7 @@ export function describeFinding(fresh: FreshQueue): void {
       const queue = await fresh();
       await publishAll(queue, 'a');
       await (await openInbox(queue, 1).next()).nack({ verdict: 'dead', reason: 'no' });
-      const [letter] = await queue.deadLetters();
+      const [letter] = await lettersOf(queue);
       expect(await queue.find('a')).to.deep.equal({ state: 'failed', letter });
       for (const id of ['b', '', '__proto__', 'constructor']) expect(await queue.find(id)).to.equal(undefined);
     });

@@ -1,4 +1,4 @@
-import type { Consumer, Delivery, QueueDriver, TaskEvent, Verdict } from '../../main/tasks/queue/driver.ts';
+import type { Consumer, DeadLetter, Delivery, QueueDriver, TaskEvent, Verdict } from '../../main/tasks/queue/driver.ts';
 import { afterTest } from '../support/cleanup.ts';
 
 export interface QueueBounds {
@@ -61,4 +61,11 @@ export function idsOf(deliveries: Delivery[]): string[] {
 
 export function retry(delayMs = 0, crashed = false): Verdict {
   return { verdict: 'retry', delayMs, reason: 'it failed', crashed };
+}
+
+/** All dead letters, oldest first. */
+export async function lettersOf(queue: QueueDriver): Promise<DeadLetter[]> {
+  const listed = await queue.newestDeadLetters(Number.POSITIVE_INFINITY);
+  const letters = await Promise.all(listed.map((letter) => letter.read()));
+  return letters.filter((letter) => letter !== undefined).reverse();
 }

@@ -3,7 +3,7 @@ import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
 import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeDriver } from './conformance.ts';
-import { openInbox, publishAll, retry } from './inbox.ts';
+import { lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 describeDriver('MemoryQueue', (bounds, onEvent) => new MemoryQueue(bounds, { onEvent }));
 
@@ -20,7 +20,7 @@ describe('MemoryQueue', () => {
     const deliveries = await openInbox(queue, 3).take(3);
     for (const delivery of deliveries) await delivery.nack({ verdict: 'dead', reason: 'no' });
     expect(queue.counts()).to.include({ accepted: 3, dead: 2, dropped: 1, bytes: 0 });
-    expect((await queue.deadLetters()).map(({ id }) => id)).to.deep.equal(['b', 'c']);
+    expect((await lettersOf(queue)).map(({ id }) => id)).to.deep.equal(['b', 'c']);
   });
 
   it('takes a consumer that settles before it returns', async () => {

@@ -51,8 +51,8 @@ export class AtOnce implements QueueDriver {
     return this.#queue.oldest();
   }
 
-  deadLetters() {
-    return this.#queue.deadLetters();
+  newestDeadLetters(limit: number) {
+    return this.#queue.newestDeadLetters(limit);
   }
 
   retryDeadLetter(id: string): Promise<boolean> {

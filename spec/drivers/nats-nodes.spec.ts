@@ -5,7 +5,7 @@ import { KeyReused, type TaskEvent } from '../../main/tasks/queue/driver.ts';
 import { retryPolicy } from '../../main/tasks/retry-policy.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { until } from '../support/until.ts';
-import { idsOf, openInbox, publishAll, retry } from './inbox.ts';
+import { idsOf, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode, ownPrefix } from './nats-node.ts';
 
 /** Ack wait where a node is cut off; elsewhere it is so long that no stall of a busy machine has a message redelivered. */
@@ -39,7 +39,7 @@ describeWithNats('two nodes with one NATS queue', () => {
     expect(await second.publish({ id: 'b', body: 'b' }, key)).to.equal('a');
     const other = await second.publish({ id: 'c', body: 'c' }, { ...key, fingerprint: 'y' }).catch((error) => error);
     expect(other).to.be.instanceOf(KeyReused);
-    expect((await second.deadLetters()).length).to.equal(0);
+    expect((await lettersOf(second)).length).to.equal(0);
     const taken = await Promise.allSettled(
       [first, second].map((queue, index) =>
         queue.publish({ id: `d${index}`, body: 'd' }, { key: 'k', fingerprint: 'z' }),
@@ -93,13 +93,13 @@ describeWithNats('two nodes with one NATS queue', () => {
     const inbox = openInbox(first, 3);
     for (const delivery of await inbox.take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
     inbox.consumer.stop();
-    expect((await second.deadLetters()).map(({ id }) => id)).to.deep.equal([...'abc']);
+    expect((await lettersOf(second)).map(({ id }) => id)).to.deep.equal([...'abc']);
     expect(await second.find('a')).to.deep.include({ state: 'failed' });
     expect(await second.deleteDeadLetter('a')).to.equal(true);
     expect(await first.deleteDeadLetter('a')).to.equal(false);
     const revived = await Promise.all([first.retryDeadLetter('b'), second.retryDeadLetter('b')]);
     expect(revived).to.include(true);
-    expect((await first.deadLetters()).map(({ id }) => id)).to.deep.equal(['c']);
+    expect((await lettersOf(first)).map(({ id }) => id)).to.deep.equal(['c']);
     expect(await openInbox(second, 2).next()).to.deep.include({ attempt: 1, message: { id: 'b', body: 'b' } });
     await until(() => first.counts().inFlight === 1 && second.counts().dead === 1);
     expect(first.counts()).to.include({ waiting: 0, dead: 1 });

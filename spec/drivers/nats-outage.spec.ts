@@ -3,7 +3,7 @@ import { QueueFull } from '../../main/tasks/queue/driver.ts';
 import { startNatsServer } from '../support/nats-server.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { eventually, until } from '../support/until.ts';
-import { openInbox, publishAll, retry } from './inbox.ts';
+import { lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode } from './nats-node.ts';
 
 describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes and comes', () => {
@@ -50,7 +50,7 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     await server.kill();
     await server.start();
     const after = await open();
-    expect((await after.deadLetters()).map(({ id, reason }) => ({ id, reason }))).to.deep.equal([
+    expect((await lettersOf(after)).map(({ id, reason }) => ({ id, reason }))).to.deep.equal([
       { id: 'a', reason: 'no' },
     ]);
     expect(await after.publish({ id: 'c', body: 'c' }, key)).to.equal('a');
@@ -63,6 +63,6 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
       () => after.find('a'),
       (found) => found?.state === 'failed',
     );
-    expect((await after.deadLetters()).length).to.equal(1);
+    expect((await lettersOf(after)).length).to.equal(1);
   });
 });

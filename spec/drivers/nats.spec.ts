@@ -1,9 +1,10 @@
 import { mock } from 'node:test';
+import { jetstreamManager } from '@nats-io/jetstream';
 import { expect } from 'chai';
 import { type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { describeDriver } from './conformance.ts';
-import { publishAll } from './inbox.ts';
+import { openInbox, publishAll } from './inbox.ts';
 import { AtOnce } from './nats-at-once.ts';
 import { connection, type NodeOptions, openNode, ownPrefix } from './nats-node.ts';
 
@@ -20,6 +21,25 @@ describeWithNats('NATS', () => {
     },
     async (closed) => openNode(nodes.get(closed) as NodeOptions),
   );
+
+  it('lists dead letters without receiving their bodies, and leaves no consumer', async () => {
+    const nats = await connection();
+    const prefix = ownPrefix(nats);
+    const queue = await openNode({ nats, prefix, bounds: { maxBytes: 1_000_000 } });
+    const body = 'x'.repeat(50_000);
+    for (const id of 'abcd') await queue.publish({ id, body });
+    const inbox = openInbox(queue, 4);
+    for (const delivery of await inbox.take(4)) await delivery.nack({ verdict: 'dead', reason: 'no' });
+    inbox.consumer.stop();
+    const before = nats.stats().inBytes;
+    const [newest] = await queue.newestDeadLetters(3);
+    expect(nats.stats().inBytes - before).to.be.below(20_000);
+    expect(newest?.bytes).to.be.within(body.length, body.length + 1000);
+    expect(await newest?.read()).to.include({ id: 'd', body });
+    expect(nats.stats().inBytes - before).to.be.below(2 * body.length);
+    const { streams } = await jetstreamManager(nats);
+    expect((await streams.info(`${prefix}-letters`)).state.consumer_count).to.equal(0);
+  });
 
   it('is not asked to store a message while the queue is known to be full', async () => {
     const nats = await connection();

@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Delivery } from '../../main/tasks/queue/driver.ts';
 import type { FreshQueue } from './inbox.ts';
+import { lettersOf } from './inbox.ts';
 
 const BOUNDS = { maxLength: 12, maxBytes: 60 };
 const PREFETCH = 4;
@@ -106,7 +107,7 @@ export function describeCounts(fresh: FreshQueue): void {
           } else if (step.does === 'turn') {
             await new Promise(setImmediate);
           } else if (step.does === 'retry letter' || step.does === 'delete letter') {
-            const letters = await queue.deadLetters();
+            const letters = await lettersOf(queue);
             const letter = letters[step.which % letters.length];
             if (letter === undefined) continue;
             if (step.does === 'delete letter') {
@@ -133,7 +134,7 @@ export function describeCounts(fresh: FreshQueue): void {
         }
         expect(ended.completed + ended.dead + ended.dropped).to.equal(accepted);
         expect(queue.counts()).to.deep.equal({ ...ended, accepted, waiting: 0, delayed: 0, inFlight: 0, bytes: 0 });
-        expect(await queue.deadLetters()).to.have.lengthOf(ended.dead);
+        expect(await lettersOf(queue)).to.have.lengthOf(ended.dead);
         await queue.close();
       }),
       { numRuns: 100 },

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import type { Delivery } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
+import { type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 /** What becomes of a message by what is said about its delivery. */
 export function describeSettling(fresh: FreshQueue): void {
@@ -146,7 +146,7 @@ export function describeSettling(fresh: FreshQueue): void {
       await b?.nack({ verdict: 'dead', reason: 'bad data' });
       await a?.nack(retry());
       await (await inbox.next()).nack({ verdict: 'dead', reason: 'too often' });
-      const letters = await queue.deadLetters();
+      const letters = await lettersOf(queue);
       expect(letters.map(({ firstAt, lastAt, seq, ...letter }) => letter)).to.deep.equal([
         { id: 'b', body: 'b', reason: 'bad data', attempts: 1 },
         { id: 'a', body: 'a', reason: 'too often', attempts: 2 },

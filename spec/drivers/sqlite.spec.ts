@@ -11,7 +11,7 @@ import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 import { describeDriver } from './conformance.ts';
-import { idsOf, openInbox, publishAll, retry } from './inbox.ts';
+import { idsOf, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 const roomy = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
 
@@ -113,10 +113,10 @@ describe('the durable queue, opened again', () => {
     const before = open(path, new DeadLetters({ maxLength: 2, maxBytes: 1000 }));
     await publishAll(before, 'abc');
     for (const delivery of await openInbox(before, 3).take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
-    const letters = await before.deadLetters();
+    const letters = await lettersOf(before);
     await before.close();
     const after = open(path);
-    expect(await after.deadLetters()).to.deep.equal(letters);
+    expect(await lettersOf(after)).to.deep.equal(letters);
     expect(letters.map(({ id }) => id)).to.deep.equal(['b', 'c']);
     await publishAll(after, 'd');
     expect(after.counts()).to.include({ accepted: 3, dead: 2, waiting: 1 });
@@ -145,7 +145,7 @@ describe('the durable queue, opened again', () => {
     await before.close();
     const after = open(path);
     expect(after.counts()).to.include({ accepted: 2, dead: 1, waiting: 1 });
-    expect((await after.deadLetters()).map(({ id }) => id)).to.deep.equal(['c']);
+    expect((await lettersOf(after)).map(({ id }) => id)).to.deep.equal(['c']);
     expect(await openInbox(after, 1).next()).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1 });
     expect(await after.publish({ id: 'd', body: 'd' }, { key: 'key of b', fingerprint: 'x' })).to.equal('b');
   });

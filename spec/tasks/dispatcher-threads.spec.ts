@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { WorkerPool } from '../../main/tasks/worker-pool.ts';
+import { lettersOf } from '../drivers/inbox.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { Gate } from '../support/task-threads/gate.ts';
@@ -35,7 +36,7 @@ describe('Dispatcher, with real threads', () => {
     await submit('return', 'exit', 'raise for good', 'return later', 'raise null', 'ack, then raise');
     await dispatcher.drain(never);
     expect(queue.counts()).to.include({ accepted: 6, completed: 3, dead: 3 });
-    const letters = (await queue.deadLetters()).map(({ body, attempts }) => [JSON.parse(body).action, attempts]);
+    const letters = (await lettersOf(queue)).map(({ body, attempts }) => [JSON.parse(body).action, attempts]);
     expect(letters).to.have.deep.members([
       ['raise for good', 1],
       ['exit', 2],
@@ -91,7 +92,7 @@ describe('Dispatcher, with real threads', () => {
     gate.open();
     await dispatcher.drain(never);
     expect(queue.counts()).to.include({ completed: 1, dead: 1 });
-    const [letter] = await queue.deadLetters();
+    const [letter] = await lettersOf(queue);
     expect(lines.map(({ task }) => task)).to.deep.equal([letter?.id, letter?.id]);
     expect(letter?.body).to.equal('{"action":"exit"}');
   });

@@ -5,6 +5,7 @@ import { unsettled } from '../../main/tasks/dispatcher.ts';
 import type { Delivery } from '../../main/tasks/queue/driver.ts';
 import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import type { PoolOutcome } from '../../main/tasks/worker-pool.ts';
+import { lettersOf } from '../drivers/inbox.ts';
 import { startDispatching } from './dispatching.ts';
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
@@ -103,7 +104,7 @@ describe('Dispatcher', () => {
       for (let attempt = 1; attempt <= 5; attempt++) (await pool.started(attempt)).end(raised);
       await reach(({ dead }) => dead === 1);
       expect(pool.bodies).to.deep.equal(Array(5).fill('a'));
-      expect((await queue.deadLetters())[0]).to.deep.include({ reason: 'it failed', attempts: 5 });
+      expect((await lettersOf(queue))[0]).to.deep.include({ reason: 'it failed', attempts: 5 });
       expect(lines.map(({ attempt, verdict }) => [attempt, verdict])).to.deep.equal([
         [1, 'retry'],
         [2, 'retry'],
@@ -144,7 +145,7 @@ describe('Dispatcher', () => {
       await publish('a');
       (await pool.started(1)).end({ ended: 'raised', reason: 'bad data', permanent: true });
       await reach(({ dead }) => dead === 1);
-      expect((await queue.deadLetters())[0]).to.deep.include({
+      expect((await lettersOf(queue))[0]).to.deep.include({
         id: 'a',
         body: 'a',
         reason: 'bad data',
@@ -160,7 +161,7 @@ describe('Dispatcher', () => {
       (await pool.started(1)).end(crashed);
       (await pool.started(2)).end(crashed);
       await reach(({ dead }) => dead === 1);
-      expect((await queue.deadLetters())[0]).to.include({ reason: 'thread died', attempts: 2 });
+      expect((await lettersOf(queue))[0]).to.include({ reason: 'thread died', attempts: 2 });
     });
 
     it('counts deaths of threads apart from errors', async () => {
@@ -472,7 +473,7 @@ describe('Dispatcher', () => {
       (await pool.started(1)).end(returned);
       await reach(({ dead }) => dead === 2);
       expect(pool.bodies).to.deep.equal(['c']);
-      for (const letter of await queue.deadLetters()) expect(letter).to.include({ attempts: 2 });
+      for (const letter of await lettersOf(queue)) expect(letter).to.include({ attempts: 2 });
     });
 
     it('is given up when it has had all its attempts', async () => {

@@ -21,8 +21,8 @@ export interface QueueDriver {
   counts(): QueueCounts;
   /** When the oldest message was accepted that is waiting, delayed or in flight, in milliseconds since the epoch. */
   oldest(): number | undefined;
-  /** The tasks that were given up, oldest first. */
-  deadLetters(): Promise<readonly DeadLetter[]>;
+  /** The newest dead letters, newest first, without their bodies. */
+  newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
   /**
    * Puts a task that was given up back into the queue, as if it had not been tried.
    *
@@ -131,6 +131,14 @@ export interface DeadLetter extends Message {
   attempts: number;
   firstAt: number;
   lastAt: number;
+}
+
+/** A dead letter in a listing. */
+export interface ListedDeadLetter {
+  /** Size of the letter, approximately. */
+  bytes: number;
+  /** Reads the letter, or undefined if it is gone. */
+  read(): Promise<DeadLetter | undefined>;
 }
 
 /** The queue has reached its bound by number or by bytes. */

@@ -5,6 +5,7 @@ import type {
   DeadLetter,
   Delivery,
   IdempotencyKey,
+  ListedDeadLetter,
   Message,
   Progress,
   QueueCounts,
@@ -134,8 +135,10 @@ export class MemoryQueue implements QueueDriver {
     return this.#backlog.oldest;
   }
 
-  async deadLetters(): Promise<readonly DeadLetter[]> {
-    return this.#deadLetters.list();
+  async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
+    const read = async ({ id }: DeadLetter) => this.#deadLetters.get(id);
+    const newest = this.#deadLetters.list().slice(-limit).reverse();
+    return newest.map((letter) => ({ bytes: Buffer.byteLength(letter.body), read: () => read(letter) }));
   }
 
   async retryDeadLetter(id: string): Promise<boolean> {

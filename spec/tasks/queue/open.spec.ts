@@ -5,7 +5,7 @@ import { migrate } from '../../../db/migrate.ts';
 import { defaults } from '../../../main/config.ts';
 import type { OpenQueue } from '../../../main/tasks/queue/driver.ts';
 import { openQueue } from '../../../main/tasks/queue/open.ts';
-import { idsOf, openInbox, publishAll, retry } from '../../drivers/inbox.ts';
+import { idsOf, lettersOf, openInbox, publishAll, retry } from '../../drivers/inbox.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 
@@ -46,7 +46,7 @@ describe('openQueue', () => {
       await a?.ack();
       await b?.nack({ verdict: 'dead', reason: 'no' });
       await c?.nack(retry(60_000));
-      const letters = await first.queue.deadLetters();
+      const letters = await lettersOf(first.queue);
       const delayed = await first.queue.find('c');
       expect(delayed).to.deep.include({ state: 'retrying', reason: 'it failed' });
       expect(await first.close()).to.equal(true);
@@ -62,7 +62,7 @@ describe('openQueue', () => {
         inFlight: 0,
         bytes: 5,
       });
-      expect(await second.queue.deadLetters()).to.deep.equal(letters);
+      expect(await lettersOf(second.queue)).to.deep.equal(letters);
       expect(await second.queue.find('c')).to.deep.equal(delayed);
       expect(await second.queue.publish({ id: 'h', body: 'h' }, { key: 'k', fingerprint: 'x' })).to.equal('g');
       expect(idsOf(await openInbox(second.queue, 10).take(4))).to.deep.equal([...'defg']);

@@ -1,4 +1,4 @@
-import type { JetStreamManager, PubAck, StoredMsg } from '@nats-io/jetstream';
+import { DeliverPolicy, type JetStreamManager, type JsMsg, type PubAck, type StoredMsg } from '@nats-io/jetstream';
 import type { DeadLetter } from '../driver.ts';
 import { streamName, subject, token } from './streams.ts';
 import { removeMessage } from './values.ts';
@@ -16,6 +16,12 @@ export interface StoredLetter {
   place: number;
   /** The number that the message had in the stream of tasks when it was given up. */
   taskPlace: number;
+}
+
+interface LetterHead {
+  /** Stream sequence. */
+  place: number;
+  bytes: number;
 }
 
 /** The tasks that were given up, on all nodes, one message each; the stream drops the oldest past its bounds. */
@@ -44,29 +50,59 @@ export class NatsLetters {
     return message === null ? undefined : parse(message);
   }
 
-  /** Oldest first. */
-  async list(): Promise<DeadLetter[]> {
-    const { messages } = (await this.#manager.streams.info(this.#stream)).state;
-    const letters: DeadLetter[] = [];
-    if (messages === 0) return letters;
-    const consumer = await this.#manager.jetstream().consumers.get(this.#stream);
-    for (let pending = messages; pending > 0; ) {
-      const before = letters.length;
-      for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
-        letters.push(parse(message).letter);
-        pending = message.info.pending;
-        if (pending === 0) break;
-      }
-      // Some may have been removed since they were counted.
-      if (letters.length === before) break;
+  /** Stream sequences and sizes of the newest letters, newest first. */
+  async newest(limit: number): Promise<LetterHead[]> {
+    const { messages, first_seq: first, last_seq: last } = (await this.#manager.streams.info(this.#stream)).state;
+    if (messages === 0) return [];
+    // Removed letters leave gaps in the sequences: the range doubles until it holds enough letters.
+    for (let range = limit; ; range *= 2) {
+      const from = Math.max(first, last + 1 - range);
+      const heads = await this.#heads(from, last);
+      if (heads.length >= limit || from === first) return heads.slice(-limit).reverse();
     }
-    return letters;
+  }
+
+  /** Reads a letter by its stream sequence; undefined if it is gone. */
+  async read(place: number): Promise<DeadLetter | undefined> {
+    const message = await this.#manager.streams.getMessage(this.#stream, { seq: place });
+    return message === null ? undefined : parse(message).letter;
+  }
+
+  async #heads(from: number, last: number): Promise<LetterHead[]> {
+    const heads: LetterHead[] = [];
+    const consumer = await this.#manager.jetstream().consumers.get(this.#stream, {
+      headers_only: true,
+      deliver_policy: DeliverPolicy.StartSequence,
+      opt_start_seq: from,
+    });
+    try {
+      let pending = (await consumer.info()).num_pending;
+      while (pending > 0) {
+        const before = heads.length;
+        for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
+          pending = message.info.pending;
+          if (message.seq <= last) heads.push({ place: message.seq, bytes: sizeOf(message) });
+          if (pending === 0 || message.seq >= last) return heads;
+        }
+        // Some may have been removed since they were counted.
+        if (heads.length === before) break;
+      }
+      return heads;
+    } finally {
+      // Else the server keeps the consumer for minutes.
+      await consumer.delete().catch(() => {});
+    }
   }
 
   /** @returns whether it was still there */
   remove(place: number): Promise<boolean> {
     return removeMessage(this.#manager, this.#stream, place);
   }
+}
+
+/** Size of a message that was delivered without its body. */
+function sizeOf({ headers }: JsMsg): number {
+  return Number(headers?.get('Nats-Msg-Size') || 0);
 }
 
 function parse({ data, seq }: Pick<StoredMsg, 'data' | 'seq'>): StoredLetter {

@@ -4,9 +4,9 @@ import type { NatsConnection } from '@nats-io/transport-node';
 import { NatsLink } from '../../../engines/nats-link.ts';
 import type {
   Consumer,
-  DeadLetter,
   Delivery,
   IdempotencyKey,
+  ListedDeadLetter,
   Message,
   OpenQueue,
   Progress,
@@ -155,9 +155,14 @@ class NatsQueue implements QueueDriver {
     return this.#parts.counts.oldest(this.#parts.consumption.unsettled());
   }
 
-  async deadLetters(): Promise<readonly DeadLetter[]> {
+  async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
     this.#checkReachable();
-    return this.#parts.letters.list();
+    const read = async (place: number) => {
+      this.#checkReachable();
+      return this.#parts.letters.read(place);
+    };
+    const newest = await this.#parts.letters.newest(limit);
+    return newest.map(({ place, bytes }) => ({ bytes, read: () => read(place) }));
   }
 
   async retryDeadLetter(id: string): Promise<boolean> {
