@@ -1,131 +1,17 @@
 import { mock } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
-import { jetstream, jetstreamManager } from '@nats-io/jetstream';
-import { type KV, Kvm } from '@nats-io/kv';
+import { jetstreamManager } from '@nats-io/jetstream';
 import { expect } from 'chai';
-import { NatsLink } from '../../main/engines/nats-link.ts';
-import { openKvTokenStore } from '../../main/engines/nats-ticker.ts';
-import { KvTokenStore } from '../../main/ticker/kv-token-store.ts';
-import { TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
+import { TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { captureLog } from '../support/log.ts';
-import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
+import { startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { eventually, until } from '../support/until.ts';
+import { bucketOf, failure, inAnHour, messagesIn, open, openDeaf } from './kv-token-stores.ts';
 import { itIsATokenStore } from './token-store-conformance.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
-const HOUR_MS = 3_600_000;
-const inAnHour = () => Date.now() + HOUR_MS;
-
-/** A node's store, over a connection of its own. */
-async function open(
-  server: NatsServer,
-  maxTokens = 1000,
-  maxTokensPerKey = 1000,
-  maxRevocations = 20,
-): Promise<KvTokenStore & { removed: unknown[] }> {
-  const connection = await server.connect();
-  const store = await openKvTokenStore({
-    connection,
-    log: captureLog().log,
-    prefix: 'spec',
-    maxTokens,
-    maxTokensPerKey,
-    maxRevocations,
-  });
-  afterTest(() => store.close());
-  const removed: unknown[] = [];
-  store.onRemove = (...of) => removed.push(of);
-  return Object.assign(store, { removed });
-}
-
-/**
- * A store that hears nothing by its watch, and gets the answers to its questions when `held` is fulfilled.
- */
-async function openDeaf(server: NatsServer, held = async () => {}) {
-  await open(server);
-  const real = await bucketOf(server);
-  const questions: string[] = [];
-  const bucket: KV = Object.create(real, {
-    watch: { value: () => real.watch({ key: 'nothing' }) },
-    get: {
-      async value(id: string) {
-        questions.push(id);
-        const entry = await real.get(id);
-        await held();
-        return entry;
-      },
-    },
-  });
-  const link = new NatsLink(await server.connect());
-  const store = new KvTokenStore({
-    link,
-    openBucket: async () => bucket,
-    purge: async () => {},
-    maxTokens: 100,
-    maxTokensPerKey: 1000,
-    maxRevocations: 100,
-    log: captureLog().log,
-  });
-  afterTest(() => store.close());
-  await store.loaded;
-  return { store, questions };
-}
-
-/** A store over a changed bucket, or with a purge that fails. */
-async function openChanged(server: NatsServer, change: { bucket?: KV; purge?: () => Promise<void> }) {
-  await open(server);
-  const bucket = change.bucket ?? (await bucketOf(server));
-  const store = new KvTokenStore({
-    link: new NatsLink(await server.connect()),
-    openBucket: async () => bucket,
-    purge: change.purge ?? (async () => {}),
-    maxTokens: 100,
-    maxTokensPerKey: 1,
-    maxRevocations: 100,
-    log: captureLog().log,
-  });
-  afterTest(() => store.close());
-  await store.loaded;
-  return store;
-}
-
-/** Removes an entry as a purge does, without a mark. */
-async function purge(server: NatsServer, id: string): Promise<void> {
-  const { streams } = await jetstreamManager(await server.connect());
-  await streams.purge('KV_spec-tokens', { filter: `$KV.spec-tokens.${id}` });
-}
-
-/** Moves the monotonic clock. */
-function shiftedClock(): (ms: number) => void {
-  const now = performance.now.bind(performance);
-  let shift = 0;
-  const clock = mock.method(performance, 'now', () => now() + shift);
-  afterTest(() => clock.mock.restore());
-  return (ms) => {
-    shift += ms;
-  };
-}
-
-/** The bucket itself. */
-async function bucketOf(server: NatsServer): Promise<KV> {
-  return new Kvm(jetstream(await server.connect())).open('spec-tokens');
-}
-
-/** Looks how many messages the bucket has, marks included. */
-function messagesIn(bucket: KV): () => Promise<number> {
-  return async () => (await bucket.status()).streamInfo.state.messages;
-}
-
-const failure = async (attempt: unknown) => {
-  try {
-    return await attempt;
-  } catch (error) {
-    return error;
-  }
-};
 
 describeWithNats('the token store of many nodes', () => {
   itIsATokenStore(async ({ maxTokens, maxTokensPerKey }) => open(await startNatsServer(), maxTokens, maxTokensPerKey));
@@ -191,112 +77,6 @@ describeWithNats('the token store of many nodes', () => {
     const alive = () => nodes.map((node) => ids.filter((id) => node.has(id)));
     await until(() => nodes.every(({ size }) => size === 15) && `${alive()[0]}` === `${alive()[1]}`);
     await eventually(messagesIn(await bucketOf(server)), (count) => count === 15);
-  });
-
-  it('accepts tokens although clients revoke them in a loop, and bounds the marks of revocations', async () => {
-    const server = await startNatsServer();
-    const [a, b] = [await open(server, 2), await open(server, 2)];
-    for (let round = 0; round < 30; round++) {
-      await a.put({ id: `x${round}`, keyId: 'k', expiresAt: inAnHour() });
-      await a.revoke(`x${round}`);
-    }
-    expect(await messagesIn(await bucketOf(server))()).to.equal(2);
-    for (const id of ['y', 'z']) await a.put({ id, keyId: 'k', expiresAt: inAnHour() });
-    await until(() => b.has('z'));
-    expect([a.size, b.size]).to.deep.equal([2, 2]);
-  });
-
-  it('purges the marks of revocations after a while, those of a lost node too', async () => {
-    mock.timers.enable({ apis: ['setInterval'] });
-    afterTest(() => mock.timers.reset());
-    const shift = shiftedClock();
-    const server = await startNatsServer();
-    const a = await open(server);
-    await a.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
-    await a.revoke('x');
-    a.close();
-    await open(server);
-    const messages = messagesIn(await bucketOf(server));
-    mock.timers.tick(5_000);
-    expect(await messages()).to.equal(1);
-    shift(30_000);
-    mock.timers.tick(5_000);
-    await eventually(messages, (count) => count === 0);
-  });
-
-  it('drops a token that was revoked while it was away, though the mark was purged', async () => {
-    const server = await startNatsServer();
-    const connection = await server.connect();
-    const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec' });
-    afterTest(() => store.close());
-    for (const id of ['x', 'y']) await store.put({ id, keyId: 'k', expiresAt: inAnHour() });
-    await purge(server, 'x');
-    await connection.reconnect();
-    await until(() => !store.has('x'));
-    expect(store.has('y')).to.equal(true);
-  });
-
-  it('reads the bucket again when its watch missed a mark', async () => {
-    mock.timers.enable({ apis: ['setInterval'] });
-    afterTest(() => mock.timers.reset());
-    const server = await startNatsServer();
-    await open(server);
-    const real = await bucketOf(server);
-    const watch = async () => {
-      const entries = await real.watch();
-      async function* missing() {
-        for await (const entry of entries) if (entry.operation === 'PUT') yield entry;
-      }
-      return Object.create(entries, {
-        [Symbol.asyncIterator]: { value: missing },
-        stop: { value: () => entries.stop() },
-      });
-    };
-    const store = await openChanged(server, { bucket: Object.create(real, { watch: { value: watch } }) });
-    for (const [keyId, id] of ['x', 'y'].entries()) await store.put({ id, keyId: `k${keyId}`, expiresAt: inAnHour() });
-    await real.delete('x');
-    await purge(server, 'x');
-    await real.put('z', `${inAnHour()} k3 1`);
-    await until(() => store.has('z'));
-    expect(store.has('x')).to.equal(true);
-    mock.timers.tick(5_000);
-    await until(() => !store.has('x'));
-    expect([store.has('y'), store.has('z')]).to.deep.equal([true, true]);
-  });
-
-  it('counts the entries of the bucket that leave no room for tokens', async () => {
-    mock.timers.enable({ apis: ['setInterval'] });
-    afterTest(() => mock.timers.reset());
-    const server = await startNatsServer();
-    const store = await open(server, 3, 1000, 2);
-    const bucket = await bucketOf(server);
-    for (let entry = 0; entry < 5; entry++) await bucket.delete(`x${entry}`);
-    mock.timers.tick(5_000);
-    await until(() => store.size === 3);
-    const refused = await failure(store.put({ id: 'y', keyId: 'k', expiresAt: inAnHour() }));
-    expect(refused).to.be.instanceOf(TokenStoreFull);
-  });
-
-  it('retries the failed purge of an evicted token, and accepts that token no more meanwhile', async () => {
-    mock.timers.enable({ apis: ['setInterval'] });
-    afterTest(() => mock.timers.reset());
-    const shift = shiftedClock();
-    const server = await startNatsServer();
-    let fails = true;
-    const purges: string[] = [];
-    const purgeOrFail = async (id?: string) => {
-      if (fails) throw new Error('no answer');
-      purges.push(`${id}`);
-    };
-    const store = await openChanged(server, { purge: purgeOrFail });
-    for (const id of ['x', 'y']) await store.put({ id, keyId: 'k', expiresAt: inAnHour() });
-    await store.revoke('y');
-    shift(10_001);
-    expect(await store.find('x')).to.equal(false);
-    fails = false;
-    mock.timers.tick(5_000);
-    await until(() => purges.length > 0);
-    expect(purges).to.deep.equal(['x']);
   });
 
   it('looks up what it has not heard of, once for all who ask', async () => {
