@@ -42,8 +42,6 @@ export class Dispatcher {
   #settling = false;
   /** While it is on nothing is begun. */
   readonly #pause = new Pause(() => this.#fill());
-  /** Ids of tasks that may have killed a thread, with others: each has a batch of its own next time. */
-  readonly #suspects = new Set<string>();
   readonly #poll = new BusyPoll();
   #consumer: Consumer | undefined;
   #progress = Promise.withResolvers<void>();
@@ -128,7 +126,7 @@ export class Dispatcher {
    * killed its process runs all alone, or the one beside it would be blamed with it again.)
    */
   #isAlone(delivery: Delivery): boolean {
-    return delivery.crashes > 0 || isPoisonous(delivery) || this.#suspects.has(delivery.message.id);
+    return delivery.crashes > 0 || isPoisonous(delivery) || delivery.suspect;
   }
 
   async #work(batch: Delivery[]): Promise<void> {
@@ -172,7 +170,6 @@ export class Dispatcher {
     for (const [index, delivery] of batch.entries()) {
       const outcome = outcomes[index] as PoolOutcome;
       if (isAttempt(outcome)) this.#noteWait(delivery, begunAt);
-      this.#suspects.delete(delivery.message.id);
       if (!early.has(delivery)) this.#written(delivery, this.#settle(delivery, outcome));
     }
     this.#settling = false;
@@ -215,15 +212,12 @@ export class Dispatcher {
   }
 
   async #settle(delivery: Delivery, outcome: PoolOutcome): Promise<void> {
-    if (outcome.ended === 'interrupted') {
-      if (outcome.suspect) this.#suspects.add(delivery.message.id);
-      return delivery.release();
-    }
+    if (outcome.ended === 'interrupted') return delivery.release(outcome.suspect);
     if (outcome.ended === 'crashed') return this.#nack(delivery, { failure: 'crash', reason: outcome.reason });
     // The handler's own word goes before how it ended, whichever of the two messages came first.
     if (outcome.settled === 'nack') return this.#nack(delivery, nackedByHandler);
     if (outcome.settled === 'ack' || outcome.ended === 'returned') return this.#ack(delivery);
-    if (outcome.ended === 'unstored') return delivery.release();
+    if (outcome.ended === 'unstored') return delivery.release(false);
     const { permanent, reason } = outcome;
     return this.#nack(delivery, { failure: permanent ? 'permanent' : 'transient', reason });
   }

@@ -26,7 +26,7 @@ export class AtOnce implements QueueDriver {
         ...delivery,
         ack: () => this.#arrived(delivery.ack()),
         nack: (verdict) => this.#arrived(delivery.nack(verdict)),
-        release: () => this.#arrived(delivery.release()),
+        release: (suspect) => this.#arrived(delivery.release(suspect)),
       }),
     );
     this.#prefetch = prefetch;

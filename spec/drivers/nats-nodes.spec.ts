@@ -135,6 +135,23 @@ describeWithNats('two nodes with one NATS queue', () => {
     expect(await openInbox(second, 1).next()).to.include({ attempt: 2, crashes: 1, cut: false });
   });
 
+  it('do not keep a suspect of one after its task went to the other', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, 'a');
+    const inbox = openInbox(first, 1);
+    await (await inbox.next()).release(true);
+    const suspect = await inbox.next();
+    expect(suspect.suspect).to.equal(true);
+    inbox.consumer.stop();
+    await suspect.release();
+    const others = openInbox(second, 1);
+    const delivery = await others.next();
+    expect(delivery.suspect).to.equal(false);
+    others.consumer.stop();
+    await delivery.release();
+    expect((await openInbox(first, 1).next()).suspect).to.equal(false);
+  });
+
   it('hand over what one gives back when it closes, without a doubt about it', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'abc');

@@ -137,6 +137,25 @@ export function describeSettling(fresh: FreshQueue): void {
       expect(queue.counts()).to.include({ delayed: 1, inFlight: 1 });
     });
 
+    it('keeps for the next delivery that a released message is a suspect, until it is tried', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      const inbox = openInbox(queue, 1);
+      const seen: boolean[] = [];
+      const next = async () => {
+        const delivery = await inbox.next();
+        seen.push(delivery.suspect);
+        return delivery;
+      };
+      await (await next()).release(true);
+      await (await next()).release();
+      await (await next()).release(false);
+      await (await next()).release(true);
+      await (await next()).nack(retry());
+      await next();
+      expect(seen).to.deep.equal([false, true, true, false, true, false]);
+    });
+
     it('keeps what was given up as a dead letter with its reason, attempts and times', async () => {
       const queue = await fresh();
       const before = Date.now();

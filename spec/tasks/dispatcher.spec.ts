@@ -1,11 +1,14 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { unsettled } from '../../main/tasks/dispatcher.ts';
-import type { Delivery } from '../../main/tasks/queue/driver.ts';
+import { Dispatcher, unsettled } from '../../main/tasks/dispatcher.ts';
+import type { Delivery, QueueDriver } from '../../main/tasks/queue/driver.ts';
 import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import type { PoolOutcome } from '../../main/tasks/worker-pool.ts';
 import { lettersOf } from '../drivers/inbox.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { captureLog } from '../support/log.ts';
+import { until } from '../support/until.ts';
 import { startDispatching } from './dispatching.ts';
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
@@ -332,6 +335,41 @@ describe('Dispatcher', () => {
       (await pool.started(9)).end(crashed);
       expect(await reach(({ dead }) => dead === 1)).to.include({ completed: 4, inFlight: 0 });
     });
+  });
+
+  it('keeps no suspect whose task another node took', async () => {
+    const pool = new HandDrivenPool(1, 10);
+    const nothing = async () => {};
+    const deliveries = (): Delivery[] =>
+      ['a', 'b'].map((id, seq) => {
+        const message = { id, body: id };
+        const calls = { begin: nothing, ack: nothing, nack: nothing, release: nothing };
+        return { message, seq, acceptedAt: 0, attempt: 1, crashes: 0, cut: false, suspect: false, ...calls };
+      });
+    let receive: (delivery: Delivery) => void = () => {};
+    const queue = {
+      consume(_prefetch: number, receiver: typeof receive) {
+        receive = receiver;
+        return { stop() {} };
+      },
+    } as Partial<QueueDriver> as QueueDriver;
+    const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, log: captureLog().log });
+    dispatcher.start();
+    afterTest(() => dispatcher.stop(Promise.resolve()));
+    /** Both tasks arrive while another one runs, so that they can form a batch. */
+    const arrive = async (outcome: PoolOutcome) => {
+      const [busy, ...tasks] = [...deliveries().slice(0, 1), ...deliveries()] as [Delivery, ...Delivery[]];
+      const begun = pool.runs.length;
+      receive({ ...busy, message: { id: 'busy', body: 'busy' } });
+      for (const delivery of tasks) receive(delivery);
+      (await pool.started(begun + 1)).end(returned);
+      await pool.started(begun + 2);
+      for (const run of pool.runs.slice(begun + 1)) run.end(outcome);
+      await until(() => pool.busy === 0 && dispatcher.busy === 0);
+    };
+    await arrive({ ended: 'interrupted', reason: 'thread died', suspect: true });
+    await arrive(returned);
+    expect(pool.batches).to.deep.equal([1, 2, 1, 2]);
   });
 
   describe('while nothing can be stored', () => {

@@ -73,14 +73,20 @@ export interface Delivery {
   readonly crashes: number;
   /** Whether the last attempt ended with the process itself: this message, or one that was worked on beside it, is to blame. */
   readonly cut: boolean;
+  /** Whether the thread of the last attempt died, and this task or another of its batch is the cause. It is known on one node only. */
+  readonly suspect: boolean;
   /** Notes that the attempt begins; a durable queue then knows what the process was at, should it die. */
   begin(): Promise<void>;
   /** Done: the message leaves the queue. */
   ack(): Promise<void>;
   /** Failed: the message is delivered again later, or given up, as `verdict` says. */
   nack(verdict: Verdict): Promise<void>;
-  /** Not tried: the message goes back to the head of the queue as if it had never left. */
-  release(): Promise<void>;
+  /**
+   * Not tried: the message goes back to the head of the queue as if it had never left.
+   *
+   * @param suspect the next delivery's `suspect`, the same as this one's if omitted
+   */
+  release(suspect?: boolean): Promise<void>;
 }
 
 /** `tried` is false where no attempt has taken place, which is then not counted. */

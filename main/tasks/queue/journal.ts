@@ -15,6 +15,8 @@ export interface Entry extends Message {
   /** When it may be tried again; 0 when it waits for nothing. */
   dueAt: number;
   firstAt: number;
+  /** See `Delivery`. It is not written down. */
+  suspect?: boolean;
 }
 
 /** A submission that is not taken twice, and the task that stands for it. */

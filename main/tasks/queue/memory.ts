@@ -228,7 +228,7 @@ export class MemoryQueue implements QueueDriver {
   }
 
   #delivery(entry: Entry): Delivery {
-    const { id, body, seq, firstAt, attempts, crashes } = entry;
+    const { id, body, seq, firstAt, attempts, crashes, suspect = false } = entry;
     const cut = this.#cut.delete(seq);
     let settled = false;
     const settle = (then: () => Promise<unknown> | undefined) => async () => {
@@ -245,6 +245,7 @@ export class MemoryQueue implements QueueDriver {
       attempt: attempts + 1,
       crashes,
       cut,
+      suspect,
       begin: async () => {
         if (settled) return;
         this.#backlog.begin(entry);
@@ -253,11 +254,13 @@ export class MemoryQueue implements QueueDriver {
       },
       ack: settle(() => this.#complete(entry)),
       nack: (verdict) => settle(() => this.#judge(entry, verdict))(),
-      release: settle(() => {
-        if (cut) this.#cut.add(seq);
-        this.#backlog.putBack(entry);
-        return this.#journal?.update(entry, false);
-      }),
+      release: (isSuspect = suspect) =>
+        settle(() => {
+          if (cut) this.#cut.add(seq);
+          entry.suspect = isSuspect;
+          this.#backlog.putBack(entry);
+          return this.#journal?.update(entry, false);
+        })(),
     };
   }
 
@@ -272,6 +275,7 @@ export class MemoryQueue implements QueueDriver {
     const { reason, tried = true } = verdict;
     if (tried) entry.attempts += 1;
     entry.reason = reason;
+    entry.suspect = false;
     if (verdict.verdict === 'retry') {
       if (verdict.crashed) entry.crashes += 1;
       entry.dueAt = Date.now() + verdict.delayMs;

@@ -166,7 +166,7 @@ export class NatsConsumption {
   }
 
   #delivery(held: Holding): Delivery {
-    const { id, body, seq, acceptedAt, note } = held;
+    const { id, body, seq, acceptedAt, note, suspect } = held;
     let settled = false;
     const isOver = () => settled || this.#held.get(held.place) !== held;
     const settle = (then: () => Promise<void>) => async () => {
@@ -181,6 +181,7 @@ export class NatsConsumption {
       attempt: note.attempts + 1,
       crashes: note.crashes,
       cut: note.cut,
+      suspect,
       begin: async () => {
         if (isOver()) return;
         held.begun = true;
@@ -188,7 +189,7 @@ export class NatsConsumption {
       },
       ack: settle(() => this.#after(held, this.#settling.complete(held))),
       nack: (verdict) => settle(() => this.#judge(held, verdict))(),
-      release: settle(() => this.#release(held)),
+      release: (isSuspect = suspect) => settle(() => this.#release(held, isSuspect))(),
     };
   }
 
@@ -199,10 +200,11 @@ export class NatsConsumption {
     return this.#after(held, this.#settling.retry(held, verdict, dueAt));
   }
 
-  async #release(held: Holding): Promise<void> {
+  async #release(held: Holding, suspect: boolean): Promise<void> {
     if (this.#consumer === undefined) return this.#giveBack(held);
     const written = this.#settling.unbegin(held);
     held.begun = false;
+    held.suspect = suspect;
     held.out = false;
     this.#out -= 1;
     this.#ready.putBack(held, ({ turn }) => turn < held.turn);

@@ -27,6 +27,8 @@ export interface Holding {
   note: Note;
   /** Revision of the stored note that this node knows; 0 without one. */
   noteRevision: number;
+  /** See `Delivery`. */
+  suspect: boolean;
   /** Handed to the consumer. */
   out: boolean;
   begun: boolean;
@@ -50,6 +52,7 @@ export function holding({ message, reply, place, deliveries, storedAt }: Arrival
     deliveries,
     note: noNote,
     noteRevision: 0,
+    suspect: false,
     out: false,
     begun: false,
     touchedAt: Date.now(),
