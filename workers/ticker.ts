@@ -36,23 +36,25 @@ function snapshot(): string {
 }
 
 port.on('message', (messages: MainToTicker) => {
-  const joined: Pid[] = [];
+  /** Handler and client of the subscriptions of this batch. */
+  const newcomers = new Map<Pid, Pid>();
   for (const message of messages) {
     switch (message.topic) {
       case 'subscribe':
         subscriptions.set(message.handler_pid, message.client_pid);
-        joined.push(message.client_pid);
+        newcomers.set(message.handler_pid, message.client_pid);
         break;
       case 'unsubscribe':
         subscriptions.delete(message.handler_pid);
+        newcomers.delete(message.handler_pid);
         break;
       case 'tick':
         relayed = message.data;
-        // Those who came just now have it as their snapshot: it goes to the others, before them.
-        if (subscriptions.size > joined.length) sendTick(relayed, message.due);
+        // Newcomers receive this tick as their snapshot. All others receive it first.
+        if (subscriptions.size > newcomers.size) sendTick(relayed, message.due);
     }
   }
-  if (joined.length > 0) sendSnapshot(joined, relayed ?? snapshot());
+  if (newcomers.size > 0) sendSnapshot([...newcomers.values()], relayed ?? snapshot());
 });
 
 startSchedule(start.intervalMs, (due) => {

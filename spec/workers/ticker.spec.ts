@@ -36,7 +36,7 @@ function start(options: Partial<TickerStart> = {}) {
   return {
     received,
     values,
-    tell: (...messages: HandlerToTicker[]) => worker.postMessage(messages satisfies MainToTicker),
+    tell: (...messages: MainToTicker) => worker.postMessage(messages satisfies MainToTicker),
     async next() {
       while (asked >= received.length) await arrived.promise;
       return received[asked++] as TickerToMain;
@@ -110,6 +110,15 @@ describe('the thread of the ticker', () => {
     tell(subscribe(5));
     expect(sendOf(await next()).to).to.deep.equal(['client:5']);
     expect(received).to.have.lengthOf(4);
+  });
+
+  it('sends a tick of another node to a subscriber when others join and leave in the same batch', async () => {
+    const { next, tell } = start({ intervalMs: NEVER });
+    await next();
+    tell(subscribe(1));
+    await next();
+    tell(subscribe(2), unsubscribe(2), { topic: 'tick', data: '{"type":"ticker","data":[]}' });
+    expect(sendOf(await next())).to.deep.include({ to: SUBSCRIBERS, data: [] });
   });
 
   it('falls silent with the last subscription', async () => {
