@@ -44,6 +44,8 @@ export class TaskThreads {
   #piscina: Pool;
   /** Under way while threads do not start; what is to be run waits for its end. */
   #replacing: Promise<void> | undefined;
+  /** Thread ids of the pool, dead ones included until their turn to write is ended. */
+  readonly #threadIds = new Set<number>();
   readonly #destroyed = new AbortController();
 
   private constructor(options: TaskThreadsOptions) {
@@ -112,6 +114,7 @@ export class TaskThreads {
       recordTiming: false,
     });
     piscina.on('message', onSettled);
+    piscina.on('workerCreate', ({ id }: { id: number }) => this.#threadIds.add(id));
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
     // A thread that dies is followed by another. But Piscina gives up on threads that fail to start, and leaves what
     // is queued for them pending for ever. It has started the follower when the event loop turns, or never.
@@ -128,13 +131,15 @@ export class TaskThreads {
     return piscina;
   }
 
-  /** A thread that died in its turn to write would keep the others waiting. */
+  /** Ends the turn of a pool thread that died in it, for which the others would wait. Never that of the retention thread. */
   #endTurnOfDead(): void {
     const cell = new Int32Array(this.#writeLock);
-    const holder = Atomics.load(cell, 0);
-    if (this.#piscina.threads.some(({ threadId }) => threadId === holder)) return;
-    Atomics.compareExchange(cell, 0, holder, 0);
-    Atomics.notify(cell, 0, 1);
+    const alive = new Set(this.#piscina.threads.map(({ threadId }) => threadId));
+    for (const id of this.#threadIds) {
+      if (alive.has(id)) continue;
+      this.#threadIds.delete(id);
+      if (Atomics.compareExchange(cell, 0, id, 0) === id) Atomics.notify(cell, 0, 1);
+    }
   }
 
   /** Takes all threads down and puts others in their place that all answer, however often that takes. */

@@ -18,6 +18,7 @@ interface PoolOptions {
   workerData?: object;
   timeoutMs?: number;
   memoryMb?: number;
+  writeLock?: SharedArrayBuffer;
 }
 
 /** Starts a pool whose threads do what the action of a task says, and that is taken down after the test. */
@@ -74,6 +75,21 @@ function watchThreads() {
 }
 
 describe('WorkerPool', () => {
+  it('ends the turn to write of a dead thread, and of no thread outside the pool', async () => {
+    const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
+    const { threads } = watchThreads();
+    const { run } = await startPool({ writeLock: cell.buffer });
+    const holders = [() => threads.at(-1)?.threadId as number, () => 1_000_000];
+    const left: number[] = [];
+    for (const holder of holders) {
+      Atomics.store(cell, 0, holder());
+      expect(await run('exit')).to.include({ ended: 'crashed' });
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      left.push(Atomics.load(cell, 0));
+    }
+    expect(left).to.deep.equal([0, 1_000_000]);
+  });
+
   describe('starting', () => {
     it('hears from every thread before it is there', async () => {
       const { pool, run, lines } = await startPool({ threads: 3 });
