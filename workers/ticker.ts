@@ -36,13 +36,15 @@ function snapshot(): string {
 }
 
 port.on('message', (messages: MainToTicker) => {
-  /** Handler and client of the subscriptions of this batch. */
-  const newcomers = new Map<Pid, Pid>();
+  const joined: Pid[] = [];
+  /** Handlers that subscribed in this batch and have not unsubscribed. */
+  const newcomers = new Set<Pid>();
   for (const message of messages) {
     switch (message.topic) {
       case 'subscribe':
         subscriptions.set(message.handler_pid, message.client_pid);
-        newcomers.set(message.handler_pid, message.client_pid);
+        joined.push(message.client_pid);
+        newcomers.add(message.handler_pid);
         break;
       case 'unsubscribe':
         subscriptions.delete(message.handler_pid);
@@ -54,7 +56,7 @@ port.on('message', (messages: MainToTicker) => {
         if (subscriptions.size > newcomers.size) sendTick(relayed, message.due);
     }
   }
-  if (newcomers.size > 0) sendSnapshot([...newcomers.values()], relayed ?? snapshot());
+  if (joined.length > 0) sendSnapshot(joined, relayed ?? snapshot());
 });
 
 startSchedule(start.intervalMs, (due) => {

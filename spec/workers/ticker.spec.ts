@@ -117,7 +117,7 @@ describe('the thread of the ticker', () => {
     await next();
     tell(subscribe(1));
     await next();
-    tell(subscribe(2), unsubscribe(2), { topic: 'tick', data: '{"type":"ticker","data":[]}' });
+    tell(subscribe(2), unsubscribe(2), { topic: 'tick', data: '{"type":"ticker","data":[]}', due: 0 });
     expect(sendOf(await next())).to.deep.include({ to: SUBSCRIBERS, data: [] });
   });
 
