@@ -29,6 +29,8 @@ export interface Config {
   tokenExpiryCloses: boolean;
   /** Valid tokens of one API key; past it the oldest is evicted. */
   tokensPerKey: number;
+  /** Whether every request to service B needs a token. */
+  tasksRequireToken: boolean;
   /** How often one address may exchange an API key. */
   tokenRequestsPerMinute: number;
   /** Hosts of requests, beside those of loopback; see `http/allowed-hosts`. */
@@ -97,6 +99,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   tokenExpiryCloses: false,
   // A hundredth of the token store.
   tokensPerKey: 1000,
+  tasksRequireToken: false,
   tokenRequestsPerMinute: 1200,
   allowedHosts: [],
   corsOrigins: [],
@@ -226,6 +229,7 @@ export function loadConfig(
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', defaults.tokenLifetimeSeconds, 1, 3600),
     tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', `${defaults.tokenExpiryCloses}`, ['true', 'false']) === 'true',
     tokensPerKey: integer('TOKENS_PER_KEY', defaults.tokensPerKey, 1, 100_000),
+    tasksRequireToken: oneOf('TASKS_REQUIRE_TOKEN', `${defaults.tasksRequireToken}`, ['true', 'false']) === 'true',
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', defaults.tokenRequestsPerMinute, 1, 60_000_000),
     allowedHosts: list(
       'ALLOWED_HOSTS',

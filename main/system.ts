@@ -3,8 +3,10 @@ import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
 import { openEngine } from './engines/open.ts';
 import { checkHeapBudget } from './heap-budget.ts';
+import { isLoopbackAddress } from './http/allowed-hosts.ts';
 import { openFilesLimit, shareDescriptors } from './http/descriptors.ts';
 import type { LogOutput } from './log.ts';
+import { tokenAccess } from './task-access.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 
@@ -32,13 +34,19 @@ export async function startSystem(config: Config, output: LogOutput): Promise<Sy
   };
   const ticker = await startTicker(config, engine, shares, log).catch(explain('TICKER_PORT', 'HOST')).catch(takeDown);
   undo.unshift(() => ticker.stop(now));
-  const tasks = await startTasks(config, engine, shares, log).catch(explain('TASKS_PORT', 'HOST')).catch(takeDown);
+  const access = config.tasksRequireToken ? tokenAccess(ticker) : undefined;
+  const tasks = await startTasks(config, engine, shares, log, access)
+    .catch(explain('TASKS_PORT', 'HOST'))
+    .catch(takeDown);
   undo.unshift(() => tasks.stop({ connections: now, all: now }));
   const admin = await startAdmin(config, { engine, ticker, tasks }, shares, output)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
     .catch(takeDown);
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
+  if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
+    log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
+  }
   return {
     ports: { ticker: ticker.listener.port, tasks: tasks.listener.port, admin: admin?.listener.port },
     unsaved: () => tasks.unsaved(),
@@ -52,10 +60,8 @@ export async function startSystem(config: Config, output: LogOutput): Promise<Sy
         setTimeout(all.resolve, config.shutdownTimeoutMs),
       ];
       try {
-        const [left] = await Promise.all([
-          tasks.stop({ connections: connections.promise, all: all.promise }),
-          ticker.stop(connections.promise),
-        ]);
+        const tasksStopped = tasks.stop({ connections: connections.promise, all: all.promise });
+        const [left] = await Promise.all([tasksStopped, ticker.stop(connections.promise, tasksStopped)]);
         await engine.close();
         await admin?.stop(all.promise);
         return left;

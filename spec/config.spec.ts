@@ -58,6 +58,11 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     good: { true: true, false: false },
     bad: { yes: 'one of true, false', '1': 'one of true, false' },
   },
+  TASKS_REQUIRE_TOKEN: {
+    key: 'tasksRequireToken',
+    good: { true: true, false: false },
+    bad: { yes: 'one of true, false', '1': 'one of true, false' },
+  },
   TOKENS_PER_KEY: {
     key: 'tokensPerKey',
     good: { '1': 1, '100000': 100_000 },

@@ -37,7 +37,10 @@ export function onlyAt(names: readonly ServiceName[], answers: Answers): Answers
   return Object.fromEntries(marked);
 }
 
-const unknown = onlyAt(['tasks', 'admin'], errors(['notFound']));
+const unknown = {
+  ...onlyAt(['tasks', 'admin'], errors(['notFound'])),
+  ...onlyAt(['tasks'], errors(['authenticationRequired'])),
+};
 const refused = errors(['crossSiteRequest']);
 
 /** The browser clients of both services, and every path that nothing else is at. */
@@ -62,7 +65,7 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
         tags: [TAG],
         summary: 'A file of the browser client',
         description:
-          'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404.',
+          'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404, service B without a valid token and with `TASKS_REQUIRE_TOKEN=true` with 401.',
         parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
         responses: {
           ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),

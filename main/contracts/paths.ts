@@ -66,13 +66,18 @@ export function crossOrigin(item: PathItem): PathItem {
   return mended;
 }
 
-/** A path that refuses cross-site requests: those of methods other than `GET` and `HEAD`, or all of them. */
-export function guarded(item: PathItem, refused: 'writes' | 'all'): PathItem {
+/**
+ * A path that refuses cross-site requests: those of methods other than `GET` and `HEAD`, or all of them.
+ *
+ * @param names other errors of its operations with the same status
+ */
+export function guarded(item: PathItem, refused: 'writes' | 'all', names: readonly ErrorName[] = []): PathItem {
+  const refusals = errors(['crossSiteRequest', ...names]);
   const result: PathItem = { ...item };
   for (const method of METHODS) {
     const operation = item[method];
     if (operation === undefined || (refused === 'writes' && (method === 'get' || method === 'head'))) continue;
-    const refusal = Object.entries(crossSiteRefusal).map(([status, answer]) => [
+    const refusal = Object.entries(refusals).map(([status, answer]) => [
       status,
       method === 'head' ? withoutBody(answer) : answer,
     ]);

@@ -1,11 +1,20 @@
 import Type from 'typebox';
+import type { ErrorName } from '../http/errors.ts';
 import { IDEMPOTENCY_KEY } from '../tasks/submission.ts';
-import { json, otherMethods } from './answers.ts';
-import { getAndHead, guarded, jsonBody, operation, type Parameter, type PathItem } from './paths.ts';
+import { allErrors, json, otherMethods } from './answers.ts';
+import { getAndHead, guarded, jsonBody, type Operation, operation, type Parameter, type PathItem } from './paths.ts';
 import { servers } from './servers.ts';
 import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 
 const TAG = 'tasks';
+
+const TOKEN_ERRORS = ['authenticationRequired', 'tokenStoreUnavailable'] as const satisfies readonly ErrorName[];
+
+/** An operation that needs a token, and its user's permission, only with `TASKS_REQUIRE_TOKEN=true`. */
+function secured(details: Parameters<typeof operation>[0], names: readonly ErrorName[] = []): Operation {
+  const security = [{}, { bearer: [] }];
+  return operation({ ...details, security }, [...names, ...TOKEN_ERRORS, 'actionNotAllowed']);
+}
 
 const id: Parameter = { name: 'id', in: 'path', required: true, schema: Type.String() };
 
@@ -23,7 +32,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   '/tasks': {
     servers: [servers.tasks],
     ...getAndHead(
-      operation(
+      secured(
         {
           operationId: 'listTasks',
           tags: [TAG],
@@ -34,7 +43,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         ['statusGivenTwice', 'databaseUnavailable', 'queryFailed', 'serverBusy'],
       ),
     ),
-    post: operation(
+    post: secured(
       {
         operationId: 'submitTask',
         tags: [TAG],
@@ -80,7 +89,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   '/tasks/events': {
     servers: [servers.tasks],
     ...getAndHead(
-      operation(
+      secured(
         {
           operationId: 'watchTasks',
           tags: [TAG],
@@ -114,7 +123,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   '/tasks/{id}': {
     servers: [servers.tasks],
     ...getAndHead(
-      operation(
+      secured(
         {
           operationId: 'getTask',
           tags: [TAG],
@@ -135,7 +144,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   '/dead-letters': {
     servers: [servers.tasks],
     ...getAndHead(
-      operation(
+      secured(
         {
           operationId: 'listDeadLetters',
           tags: [TAG],
@@ -149,7 +158,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   },
   '/dead-letters/{id}': {
     servers: [servers.tasks],
-    delete: operation(
+    delete: secured(
       {
         operationId: 'dropDeadLetter',
         tags: [TAG],
@@ -163,7 +172,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   },
   '/dead-letters/{id}/retry': {
     servers: [servers.tasks],
-    post: operation(
+    post: secured(
       {
         operationId: 'retryDeadLetter',
         tags: [TAG],
@@ -178,7 +187,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   '/queue': {
     servers: [servers.tasks],
     ...getAndHead(
-      operation({
+      secured({
         operationId: 'getQueue',
         tags: [TAG],
         summary: 'Counts that account for every task',
@@ -191,5 +200,8 @@ const paths: Readonly<Record<string, PathItem>> = {
 
 /** Service B but for its browser client. */
 export const tasksPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
-  Object.entries(paths).map(([path, item]) => [path, guarded(item, 'writes')]),
+  Object.entries(paths).map(([path, item]) => {
+    const unlisted = { ...item['x-other-methods'], ...allErrors(TOKEN_ERRORS) };
+    return [path, guarded({ ...item, 'x-other-methods': unlisted }, 'writes', ['actionNotAllowed'])];
+  }),
 );

@@ -1,7 +1,17 @@
 import Type from 'typebox';
 import { RELAY_HEADER } from '../ticker/relay.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
-import { type Answer, constant, json, methodNotAllowed, optional, otherMethods } from './answers.ts';
+import {
+  type Answer,
+  type Answers,
+  constant,
+  errors,
+  json,
+  methodNotAllowed,
+  optional,
+  otherMethods,
+} from './answers.ts';
+import { onlyAt } from './client-paths.ts';
 import { crossOrigin, jsonBody, operation, type PathItem } from './paths.ts';
 import { servers } from './servers.ts';
 import { ref, strict, unixSeconds } from './task-schemas.ts';
@@ -37,7 +47,11 @@ export const tickerSchemas = {
 
 /** How a request says whom it is from, each alone. */
 export const securitySchemes = {
-  bearer: { type: 'http', scheme: 'bearer', description: 'A token of `POST /auth/token`.' },
+  bearer: {
+    type: 'http',
+    scheme: 'bearer',
+    description: 'A token of `POST /auth/token`. Service B takes it with `TASKS_REQUIRE_TOKEN=true` only.',
+  },
   subprotocol: {
     type: 'apiKey',
     in: 'header',
@@ -83,22 +97,25 @@ const switched: Answer = {
   },
 };
 
-const preflightOf = (id: string, ...allowed: string[]) => {
+const preflightOf = (id: string, further: Answers, ...allowed: string[]) => {
   const options = preflight(id);
-  return { ...options, responses: { ...options.responses, ...methodNotAllowed(...allowed) } };
+  return { ...options, responses: { ...options.responses, ...methodNotAllowed(...allowed), ...further } };
 };
+
+/** Service B has the path with `TASKS_REQUIRE_TOKEN=true` only, and refuses cross-site requests. */
+const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 /** Service A but for its browser client. */
 export const tickerPaths: Readonly<Record<string, PathItem>> = {
   '/auth/token': crossOrigin({
-    servers: [servers.ticker],
+    servers: [servers.ticker, servers.tasks],
     post: operation(
       {
         operationId: 'createToken',
         tags: [TAG],
         summary: 'Exchanges an API key for a bearer token',
         requestBody: jsonBody(ref('TokenRequest')),
-        responses: { 200: json('A token.', ref('Token')) },
+        responses: { 200: json('A token.', ref('Token')), ...atTasks },
       },
       [
         'invalidJson',
@@ -119,12 +136,12 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
         tags: [TAG],
         summary: 'Revokes the token of the request, and closes its connections',
         security: anyToken,
-        responses: { 204: { description: 'It is revoked.' } },
+        responses: { 204: { description: 'It is revoked.' }, ...atTasks },
       },
       ['authenticationRequired', 'tokenStoreUnavailable'],
     ),
-    options: preflightOf('preflightToken', 'POST', 'DELETE'),
-    'x-other-methods': otherMethods('POST', 'DELETE'),
+    options: preflightOf('preflightToken', atTasks, 'POST', 'DELETE'),
+    'x-other-methods': { ...otherMethods('POST', 'DELETE'), ...atTasks },
   }),
   '/ws/ticker': crossOrigin({
     servers: [servers.ticker],
@@ -151,7 +168,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
         'tooManyConnections',
       ],
     ),
-    options: preflightOf('preflightStream', 'GET'),
+    options: preflightOf('preflightStream', {}, 'GET'),
     'x-other-methods': otherMethods('GET'),
   }),
 };

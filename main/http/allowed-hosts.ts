@@ -12,7 +12,7 @@ import { isIPv4, isIPv6 } from 'node:net';
  * @param name configured name of that address, which is allowed
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
-  const isLocal = isLoopback(isIPv6(address) ? `[${address}]` : address);
+  const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
   // Browsers never omit the host.
@@ -21,6 +21,11 @@ export function hostCheck(allowedHosts: readonly string[], address: string, name
 
 function isAddress(host: string): boolean {
   return isIPv4(host) || host.startsWith('[');
+}
+
+/** Whether a listener on `address` is reached from its own machine only. */
+export function isLoopbackAddress(address: string): boolean {
+  return isLoopback(isIPv6(address) ? `[${address}]` : address);
 }
 
 /** Whether a host in lower case is a loopback name or address. */

@@ -23,6 +23,7 @@ export const catalogue = {
   dataMustBeObject: [400, 'data must be an object'],
   dataTooDeep: [400, 'data is nested too deeply'],
   statusGivenTwice: [400, 'status must be given once'],
+  actionNotAllowed: [403, 'action not allowed'],
   crossSiteRequest: [403, 'cross-site request refused'],
   notFound: [404, 'not found'],
   taskNotFound: [404, 'task not found'],
@@ -68,6 +69,11 @@ export interface HttpErrorDetails {
   /** Further headers of the answer. */
   headers?: Record<string, string>;
   overload?: boolean;
+}
+
+/** Thrown where a request needs a valid token and has none. */
+export function authenticationRequired(): HttpError {
+  return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
 /** Thrown if a budget of memory has no room. */

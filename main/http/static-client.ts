@@ -57,7 +57,7 @@ interface StaticFile {
  *
  * @throws {Error} of the system when a file cannot be read
  */
-export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middleware[]> {
+export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middleware> {
   const own = serve(`${www}/${client}`);
   const shared = serve(www);
   const served = new Map<string, StaticFile>();
@@ -65,7 +65,7 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
   for (const file of files('shared')) served.set(`/shared/${file}`, await readFile(shared, `/shared/${file}`));
   const fallback = client === 'ticker' ? served.get('/') : undefined;
 
-  const serveFile: Middleware = (ctx, next) => {
+  return (ctx, next) => {
     const file = served.get(ctx.path) ?? fallback;
     if (file === undefined) return next();
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') {
@@ -74,9 +74,10 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     const { headers, body } = file[ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'];
     ctx.set(headers as Record<string, string>);
     ctx.body = body;
+    // The client's copy is as new as the file, which koa-static leaves to others.
+    if (ctx.fresh) ctx.status = 304;
     return undefined;
   };
-  return [notModified, serveFile];
 }
 
 /** Both answers of koa-static for a path. */
@@ -105,9 +106,3 @@ function files(folder: string): string[] {
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.gz'))
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(`${www}/${folder}/`.length));
 }
-
-/** Answers 304 where the client's copy is as new as the file, which koa-static leaves to others. */
-const notModified: Middleware = async (ctx, next) => {
-  await next();
-  if (ctx.status === 200 && ctx.fresh) ctx.status = 304;
-};

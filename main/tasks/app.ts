@@ -8,6 +8,7 @@ import { crossSite } from '../http/cross-site.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
+import { requireToken, type TaskAccess } from './access.ts';
 import { eventsRouter } from './events-router.ts';
 import type { QueueDriver } from './queue/driver.ts';
 import { queueRouter } from './queue-router.ts';
@@ -24,6 +25,8 @@ export interface TasksAppOptions {
   bodies: BodyBounds;
   /** Bytes of rows and listings that clients have not read yet. */
   responses: ByteBudget;
+  /** Undefined means that requests need no token. */
+  access: TaskAccess | undefined;
   /** Origins whose pages may write and read. */
   corsOrigins: readonly string[];
   /** Where requests are counted. */
@@ -48,11 +51,15 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   app.use(noteRequests(options.requests));
   app.use(jsonErrors(options.log));
   for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'writes' })) app.use(middleware);
+  app.use(await staticClient('tasks'));
+  if (options.access !== undefined) {
+    app.use(options.access.tokenRoutes);
+    app.use(requireToken(options.access));
+  }
   // Before the other one, to which `events` would be the id of a task.
   app.use(eventsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());
   app.use(queueRouter({ ...options, admission }).routes());
-  for (const middleware of await staticClient('tasks')) app.use(middleware);
   app.use(notFound);
   return app;
 }

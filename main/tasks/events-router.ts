@@ -5,6 +5,7 @@ import { ConnectionLimiter } from '../http/connection-limiter.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import { dataHeaders } from '../http/security-headers.ts';
+import { type AccessState, type Actor, authorize } from './access.ts';
 import type { TaskEvent } from './queue/driver.ts';
 import type { Cursor, TaskEvents } from './task-events.ts';
 import { unfinishedTask } from './task-status.ts';
@@ -27,18 +28,19 @@ const headers = {
 };
 
 /** `GET /tasks/events`: what happens to tasks, as server-sent events. */
-export function eventsRouter({ events }: { events: TaskEvents }): Router {
-  const router = exactRouter();
+export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessState> {
+  const router = exactRouter<AccessState>();
   const limiter = new ConnectionLimiter(BOUNDS);
 
   router.get('/tasks/events', (ctx) => {
+    authorize(ctx.state, 'read', 'task');
     const address = clientAddress(ctx.ip);
     if (ctx.method === 'HEAD') limiter.check(address);
     else limiter.acquire(ctx.req.socket, address);
     ctx.respond = false;
     ctx.res.writeHead(200, headers);
     if (ctx.method === 'HEAD') ctx.res.end();
-    else stream(events, ctx.get('Last-Event-ID'), ctx.res);
+    else stream(events, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
   });
 
   router.all('/tasks/events', refuseOtherMethods('GET', 'HEAD'));
@@ -46,8 +48,11 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router {
   return router;
 }
 
-/** Sends events as fast as the client takes them, from the one after `lastId` on; what it is too slow for, it is told of. */
-function stream(events: TaskEvents, lastId: string, response: ServerResponse): void {
+/**
+ * Sends events as fast as the client takes them, from the one after `lastId` on; what it is too slow for, it is told of.
+ * Ends before the next write if the actor's token is no longer valid.
+ */
+function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);
   const cursor = known ?? events.now();
   let timer: NodeJS.Timeout | undefined;
@@ -56,6 +61,10 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse): v
     timer = undefined;
     // On drain there is more to be said.
     if (response.writableNeedDrain) return;
+    if (actor?.isSignedIn() === false) {
+      response.end();
+      return;
+    }
     const text = nextText(events, cursor);
     if (text === '') return;
     response.write(text);
@@ -67,7 +76,8 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse): v
 
   const unfollow = events.follow(wake, () => response.end());
   const beat = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(':\n\n');
+    if (actor?.isSignedIn() === false) response.end();
+    else if (!response.writableNeedDrain) response.write(':\n\n');
   }, BEAT_MS);
   response.on('drain', wake);
   response.once('close', () => {

@@ -4,6 +4,7 @@ import { HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { replyJson, replyListing } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
+import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { queueError } from './queue-errors.ts';
 import { failedTask } from './task-status.ts';
@@ -14,15 +15,17 @@ const LISTING_SIZE = 100;
 type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
 
 /** The queue seen from outside: its counts at `/queue`, and the tasks that were given up at `/dead-letters`. */
-export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router {
-  const router = exactRouter();
+export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router<AccessState> {
+  const router = exactRouter<AccessState>();
 
   router.get('/queue', (ctx) => {
+    authorize(ctx.state, 'read', 'queue');
     const { inFlight: in_flight, ...counts } = queue.counts();
     replyJson(ctx, 200, { ...counts, in_flight });
   });
 
   router.get('/dead-letters', async (ctx) => {
+    authorize(ctx.state, 'read', 'dead_letter');
     const letters = await queue.newestDeadLetters(LISTING_SIZE).catch(unavailable);
     await replyListing(ctx, 'dead_letters', letters, {
       budget: responses,
@@ -36,6 +39,7 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   });
 
   router.post('/dead-letters/:id/retry', async (ctx) => {
+    authorize(ctx.state, 'create', 'task');
     const { id = '' } = ctx.params;
     const found = await queue.retryDeadLetter(id).catch((cause) => {
       throw queueError(cause);
@@ -45,6 +49,7 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   });
 
   router.delete('/dead-letters/:id', async (ctx) => {
+    authorize(ctx.state, 'delete', 'dead_letter');
     if (!(await queue.deleteDeadLetter(ctx.params.id ?? '').catch(unavailable)))
       throw new HttpError('deadLetterNotFound');
     ctx.status = 204;

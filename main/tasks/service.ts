@@ -7,6 +7,7 @@ import { type ConnectionShares, plainPerAddress } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
+import type { TaskAccess } from './access.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
 import type { OpenQueue, QueueDriver } from './queue/driver.ts';
@@ -52,12 +53,13 @@ export interface TasksFigures {
   events: Pick<TaskEvents, 'followers'>;
 }
 
-/** Starts service B. @throws {Error} when a part of it cannot start. */
+/** Starts service B, without access control if `access` is undefined. @throws {Error} when a part of it cannot start. */
 export async function startTasks(
   config: Config,
   engine: Engine,
   shares: ConnectionShares,
   log: Log,
+  access?: TaskAccess,
 ): Promise<TasksService> {
   const events = new TaskEvents();
   const { tasks } = engine;
@@ -90,6 +92,7 @@ export async function startTasks(
       events,
       bodies: { limit: config.bodyLimit, budget: bodies },
       responses,
+      access,
       corsOrigins: config.corsOrigins,
       trustProxy: config.trustProxy,
       log,

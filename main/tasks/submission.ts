@@ -17,14 +17,16 @@ export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
  * The message and the idempotency key of a submission. The parsed body, which may take many times the memory of its
  * text, is not needed after this.
  *
+ * @param userId the user that submits; undefined without access control
  * @throws {HttpError} if the body or the key is not valid
  */
 export function prepare(
   body: Record<string, unknown>,
   headers: IncomingHttpHeaders,
+  userId?: string,
 ): { message: Message; key: IdempotencyKey | undefined } {
   const submission = parseSubmission(body);
-  const key = idempotencyKey(headers, submission);
+  const key = idempotencyKey(headers, submission, userId);
   const id = randomUUID();
   return { message: { id, body: messageText(id, submission, Math.floor(Date.now() / 1000)) }, key };
 }
@@ -51,12 +53,25 @@ function messageText(id: string, { action, data }: Submission, created_at: numbe
  * The header `Idempotency-Key` of a submission, where it has one. Submissions of the same content have the same
  * fingerprint, however their JSON is spaced.
  *
+ * @param userId scope of the key: the same key of two users names two submissions
  * @throws {HttpError} when the key cannot be one
  */
-export function idempotencyKey(headers: IncomingHttpHeaders, { action, data }: Submission): IdempotencyKey | undefined {
+export function idempotencyKey(
+  headers: IncomingHttpHeaders,
+  { action, data }: Submission,
+  userId?: string,
+): IdempotencyKey | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !IDEMPOTENCY_KEY.test(key)) throw new HttpError('invalidIdempotencyKey');
-  const fingerprint = createHash('sha256').update(JSON.stringify({ action, data })).digest('base64');
-  return { key, fingerprint };
+  return { key: scopedKey(key, userId), fingerprint: digest(JSON.stringify({ action, data })) };
+}
+
+/** The key as the queue stores it. A key has no space, so scoped and other keys never collide. */
+function scopedKey(key: string, userId: string | undefined): string {
+  return userId === undefined ? key : `${key} ${digest(userId)}`;
+}
+
+function digest(text: string): string {
+  return createHash('sha256').update(text).digest('base64');
 }

@@ -9,6 +9,7 @@ import { exactRouter } from '../http/exact-router.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyListing, replyWithin } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
+import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { preferredWait } from './prefer.ts';
 import type { Progress } from './queue/driver.ts';
@@ -27,13 +28,16 @@ const LISTING_COST = TURN_BYTES;
 const ROW_COST = TURN_BYTES / 8;
 
 /** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
-export function tasksRouter({ queue, tasks, events, bodies, admission, responses }: TasksRouterOptions): Router {
-  const router = exactRouter();
+export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
+  const { queue, tasks, events, bodies, admission, responses } = options;
+  const router = exactRouter<AccessState>();
   // A durable queue writes all submissions of a turn in one transaction, so only their bytes cost.
   const admit = (bytes: number) => admission.enter(queue.durable ? bytes : Math.max(bytes, SUBMISSION_COST));
 
   router.post('/tasks', async (ctx) => {
-    const { message, key } = prepare(await readJsonObject(ctx.req, bodies, admit), ctx.req.headers);
+    authorize(ctx.state, 'create', 'task');
+    const body = await readJsonObject(ctx.req, bodies, admit);
+    const { message, key } = prepare(body, ctx.req.headers, ctx.state.actor?.userId);
     const id = await queue.publish(message, key).catch((cause) => {
       throw queueError(cause);
     });
@@ -44,6 +48,7 @@ export function tasksRouter({ queue, tasks, events, bodies, admission, responses
   });
 
   router.get('/tasks', async (ctx) => {
+    authorize(ctx.state, 'read', 'task');
     const status = parseStatus(ctx.query.status);
     await admission.enter(LISTING_COST);
     const located = await query(() => tasks.locate(status));
@@ -61,6 +66,7 @@ export function tasksRouter({ queue, tasks, events, bodies, admission, responses
   });
 
   router.get('/tasks/:id', async (ctx) => {
+    authorize(ctx.state, 'read', 'task');
     const { id = '' } = ctx.params;
     // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
     const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));

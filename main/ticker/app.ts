@@ -33,6 +33,6 @@ export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());
   app.use(wsRouter(options).routes());
-  for (const middleware of await staticClient('ticker')) app.use(middleware);
+  app.use(await staticClient('ticker'));
   return app;
 }

@@ -6,14 +6,14 @@ import type { ApiKeyStore } from '../engines/engine.ts';
 import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { clientAddress } from '../http/client-address.ts';
-import { HttpError } from '../http/errors.ts';
+import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
 import type { Scope } from './policy.ts';
-import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
+import { type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens, TokenUser } from './tokens.ts';
 

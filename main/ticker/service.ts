@@ -1,3 +1,4 @@
+import type { Middleware } from 'koa';
 import type { Checks } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
@@ -6,7 +7,8 @@ import { type ConnectionShares, plainPerAddress } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
-import { createTickerApp } from './app.ts';
+import { createTickerApp, type TickerAppOptions } from './app.ts';
+import { authRouter } from './auth-router.ts';
 import { createHandler, TICKER } from './handler.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
 import { Processes } from './processes.ts';
@@ -24,7 +26,11 @@ export interface TickerService {
   checks: Checks;
   /** Problems that leave it ready. */
   warnings: Checks;
-  stop(deadline: Promise<void>): Promise<void>;
+  tokens: Pick<Tokens, 'verify' | 'isLive'>;
+  /** `/auth/token` for another listener, with the same rate limit. */
+  tokenRoutes: Middleware;
+  /** @param tokensUnused until when the token store stays open */
+  stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
 }
 
 /** What can be counted of service A. */
@@ -79,12 +85,11 @@ export async function startTicker(
   const release = async () => {
     await ticker.stop();
     await feed?.close();
-    await tokens.close();
   };
 
   try {
     await ticker.start();
-    const app = await createTickerApp({
+    const options: TickerAppOptions = {
       requests,
       apiKeys,
       tokens,
@@ -95,8 +100,8 @@ export async function startTicker(
       log,
       relay,
       createHandler: (actorId) => createHandler(processes, actorId),
-    });
-    const handle = app.callback();
+    };
+    const handle = (await createTickerApp(options)).callback();
     const listener = await listen(handle, {
       host: config.host,
       port: config.tickerPort,
@@ -114,14 +119,19 @@ export async function startTicker(
         ticker: () => silence(ticker.lastDue, config.tickIntervalMs, feed),
       },
       warnings: { token_store: () => fullness(tokens.store) },
-      async stop(deadline) {
+      tokens,
+      tokenRoutes: authRouter(options).routes() as Middleware,
+      async stop(deadline, tokensUnused) {
         await Promise.all([listener.close(deadline), relay.close(deadline)]);
         await release();
+        await tokensUnused;
+        await tokens.close();
       },
     };
   } catch (error) {
     await relay.close(Promise.resolve());
     await release();
+    await tokens.close();
     throw error;
   }
 }

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { HttpError } from '../http/errors.ts';
 import { TokenStoreUnavailable } from './token-store.ts';
@@ -13,29 +13,26 @@ export interface SecurityContext {
   identity?: Identity;
 }
 
-/** What a request without a good token is answered where it needs one. */
-export function authenticationRequired(): HttpError {
-  return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
-}
-
 /**
  * Restores actor and policies from the request's bearer token. A request without a good one goes on without
  * an actor: the endpoint decides what that means.
  */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
-  const verify = async (token: string) => {
-    try {
-      return await tokens.verify(token);
-    } catch (cause) {
-      throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
-    }
-  };
   return async (ctx, next) => {
     const token = bearerToken(ctx.req);
-    const identity = token === undefined ? undefined : await verify(token);
+    const identity = token === undefined ? undefined : await verifyToken(tokens, token);
     if (identity !== undefined) ctx.state.identity = identity;
     await next();
   };
+}
+
+/** The identity of a valid token. @throws {HttpError} `token store unavailable` */
+export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token: string): Promise<Identity | undefined> {
+  try {
+    return await tokens.verify(token);
+  } catch (cause) {
+    throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
+  }
 }
 
 /**
@@ -43,10 +40,15 @@ export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityCo
  * the subprotocol `bearer.…` (browsers cannot set headers), the query parameter `token` (for tools).
  */
 export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
-  if (headers.authorization !== undefined) return /^Bearer +(\S+) *$/i.exec(headers.authorization)?.[1];
+  if (headers.authorization !== undefined) return authorizationToken(headers);
   const offered = headers['sec-websocket-protocol']?.split(',').map((protocol) => protocol.trim()) ?? [];
   const protocol = offered.find((each) => each.startsWith(TOKEN_PROTOCOL));
   if (protocol !== undefined) return protocol.slice(TOKEN_PROTOCOL.length);
   const query = url.indexOf('?');
   return query < 0 ? undefined : (new URLSearchParams(url.slice(query)).get('token') ?? undefined);
+}
+
+/** The token of the header `Authorization: Bearer …`. */
+export function authorizationToken({ authorization = '' }: IncomingHttpHeaders): string | undefined {
+  return /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
 }

@@ -2,11 +2,11 @@ import cors from '@koa/cors';
 import type Router from '@koa/router';
 import type { Pid } from '../../workers/messages.ts';
 import { clientAddress } from '../http/client-address.ts';
-import { HttpError } from '../http/errors.ts';
+import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { allows } from './policy.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
-import { authenticationRequired, type SecurityContext, tokenAuth } from './token-auth.ts';
+import { type SecurityContext, tokenAuth } from './token-auth.ts';
 import type { TokenHolders } from './token-holders.ts';
 import type { Identity, Tokens } from './tokens.ts';
 

@@ -35,7 +35,7 @@ function described(server: (typeof servers)[keyof typeof servers]): [string, str
 
 describe('The routes', () => {
   it('of service B are those of the contract', () => {
-    const real = routes(eventsRouter(nothing), tasksRouter(nothing), queueRouter(nothing));
+    const real = routes(authRouter(nothing), eventsRouter(nothing), tasksRouter(nothing), queueRouter(nothing));
     const contract = described(servers.tasks);
     expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);
   });

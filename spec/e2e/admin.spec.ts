@@ -33,6 +33,8 @@ describe('the admin listener', () => {
     const services = await startServices({ env: { HOST: '0.0.0.0' } });
     const line = await services.logged(({ service }) => service === 'admin');
     expect(line).to.include({ msg: 'listening', host: '127.0.0.1' });
+    // Service B listens beyond loopback.
+    await services.logged(({ msg }) => msg.includes('set TASKS_REQUIRE_TOKEN=true'));
   });
 
   it('is not there when it is off', async () => {

@@ -28,6 +28,7 @@ describe('the start', () => {
     const listening = lines.filter(({ msg }) => msg === 'listening');
     expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks', 'admin']);
     for (const { host } of listening) expect(host).to.equal('127.0.0.1');
+    expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
     expect(ticker).to.not.equal(tasks);
   });
 

@@ -20,7 +20,7 @@ async function start(client: 'ticker' | 'tasks' = 'ticker') {
   const captured = captureLog();
   const app = new Koa().use(jsonErrors(captured.log));
   app.on('error', logLateError(captured.log));
-  for (const middleware of await staticClient(client)) app.use(middleware);
+  app.use(await staticClient(client));
   app.use(notFound);
   const server = await serve(app.callback());
   /** Sends a path as it is, which HTTP clients would tidy up. */

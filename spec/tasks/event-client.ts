@@ -18,14 +18,25 @@ export interface EventClient {
   close(): void;
 }
 
-/** Follows the events of a service until the test is over. @param address of the client, as a trusted proxy names it */
-export async function followEvents(url: string, lastEventId?: string, address?: string): Promise<EventClient> {
+/**
+ * Follows the events of a service until the test is over.
+ *
+ * @param address address of the client, as a trusted proxy names it
+ * @param token bearer token
+ */
+export async function followEvents(
+  url: string,
+  lastEventId?: string,
+  address?: string,
+  token?: string,
+): Promise<EventClient> {
   const leave = new AbortController();
   afterTest(() => leave.abort());
   const headers = {
     Connection: 'close',
     ...(lastEventId !== undefined && { 'Last-Event-ID': lastEventId }),
     ...(address !== undefined && { 'X-Forwarded-For': address }),
+    ...(token !== undefined && { Authorization: `Bearer ${token}` }),
   };
   const response = await fetch(`${url}/tasks/events`, { headers, signal: leave.signal });
   const { status } = response;

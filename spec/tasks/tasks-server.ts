@@ -5,6 +5,7 @@ import { migrate } from '../../db/migrate.ts';
 import { Tasks } from '../../db/tasks.ts';
 import { RequestFigures } from '../../main/figures/requests.ts';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
+import type { TaskAccess } from '../../main/tasks/access.ts';
 import { createTasksApp } from '../../main/tasks/app.ts';
 import type { Message } from '../../main/tasks/queue/driver.ts';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
@@ -44,6 +45,7 @@ export async function startTasksServer({
   maxKeys = 100,
   journal,
   realRows = true,
+  access,
   corsOrigins = [],
   trustProxy = 0,
 }: Partial<QueueBounds> & {
@@ -52,6 +54,7 @@ export async function startTasksServer({
   responses?: ByteBudget;
   journal?: Journal;
   realRows?: boolean;
+  access?: TaskAccess;
   corsOrigins?: readonly string[];
   trustProxy?: number;
 } = {}): Promise<TasksServer> {
@@ -77,6 +80,7 @@ export async function startTasksServer({
     events,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     responses,
+    access,
     corsOrigins,
     trustProxy,
     log: captured.log,

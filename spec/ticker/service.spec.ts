@@ -6,9 +6,11 @@ import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { startTicker } from '../../main/ticker/service.ts';
 import type { TickFeed, TickFollower } from '../../main/ticker/tick-feed.ts';
+import { TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
+import { until } from '../support/until.ts';
 
 /** A feed that is told of ticks by hand. */
 function fakeFeed() {
@@ -58,6 +60,27 @@ describe('service A with a feed', () => {
   });
 });
 
+describe('service A at its stop', () => {
+  it('checks tokens until nobody needs them', async () => {
+    const config = loadConfig(await freshSettings());
+    const { log } = captureLog();
+    const engine = await openEmbeddedEngine(config, log);
+    afterTest(() => engine.close());
+    const { feed, said } = fakeFeed();
+    const shares = shareDescriptors(openFilesLimit(), config);
+    const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
+    const { store } = service.figures.tokens;
+    const unused = Promise.withResolvers<void>();
+    const stopped = service.stop(Promise.resolve(), unused.promise);
+    await until(() => said.at(-1) === 'closed');
+    await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });
+    expect(store.has('a')).to.equal(true);
+    unused.resolve();
+    await stopped;
+    expect(() => store.has('a')).to.throw(TokenStoreUnavailable);
+  });
+});
+
 describe('service A with a full token store', () => {
   it('warns of it, and of nothing before', async () => {
     const config = loadConfig(await freshSettings());
@@ -69,7 +92,7 @@ describe('service A with a full token store', () => {
     const service = await startTicker(config, { ...engine, openTokenStore: () => store }, shares, log);
     afterTest(() => service.stop(Promise.resolve()));
     expect(await service.warnings.token_store?.()).to.equal(undefined);
-    store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });
+    await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });
     expect(await service.warnings.token_store?.()).to.equal('the token store holds 1 tokens and takes no more');
   });
 });

@@ -1,4 +1,19 @@
+import { expect } from 'chai';
+import { adapt, examples, paste } from '../../support/examples.ts';
+import { request, startServices, watch } from '../../support/program.ts';
 import { describeBehind } from './behind-proxy.ts';
 import { startNginx } from './proxy.ts';
 
 describeBehind('nginx', startNginx);
+
+describe('the guide to securing', () => {
+  it('queues a task with a token where TASKS_REQUIRE_TOKEN is set', async () => {
+    const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
+    const [example] = examples('www/guide/securing.md', 'Tokens for the task queue');
+    const shell = watch(paste(`${adapt(example, services)}\necho`, { KEY: services.apiKey }));
+    const { status } = await shell.logged((line) => line.status !== undefined);
+    expect([status, (await shell.exited).code]).to.deep.equal(['queued', 0]);
+    expect((await request(`${services.tasks}/tasks`)).status).to.equal(401);
+    expect(JSON.stringify(services.lines)).to.not.include('v3.local.');
+  });
+});
