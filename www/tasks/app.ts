@@ -1,5 +1,6 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/parts.ts';
+import { Access } from './access.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { Poller, type PollState } from './poller.ts';
 import { SubmitForm } from './submit-form.ts';
@@ -32,7 +33,7 @@ const poller = new Poller({
   expecting: () => ownTasks.open,
   hinted: () => events.live,
   onState(state) {
-    retry.hidden = state.kind === 'live';
+    retry.hidden = state.kind === 'live' || state.kind === 'signed-out';
     pill.show(connection(state));
     document.body.dataset.connection = state.kind;
     const unseen = document.visibilityState === 'hidden';
@@ -41,14 +42,26 @@ const poller = new Poller({
       events.close();
     } else if (state.kind === 'live') {
       events.open();
+    } else if (state.kind === 'signed-out') {
+      events.close();
+      access.ask();
     }
   },
 });
 
 const events = new TaskEvents(() => poller.hint());
 
-new SubmitForm((id, submission) => {
-  ownTasks.add(id, submission);
+const submitForm = new SubmitForm(
+  (id, submission) => {
+    ownTasks.add(id, submission);
+    poller.now();
+  },
+  () => poller.now(),
+);
+
+const access = new Access(() => {
+  submitForm.showCurl();
+  asked = true;
   poller.now();
 });
 
@@ -56,6 +69,8 @@ function connection(state: PollState): Connection {
   switch (state.kind) {
     case 'live':
       return { kind: 'live', text: () => 'Connected', announcement: 'Connected' };
+    case 'signed-out':
+      return { kind: 'signed-out', text: () => 'Signed out', announcement: 'Signed out' };
     case 'failing': {
       const text = () => `Service answers: ${state.error}`;
       return { kind: 'failing', text, announcement: `The service answers: ${state.error}` };

@@ -14,6 +14,7 @@ const GROWTH = 1.3;
 export type PollState =
   | { kind: 'live' }
   | { kind: 'failing'; error: string; at: number }
+  | { kind: 'signed-out' }
   | { kind: 'reconnecting'; at: number };
 
 export interface PollerOptions {
@@ -28,7 +29,7 @@ export interface PollerOptions {
 
 /**
  * Looks at the service again and again: when it is told to, often while something is expected, ever more rarely while it
- * fails.
+ * fails, and not while the user is signed out.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -77,15 +78,29 @@ export class Poller {
       delay = this.#delay();
       onState({ kind: 'live' });
     } catch (error) {
-      delay = backoff(this.#failures++);
-      const at = Date.now() + delay;
-      onState(error instanceof Refused ? { kind: 'failing', error: error.message, at } : { kind: 'reconnecting', at });
+      delay = this.#failed(error);
     }
     this.#looking = false;
     if (this.#stopped) return;
     if (this.#again) delay = 0;
     this.#again = false;
     this.#timer = setTimeout(() => void this.#look(), delay);
+  }
+
+  /** Reports a failed look. @returns milliseconds until the next one */
+  #failed(error: unknown): number {
+    const { onState } = this.#options;
+    if (error instanceof Refused && error.signedOut) {
+      this.#failures = 0;
+      // Until the user signs in, which may have happened during the look.
+      this.#stopped = !this.#again;
+      if (this.#stopped) onState({ kind: 'signed-out' });
+      return 0;
+    }
+    const delay = backoff(this.#failures++);
+    const at = Date.now() + delay;
+    onState(error instanceof Refused ? { kind: 'failing', error: error.message, at } : { kind: 'reconnecting', at });
+    return delay;
   }
 
   /** How long a look that succeeded holds. */

@@ -2,7 +2,7 @@ import { part } from '../shared/parts.ts';
 import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { type Draft, DraftError, type DraftField, parseDraft } from './submission.ts';
-import { type Submission, submitTask } from './tasks-api.ts';
+import { Refused, type Submission, submitTask } from './tasks-api.ts';
 
 /** Where a task is described and queued. */
 export class SubmitForm {
@@ -11,9 +11,12 @@ export class SubmitForm {
   readonly #error = part(this.#form, 'submit-error', HTMLElement);
   readonly #curl = part(document, 'curl', HTMLElement);
   readonly #onQueued: (id: string, submission: Submission) => void;
+  readonly #onSignedOut: () => void;
 
-  constructor(onQueued: (id: string, submission: Submission) => void) {
+  /** @param onSignedOut called if the service refuses a task because a valid token is missing */
+  constructor(onQueued: (id: string, submission: Submission) => void, onSignedOut: () => void) {
     this.#onQueued = onQueued;
+    this.#onSignedOut = onSignedOut;
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault();
       void this.#submit();
@@ -21,14 +24,14 @@ export class SubmitForm {
     this.#form.addEventListener('input', () => {
       this.#clearErrors();
       this.#showKind();
-      this.#showCurl();
+      this.showCurl();
     });
     this.#form.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#form.requestSubmit();
     });
     makeCopyButton(part(document, 'copy-curl', HTMLButtonElement), this.#curl);
     this.#showKind();
-    this.#showCurl();
+    this.showCurl();
   }
 
   async #submit(): Promise<void> {
@@ -42,7 +45,8 @@ export class SubmitForm {
     try {
       this.#onQueued(await submitTask(submission), submission);
     } catch (error) {
-      this.#error.textContent = (error as Error).message;
+      if (error instanceof Refused && error.signedOut) this.#onSignedOut();
+      else this.#error.textContent = (error as Error).message;
     } finally {
       this.#button.disabled = false;
     }
@@ -67,7 +71,8 @@ export class SubmitForm {
     }
   }
 
-  #showCurl(): void {
+  /** Shows the command that queues the same task. */
+  showCurl(): void {
     const submission = this.#parse(() => {});
     part(document, 'curl-panel', HTMLElement).hidden = submission === undefined;
     if (submission !== undefined) this.#curl.textContent = curlCommand(location.origin, submission);

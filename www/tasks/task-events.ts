@@ -1,14 +1,21 @@
-/** Every event of `GET /tasks/events`; what they are about is looked up. */
-const EVENTS = ['accepted', 'started', 'retrying', 'completed', 'failed', 'gap'];
+import { authorization } from './tasks-api.ts';
 
-/** How long a service is left alone that refuses to tell. */
+/** Pause after a lost stream, and after a refused one. */
+const LOST_MS = 1_000;
 const REFUSED_MS = 60_000;
 
-/** Hears from the service when something happens to a task, as long as it can. The browser connects again by itself. */
+/** A comment, which the service sends to keep the connection alive. */
+const HEARTBEAT = /^(:\s*)+$/;
+
+/**
+ * Reports that something happens to a task, as long as the service tells; what happened is looked up. Not an `EventSource`,
+ * which cannot send a token.
+ */
 export class TaskEvents {
   readonly #onEvent: () => void;
-  #source: EventSource | undefined;
-  #triedAt = Number.NEGATIVE_INFINITY;
+  #connection: AbortController | undefined;
+  #live = false;
+  #notBefore = 0;
 
   constructor(onEvent: () => void) {
     this.#onEvent = onEvent;
@@ -16,23 +23,44 @@ export class TaskEvents {
 
   /** Whether it is connected. */
   get live(): boolean {
-    return this.#source?.readyState === EventSource.OPEN;
+    return this.#live;
   }
 
-  /** Connects, unless it does or tries to already. */
+  /** Connects, unless it is connected, or was lost or refused a moment ago. */
   open(): void {
-    if (this.#source !== undefined && this.#source.readyState !== EventSource.CLOSED) return;
-    if (performance.now() - this.#triedAt < REFUSED_MS) return;
-    this.#triedAt = performance.now();
-    this.#source = new EventSource('/tasks/events');
-    for (const event of EVENTS) this.#source.addEventListener(event, this.#onEvent);
-    // What happened before is not told, nor what will happen if this has ended.
-    for (const change of ['open', 'error']) this.#source.addEventListener(change, this.#onEvent);
+    if (this.#connection !== undefined || performance.now() < this.#notBefore) return;
+    const connection = new AbortController();
+    this.#connection = connection;
+    void this.#follow(connection.signal).then((pauseMs) => {
+      if (this.#connection !== connection) return;
+      this.close();
+      this.#notBefore = performance.now() + pauseMs;
+      // Events may be missed from now on.
+      this.#onEvent();
+    });
   }
 
   close(): void {
-    this.#source?.close();
-    this.#source = undefined;
-    this.#triedAt = Number.NEGATIVE_INFINITY;
+    this.#connection?.abort();
+    this.#connection = undefined;
+    this.#live = false;
+    this.#notBefore = 0;
+  }
+
+  /** Reads the events to their end. @returns milliseconds until the next attempt */
+  async #follow(signal: AbortSignal): Promise<number> {
+    try {
+      const response = await fetch('/tasks/events', { headers: authorization(), signal });
+      if (!response.ok || response.body === null) return REFUSED_MS;
+      this.#live = true;
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      // Events before the connection are not sent. The first text follows it at once.
+      for (let text = await reader.read(); !text.done; text = await reader.read()) {
+        if (!HEARTBEAT.test(text.value)) this.#onEvent();
+      }
+    } catch {
+      // Lost, or closed here.
+    }
+    return LOST_MS;
   }
 }

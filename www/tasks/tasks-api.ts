@@ -22,6 +22,19 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
+/** Token of the signed-in user. Without `TASKS_REQUIRE_TOKEN` nobody is signed in. */
+let token: string | undefined;
+
+/** Sends a token with every request from now on, or none. */
+export function useToken(newToken: string | undefined): void {
+  token = newToken;
+}
+
+/** Header of the token, if there is one. */
+export function authorization(): Record<string, string> {
+  return token === undefined ? {} : { Authorization: `Bearer ${token}` };
+}
+
 /** The service answered, with an error: `message` holds its own words. */
 export class Refused extends Error {
   override name = 'Refused';
@@ -29,6 +42,11 @@ export class Refused extends Error {
   constructor(message: string, status: number) {
     super(message);
     this.status = status;
+  }
+
+  /** Whether a valid token is missing. */
+  get signedOut(): boolean {
+    return this.status === 401;
   }
 }
 
@@ -79,7 +97,8 @@ export async function listTasks(status: string): Promise<TaskRow[]> {
 }
 
 async function call(path: string, options: RequestInit) {
-  const response = await fetch(path, { ...options, signal: AbortSignal.timeout(10_000) }).catch((cause) => {
+  const headers = authorization();
+  const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(10_000) }).catch((cause) => {
     throw new Unreachable('The service cannot be reached.', { cause });
   });
   const body = await response.json().catch(() => ({}));

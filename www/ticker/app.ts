@@ -1,9 +1,9 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/parts.ts';
+import { SignInForm } from '../shared/sign-in-form.ts';
 import { Announcer } from './announcer.ts';
 import { Board } from './board.ts';
 import { formatRoundTrip, formatTime } from './figures.ts';
-import { SignInForm } from './sign-in-form.ts';
 import { Stream, type StreamState } from './stream.ts';
 
 const tools = part(document, 'tools', HTMLElement);

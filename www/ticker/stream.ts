@@ -1,5 +1,6 @@
 import { backoff } from '../shared/backoff.ts';
-import { checkToken, revoke, type Session } from './session.ts';
+import { revoke, type Session } from '../shared/session.ts';
+import { checkToken } from './token-check.ts';
 
 /** One entry of a price update; `timestamp` in Unix seconds. */
 export interface Price {

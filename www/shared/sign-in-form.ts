@@ -1,4 +1,4 @@
-import { part } from '../shared/parts.ts';
+import { part } from './parts.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
 /** Form for the API key, which is exchanged and then discarded. */

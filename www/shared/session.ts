@@ -35,19 +35,3 @@ export function revoke(token: string): void {
   const headers = { Authorization: `Bearer ${token}` };
   void fetch('/auth/token', { method: 'DELETE', headers, keepalive: true }).catch(() => {});
 }
-
-/**
- * Checks a token. Browsers do not reveal why a WebSocket handshake failed, so this requests the same endpoint by plain HTTP, which
- * answers 426 to a valid token and 401 to any other.
- */
-export async function checkToken(token: string): Promise<'good' | 'refused' | 'unreachable'> {
-  try {
-    const { status } = await fetch('/ws/ticker', {
-      headers: { Authorization: `Bearer ${token}` },
-      signal: AbortSignal.timeout(5_000),
-    });
-    return status === 401 ? 'refused' : 'good';
-  } catch {
-    return 'unreachable';
-  }
-}

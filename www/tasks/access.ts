@@ -1,0 +1,48 @@
+import { part } from '../shared/parts.ts';
+import { revoke, type Session } from '../shared/session.ts';
+import { SignInForm } from '../shared/sign-in-form.ts';
+import { useToken } from './tasks-api.ts';
+
+const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
+
+/** Sign-in and sign-out, which appear only once the service has asked for a token. */
+export class Access {
+  readonly #desk = part(document, 'desk', HTMLElement);
+  readonly #signOut = part(document, 'sign-out', HTMLButtonElement);
+  readonly #form: SignInForm;
+  #session: Session | undefined;
+  #asking = false;
+
+  /** @param onSignIn called once requests carry the token of a new session */
+  constructor(onSignIn: () => void) {
+    this.#form = new SignInForm((session) => {
+      this.#session = session;
+      useToken(session.token);
+      part(this.#signOut, 'user', HTMLElement).textContent = session.userId;
+      this.#form.close();
+      this.#show(false);
+      onSignIn();
+    });
+    this.#signOut.addEventListener('click', () => {
+      if (this.#session !== undefined) revoke(this.#session.token);
+      // Nothing of the user stays on the page.
+      location.reload();
+    });
+  }
+
+  /** Asks for the API key, unless the form is open already. */
+  ask(): void {
+    if (this.#asking) return;
+    const reason = this.#session === undefined ? undefined : SESSION_ENDED;
+    this.#session = undefined;
+    useToken(undefined);
+    this.#show(true);
+    this.#form.open(reason);
+  }
+
+  #show(asking: boolean): void {
+    this.#asking = asking;
+    this.#desk.hidden = asking;
+    this.#signOut.hidden = asking;
+  }
+}
