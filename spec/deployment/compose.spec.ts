@@ -90,6 +90,28 @@ describe('compose.yaml', () => {
     }
   });
 
+  it('passes on every setting that does not depend on the container', () => {
+    const settings = new Set<string>();
+    loadConfig(new Proxy({}, { get: (_, name: string) => void settings.add(name) }));
+    const container = [
+      'HOST',
+      'TICKER_PORT',
+      'TASKS_PORT',
+      'ADMIN_PORT',
+      'REUSE_PORT',
+      'DATA_DIR',
+      'SHUTDOWN_TIMEOUT_MS',
+    ];
+    const passed = (name: string, ...others: string[]) => [
+      ...Object.keys(compose.services[name].environment),
+      ...container,
+      ...others,
+    ];
+    const servers = ['NATS_URL', 'DATABASE_URL', 'NATS_PREFIX', 'NATS_REPLICAS'];
+    expect(passed('node', ...servers)).to.have.members([...settings]);
+    for (const name of ['node-1', 'node-2']) expect(passed(name, 'QUEUE_DRIVER')).to.have.members([...settings]);
+  });
+
   it('starts what observes only when it is asked for', () => {
     for (const name of ['prometheus', 'grafana']) expect(compose.services[name].profiles).to.deep.equal(['observe']);
     expect(node.profiles).to.equal(undefined);
