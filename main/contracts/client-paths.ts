@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import { pageHeaders } from '../http/static-client.ts';
-import { type Answer, type Answers, constant, errors, otherMethods } from './answers.ts';
+import { type Answer, type Answers, allErrors, constant, errors, otherMethods } from './answers.ts';
 import { corsPreflight, getAndHead, operation, type PathItem } from './paths.ts';
 import { type ServiceName, servers } from './servers.ts';
 
@@ -60,22 +60,26 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
   '/{path}': {
     servers: [servers.ticker, servers.tasks, servers.admin],
     ...getAndHead(
-      operation({
-        operationId: 'getFile',
-        tags: [TAG],
-        summary: 'A file of the browser client',
-        description:
-          'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404, service B without a valid token and with `TASKS_REQUIRE_TOKEN=true` with 401.',
-        parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
-        responses: {
-          ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),
-          ...unknown,
-          ...onlyAt(['admin'], refused),
+      operation(
+        {
+          operationId: 'getFile',
+          tags: [TAG],
+          summary: 'A file of the browser client',
+          description:
+            'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404, service B without a valid token and with `TASKS_REQUIRE_TOKEN=true` with 401.',
+          parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
+          responses: {
+            ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),
+            ...unknown,
+            ...onlyAt(['admin'], refused),
+          },
         },
-      }),
+        ['tokenStoreUnavailable'],
+      ),
     ),
     'x-other-methods': {
       ...otherMethods('GET', 'HEAD'),
+      ...allErrors(['tokenStoreUnavailable']),
       ...unknown,
       ...onlyAt(['tasks', 'admin'], { ...refused, ...corsPreflight }),
     },

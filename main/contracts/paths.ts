@@ -92,6 +92,7 @@ const crossSiteRefusal = errors(['crossSiteRequest']);
 /** The answer to `OPTIONS` of an allowed origin. */
 export const corsPreflight: Answers = { 204: { description: 'A CORS preflight of an origin in `CORS_ORIGINS`.' } };
 
+const ALLOW_ORIGIN = 'Access-Control-Allow-Origin';
 const anyOrigin: Header = { schema: { type: 'string', const: '*' } };
 
 function allowOrigin(answers: Answers): Answers {
@@ -100,7 +101,8 @@ function allowOrigin(answers: Answers): Answers {
       if ('$ref' in answer) return [status, answer];
       // What the app does not see is refused without it.
       const header = { ...anyOrigin, required: Number(status) < 300 };
-      return [status, { ...answer, headers: { ...answer.headers, 'Access-Control-Allow-Origin': header } }];
+      const own = answer.headers?.[ALLOW_ORIGIN];
+      return [status, { ...answer, headers: { ...answer.headers, [ALLOW_ORIGIN]: own ?? header } }];
     }),
   );
 }

@@ -105,6 +105,18 @@ const preflightOf = (id: string, further: Answers, ...allowed: string[]) => {
 /** Service B has the path with `TASKS_REQUIRE_TOKEN=true` only, and refuses cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
+const tokenPreflight: Answer = {
+  description: 'It may. Service B allows an origin in `CORS_ORIGINS` by name.',
+  headers: {
+    'Access-Control-Allow-Origin': { required: true, schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
+    'Access-Control-Allow-Methods': {
+      required: true,
+      schema: { type: 'string', enum: ['GET,HEAD,PUT,POST,DELETE,PATCH', 'GET,HEAD,POST,DELETE'] },
+    },
+    'Access-Control-Allow-Headers': { description: 'those that were asked for', schema: { type: 'string' } },
+  },
+};
+
 /** Service A but for its browser client. */
 export const tickerPaths: Readonly<Record<string, PathItem>> = {
   '/auth/token': crossOrigin({
@@ -140,7 +152,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       },
       ['authenticationRequired', 'tokenStoreUnavailable'],
     ),
-    options: preflightOf('preflightToken', atTasks, 'POST', 'DELETE'),
+    options: preflightOf('preflightToken', { ...atTasks, 204: tokenPreflight }, 'POST', 'DELETE'),
     'x-other-methods': { ...otherMethods('POST', 'DELETE'), ...atTasks },
   }),
   '/ws/ticker': crossOrigin({

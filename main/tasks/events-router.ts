@@ -49,7 +49,7 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 }
 
 /**
- * Sends events as fast as the client takes them, from the one after `lastId` on; what it is too slow for, it is told of.
+ * Sends the events after `lastId` as fast as the client reads them. A slow client gets the number of events that it missed.
  * Ends before the next write if the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {

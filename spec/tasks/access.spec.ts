@@ -42,7 +42,7 @@ async function start(options: TickerBundleOptions & { corsOrigins?: string[] } =
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
-/** Every operation of service B that the contract describes as secured, and what it needs. */
+/** Every operation of service B but `/auth/token`, and the permission that it needs. */
 const permissions: Record<string, [action: string, resource: string]> = {
   'get /tasks': ['read', 'task'],
   'head /tasks': ['read', 'task'],
@@ -179,8 +179,8 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
   it('answers preflights of allowed origins without a token, and allows Authorization', async () => {
     const Origin = 'https://app.example.com';
     const { tasks, token } = await start({ corsOrigins: [Origin] });
-    const preflight = (origin: string, method: string) =>
-      request(tasks.tasksUrl, {
+    const preflight = (origin: string, method: string, path = '/tasks') =>
+      request(`${tasks.url}${path}`, {
         method: 'OPTIONS',
         headers: {
           Origin: origin,
@@ -191,6 +191,7 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     const { status, headers } = await preflight(Origin, 'POST');
     expect(status).to.equal(204);
     expect(headers.get('access-control-allow-headers')).to.equal('authorization,idempotency-key');
+    expect((await preflight(Origin, 'POST', '/auth/token')).status).to.equal(204);
     expect((await preflight('https://evil.example', 'POST')).status).to.equal(401);
     const refused = await ask(tasks, 'get /tasks', { Origin });
     expect([refused.status, refused.headers?.get('access-control-allow-origin')]).to.deep.equal([401, Origin]);
@@ -226,8 +227,10 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     const { tasks, ticker, token } = await start();
     const text = await token();
     await ticker.tokens.close();
-    const { status, error } = await ask(tasks, 'get /tasks', bearer(text));
-    expect([status, error]).to.deep.equal([500, 'token store unavailable']);
+    for (const operation of ['get /tasks', 'put /tasks', 'get /nothing', 'put /nothing']) {
+      const { status, error } = await ask(tasks, operation, bearer(text));
+      expect([status, error], operation).to.deep.equal([500, 'token store unavailable']);
+    }
     expect(JSON.stringify(tasks.lines)).to.not.include(text);
   });
 

@@ -24,6 +24,8 @@ describe('createTasksApp', () => {
       '/dead-letters/1/2',
       '//tasks',
       '/tasks%2f',
+      // Needs TASKS_REQUIRE_TOKEN.
+      '/auth/token',
       '/%',
       '/%00',
       '/../tasksx',

@@ -1,4 +1,4 @@
-/** A signed-in user's token, kept in memory only. */
+/** Result of a sign-in, kept in memory only. */
 export interface Session {
   token: string;
   userId: string;
@@ -30,7 +30,7 @@ export async function signIn(apiKey: string): Promise<Session> {
   return { token: body.token, userId: body.user_id, expiresAt: Date.now() + body.expires_in * 1000 };
 }
 
-/** Revokes a token. Errors are ignored, because the token expires anyway. */
+/** Revokes a token. If the service cannot be reached, the token stays valid until it expires. */
 export function revoke(token: string): void {
   const headers = { Authorization: `Bearer ${token}` };
   void fetch('/auth/token', { method: 'DELETE', headers, keepalive: true }).catch(() => {});

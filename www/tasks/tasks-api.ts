@@ -22,7 +22,7 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
-/** Token of the signed-in user. Without `TASKS_REQUIRE_TOKEN` nobody is signed in. */
+/** Token of the signed-in user. Always undefined without `TASKS_REQUIRE_TOKEN`. */
 let token: string | undefined;
 
 /** Sends a token with every request from now on, or none. */

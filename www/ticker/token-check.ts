@@ -1,6 +1,6 @@
 /**
- * What the service thinks of a token. A browser does not say why a WebSocket handshake failed, so the same endpoint is
- * asked without one: a good token is answered with 426 there, a bad one with 401.
+ * Whether the service accepts a token. A browser does not say why a WebSocket handshake failed. The same endpoint answers a
+ * plain request with 426 if the token is valid, and else with 401.
  */
 export async function checkToken(token: string): Promise<'good' | 'refused' | 'unreachable'> {
   try {
