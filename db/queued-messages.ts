@@ -8,8 +8,6 @@ export interface StoredMessage {
   turn: number;
   id: string;
   body: string;
-  /** Of the body. */
-  bytes: number;
   attempts: number;
   crashes: number;
   /** Why the last attempt failed. */
@@ -56,13 +54,15 @@ export class QueuedMessages {
     this.#database = database;
   }
 
-  /** Everything that is held; what was running when the process ended counts as a crash, and is due at once. */
-  recover(): StoredQueue {
+  /**
+   * Returns everything that is stored, and changes nothing: a start that fails can be repeated. A message that was
+   * running when the process ended counts as a crash, and is due at once.
+   */
+  read(): StoredQueue {
     const cut = this.#database.statement('SELECT seq FROM messages WHERE running = 1').all();
-    const set = 'attempts = attempts + 1, crashes = crashes + 1, due_at = 0, running = 0';
-    this.#run(`UPDATE messages SET ${set} WHERE running = 1`);
     const messages = this.#database.statement(
-      `SELECT seq, turn, id, body, octet_length(body) AS bytes, attempts, crashes, reason, due_at AS dueAt, first_at AS firstAt
+      `SELECT seq, turn, id, body, attempts + running AS attempts, crashes + running AS crashes, reason,
+         CASE running WHEN 1 THEN 0 ELSE due_at END AS dueAt, first_at AS firstAt
        FROM messages ORDER BY turn, seq`,
     );
     const deadLetters = this.#database.statement(
@@ -80,7 +80,7 @@ export class QueuedMessages {
     };
   }
 
-  /** Lets go of everything. */
+  /** Deletes everything. */
   clear(): void {
     for (const table of ['messages', 'dead_letters', 'idempotency_keys']) this.#run(`DELETE FROM ${table}`);
   }

@@ -32,10 +32,11 @@ export async function run(): Promise<void> {
 
   const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
   let system: System | undefined;
+  let unsaved = () => 0;
   listenForSignals(
     (signal) => stopped.resolve(signal),
     (signal) => {
-      const unfinished = system?.unsaved() ?? 0;
+      const unfinished = unsaved();
       log.warn({ signal, unfinished }, 'stopped by force');
       void end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.failed);
     },
@@ -46,14 +47,18 @@ export async function run(): Promise<void> {
   // A signal during the start takes effect after it. The process exits if the start takes longer than the shutdown timeout.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
-    system = await Promise.race([startSystem(config, output), startTimeout]);
+    const start = startSystem(config, output, (ofTasks) => {
+      unsaved = ofTasks;
+    });
+    system = await Promise.race([start, startTimeout]);
   } catch (error) {
     log.fatal((error as Error).message);
     return end(output, ExitCode.failed);
   }
   if (system === undefined) {
-    log.warn('stopped during the start');
-    return end(output, ExitCode.stopped);
+    const unfinished = unsaved();
+    log.warn({ unfinished }, 'stopped during the start');
+    return end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.stopped);
   }
   log.info({ signal: await stopped.promise }, 'stopping');
   const { unfinished, kept } = await system.stop();

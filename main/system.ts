@@ -15,12 +15,20 @@ export interface System {
   ports: { ticker: number; tasks: number; admin: number | undefined };
   /** Stops both within the configured time: no new connections, clients told, accepted tasks worked off or kept. */
   stop(): Promise<Unfinished>;
-  /** Number of accepted tasks that are lost if the process ends now. */
-  unsaved(): number;
 }
 
-/** Opens what the services keep, then starts them. @throws {Error} whose message says what to mend. */
-export async function startSystem(config: Config, output: LogOutput): Promise<System> {
+/**
+ * Opens what the services keep, then starts them.
+ *
+ * @param onTasks called when service B starts, with a function that returns the number of accepted tasks that are lost if
+ *   the process ends now. The rest of the start may fail or be stopped.
+ * @throws {Error} whose message says what to fix
+ */
+export async function startSystem(
+  config: Config,
+  output: LogOutput,
+  onTasks: (unsaved: () => number) => void = () => {},
+): Promise<System> {
   const { log } = output;
   checkHeapBudget(config, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config);
@@ -38,6 +46,7 @@ export async function startSystem(config: Config, output: LogOutput): Promise<Sy
   const tasks = await startTasks(config, engine, shares, log, access)
     .catch(explain('TASKS_PORT', 'HOST'))
     .catch(takeDown);
+  onTasks(() => tasks.unsaved());
   undo.unshift(() => tasks.stop({ connections: now, all: now }));
   const admin = await startAdmin(config, { engine, ticker, tasks }, shares, output)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
@@ -49,7 +58,6 @@ export async function startSystem(config: Config, output: LogOutput): Promise<Sy
   }
   return {
     ports: { ticker: ticker.listener.port, tasks: tasks.listener.port, admin: admin?.listener.port },
-    unsaved: () => tasks.unsaved(),
     async stop() {
       admin?.shuttingDown();
       const connections = Promise.withResolvers<void>();

@@ -52,7 +52,7 @@ export interface Journal {
 /** All that a queue holds, so that another one can go on with it. */
 export interface Holdings {
   /** In the order of waiting. */
-  messages: readonly Entry[];
+  messages: readonly Omit<Entry, 'bytes'>[];
   /** Oldest first. */
   deadLetters: readonly DeadLetter[];
   /** Oldest first. */

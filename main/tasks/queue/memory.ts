@@ -30,6 +30,8 @@ export interface MemoryQueueOptions {
   journal?: Journal;
   /** What an earlier queue left. */
   holdings?: Holdings;
+  /** Deletes the stored copy of `holdings`. Called before the first delivery; until then, a start that fails can be repeated. */
+  clearHoldings?: () => void;
   /** Told of every step of every message. */
   onEvent?: (event: TaskEvent) => void;
 }
@@ -45,6 +47,7 @@ export class MemoryQueue implements QueueDriver {
   readonly #keys: IdempotencyKeys;
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
+  #clearHoldings: (() => void) | undefined;
   /** The `seq` of messages that were being worked on when an earlier process died, until they are tried again. */
   readonly #cut = new Set<number>();
   /** Ids of dead letters that the journal is writing down as messages. */
@@ -58,13 +61,14 @@ export class MemoryQueue implements QueueDriver {
   #closed = false;
 
   constructor(bounds: QueueBounds, options: MemoryQueueOptions = {}) {
-    const { deadLetters = new DeadLetters(), journal, holdings, onEvent = () => {} } = options;
+    const { deadLetters = new DeadLetters(), journal, holdings, clearHoldings, onEvent = () => {} } = options;
     this.#onEvent = onEvent;
     this.#backlog = new Backlog(bounds, () => this.#handOut());
     this.#deadLetters = deadLetters;
     this.#keys = new IdempotencyKeys(bounds.maxKeys);
     this.durable = journal !== undefined;
     this.#journal = journal;
+    this.#clearHoldings = clearHoldings;
     if (holdings !== undefined) this.#takeUp(holdings);
   }
 
@@ -91,6 +95,8 @@ export class MemoryQueue implements QueueDriver {
   consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
     if (this.#closed) throw new Error('the queue is closed');
     if (this.#consumer !== undefined) throw new Error('the queue has a consumer already');
+    this.#clearHoldings?.();
+    this.#clearHoldings = undefined;
     const consumer = { prefetch, receive };
     this.#consumer = consumer;
     this.#handOut();
@@ -196,7 +202,10 @@ export class MemoryQueue implements QueueDriver {
 
   #takeUp({ messages, deadLetters, keys, cut }: Holdings): void {
     const latest = Date.now() + LONGEST_WAIT_MS;
-    for (const entry of messages) this.#backlog.add({ ...entry, dueAt: Math.min(entry.dueAt, latest) });
+    for (const message of messages) {
+      const bytes = Buffer.byteLength(message.body);
+      this.#backlog.add({ ...message, bytes, dueAt: Math.min(message.dueAt, latest) });
+    }
     for (const seq of cut) this.#cut.add(seq);
     for (const letter of deadLetters) {
       for (const old of this.#deadLetters.add(letter)) void this.#journal?.forget(old).catch(() => {});

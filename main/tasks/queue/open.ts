@@ -43,7 +43,11 @@ function openDurable(config: QueueConfig, onEvent: OnEvent): OpenQueue {
 /** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
   const spill = new Spill(file(config));
-  const queue = new MemoryQueue(bounds(config), { holdings: spill.take(), onEvent });
+  const queue = new MemoryQueue(bounds(config), {
+    holdings: spill.read(),
+    clearHoldings: () => spill.clear(),
+    onEvent,
+  });
   const close = async () => {
     await queue.close();
     try {

@@ -3,7 +3,7 @@ import { QueuedMessages } from '../../../db/queued-messages.ts';
 import type { Holdings } from './journal.ts';
 import { BUSY_TIMEOUT_MS } from './sqlite.ts';
 
-/** Contents that a memory queue leaves in `queue.db` for the next process: written at an orderly stop, read once. */
+/** Contents that a memory queue leaves in `queue.db` for the next process: written at an orderly stop, cleared when their processing starts. */
 export class Spill {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
@@ -14,19 +14,20 @@ export class Spill {
     this.#messages = new QueuedMessages(this.#database);
   }
 
-  /** Everything that lies there; nothing is left. @throws {DatabaseUnavailable} when the file cannot be opened */
-  take(): Holdings {
-    let holdings: Holdings | undefined;
-    this.#database.transaction(true, () => {
-      holdings = this.#messages.recover();
-      this.#messages.clear();
-    });
-    return holdings as Holdings;
+  /** Returns the contents, and leaves them in the file. @throws {DatabaseUnavailable} when the file cannot be opened */
+  read(): Holdings {
+    return this.#messages.read();
   }
 
-  /** Leaves everything that a queue holds. @throws {Error} when it could not be written */
+  /** Empties the file. @throws {Error} when it could not be written */
+  clear(): void {
+    this.#database.transaction(true, () => this.#messages.clear());
+  }
+
+  /** Replaces the contents by everything that a queue holds. @throws {Error} when it could not be written */
   put({ messages, deadLetters, keys }: Holdings): void {
     this.#database.transaction(true, () => {
+      this.#messages.clear();
       for (const entry of messages) this.#messages.insert(entry);
       for (const letter of deadLetters) this.#messages.insertDeadLetter(letter);
       for (const record of keys) this.#messages.insertKey(record);

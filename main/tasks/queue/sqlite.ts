@@ -30,7 +30,7 @@ export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetter
  */
 export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: SqliteQueueOptions): MemoryQueue {
   const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }), rowsOnDisk);
-  return new MemoryQueue(bounds, { ...options, journal, holdings: journal.recover() });
+  return new MemoryQueue(bounds, { ...options, journal, holdings: journal.read() });
 }
 
 interface Operation {
@@ -70,8 +70,8 @@ class SqliteJournal implements Journal {
     this.#rowsOnDisk = rowsOnDisk;
   }
 
-  recover(): Holdings {
-    return this.#messages.recover();
+  read(): Holdings {
+    return this.#messages.read();
   }
 
   accept(entry: Entry, record?: KeyRecord, forgotten: readonly string[] = []): Promise<void> {

@@ -1,5 +1,6 @@
 import { mkdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { migrate } from '../../../db/migrate.ts';
 import { defaults } from '../../../main/config.ts';
@@ -79,6 +80,48 @@ describe('openQueue', () => {
     for (const delivery of await openInbox(second.queue, 2).take(2)) await delivery.ack();
     await second.close();
     expect(open(folder).queue.counts()).to.include({ accepted: 0, waiting: 0 });
+  });
+
+  it('clears what an in-memory queue has left only before the first delivery', async () => {
+    const folder = await freshFolder();
+    const first = open(folder);
+    await publishAll(first.queue, 'ab');
+    await first.close();
+    const file = new DatabaseSync(join(folder, 'queue.db'));
+    afterTest(() => file.close());
+    const stored = () => file.prepare('SELECT id FROM messages ORDER BY id').all();
+    const second = open(folder);
+    expect(stored()).to.deep.equal([{ id: 'a' }, { id: 'b' }]);
+    let atFirstDelivery: unknown;
+    second.queue.consume(1, () => {
+      atFirstDelivery = stored();
+    });
+    expect(atFirstDelivery).to.deep.equal([]);
+  });
+
+  it('delivers nothing if what an in-memory queue has left cannot be cleared', async () => {
+    const folder = await freshFolder();
+    const first = open(folder);
+    await publishAll(first.queue, 'a');
+    await first.close();
+    const second = open(folder);
+    const other = new DatabaseSync(join(folder, 'queue.db'));
+    other.exec('BEGIN IMMEDIATE');
+    expect(() => openInbox(second.queue, 1)).to.throw('database is locked');
+    expect(second.queue.counts()).to.include({ waiting: 1, inFlight: 0 });
+    other.close();
+    expect((await openInbox(second.queue, 1).next()).message.id).to.equal('a');
+  });
+
+  it('keeps what a durable queue has left when an in-memory queue opens it and stops without a delivery', async () => {
+    const folder = await freshFolder();
+    const first = open(folder, 'sqlite');
+    await publishAll(first.queue, 'ab');
+    await (await openInbox(first.queue, 1).next()).begin();
+    await first.close();
+    await open(folder).close();
+    const delivery = await openInbox(open(folder).queue, 1).next();
+    expect(delivery).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 2, crashes: 1 });
   });
 
   it('counts no attempt at what it only gave back', async () => {
