@@ -80,6 +80,12 @@ export class QueuedMessages {
     };
   }
 
+  /** The numbers of all messages. */
+  seqs(): Set<number> {
+    const messages = this.#database.statement('SELECT seq FROM messages').all();
+    return new Set(messages.map(({ seq }) => seq as number));
+  }
+
   /** Deletes everything. */
   clear(): void {
     for (const table of ['messages', 'dead_letters', 'idempotency_keys']) this.#run(`DELETE FROM ${table}`);

@@ -63,7 +63,7 @@ export async function run(): Promise<void> {
   log.info({ signal: await stopped.promise }, 'stopping');
   const { unfinished, kept } = await system.stop();
   const isLoss = unfinished > 0 && !kept;
-  if (isLoss) log.warn({ unfinished }, 'stopped: accepted tasks are lost with the in-memory queue');
+  if (isLoss) log.warn({ unfinished }, 'stopped: accepted tasks are lost');
   else log.info({ unfinished }, 'stopped');
   await end(output, isLoss ? ExitCode.tasksLost : ExitCode.stopped);
 }

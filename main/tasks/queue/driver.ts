@@ -32,7 +32,11 @@ export interface QueueDriver {
   retryDeadLetter(id: string): Promise<boolean>;
   /** Drops a task that was given up. @returns whether there was one with that id */
   deleteDeadLetter(id: string): Promise<boolean>;
-  /** Ends the queue; what is not settled by then is lost unless the driver keeps it elsewhere. */
+  /**
+   * Ends the queue; what is not settled by then is lost unless the driver keeps it elsewhere.
+   *
+   * @throws {Error} when the last changes could not be written there
+   */
   close(): Promise<void>;
 }
 

@@ -45,7 +45,7 @@ export interface Journal {
   forget(letter: DeadLetter): Promise<void>;
   /** Returns why nothing can be written, or undefined when the last write succeeded and the storage is in place. */
   problem(): string | undefined;
-  /** Writes what is left. */
+  /** Writes what is left. @throws {Error} when it could not be written, or the storage is gone */
   close(): Promise<void>;
 }
 

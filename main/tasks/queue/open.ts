@@ -1,12 +1,15 @@
 import { join } from 'node:path';
+import { Database } from '../../../db/database.ts';
 import { Locked, lock } from '../../../db/lock.ts';
+import { QueuedMessages } from '../../../db/queued-messages.ts';
 import { WalSync } from '../../../db/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import type { OpenQueue, TaskEvent } from './driver.ts';
+import type { Holdings } from './journal.ts';
 import { MemoryQueue } from './memory.ts';
 import { Spill } from './spill.ts';
-import { openSqliteQueue } from './sqlite.ts';
+import { BUSY_TIMEOUT_MS, openSqliteQueue } from './sqlite.ts';
 
 type OnEvent = (event: TaskEvent) => void;
 
@@ -21,7 +24,7 @@ type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxByte
 export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
   const unlock = lockFolder(config.dataDir);
   try {
-    const opened = config.queueDriver === 'sqlite' ? openDurable(config, onEvent) : openMemory(config, log, onEvent);
+    const opened = config.queueDriver === 'sqlite' ? openDurable(config, log, onEvent) : openMemory(config, log, onEvent);
     return { ...opened, close: () => opened.close().finally(unlock) };
   } catch (error) {
     unlock();
@@ -29,15 +32,33 @@ export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () =
   }
 }
 
-function openDurable(config: QueueConfig, onEvent: OnEvent): OpenQueue {
+function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
+  const path = file(config);
   const rows = new WalSync(join(config.dataDir, 'tasks.db'));
-  const queue = openSqliteQueue({ path: file(config), bounds: bounds(config), rowsOnDisk: () => rows.sync(), onEvent });
-  return {
-    queue,
-    close: () => queue.close().then(() => true),
-    fileProblem: () => queue.problem(),
-    evicted: () => queue.evicted,
+  const queue = openSqliteQueue({ path, bounds: bounds(config), rowsOnDisk: () => rows.sync(), onEvent });
+  const close = async () => {
+    try {
+      await queue.close();
+      return true;
+    } catch (error) {
+      log.error({ err: error }, 'the last changes of the queue could not be written');
+      return isStored(path, queue.holdings());
+    }
   };
+  return { queue, close, fileProblem: () => queue.problem(), evicted: () => queue.evicted };
+}
+
+/** Whether the file holds every message, though perhaps not its latest state. */
+function isStored(path: string, { messages }: Holdings): boolean {
+  const database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  try {
+    const stored = new QueuedMessages(database).seqs();
+    return messages.every(({ seq }) => stored.has(seq));
+  } catch {
+    return false;
+  } finally {
+    database.close();
+  }
 }
 
 /** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */

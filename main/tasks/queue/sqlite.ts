@@ -129,7 +129,9 @@ class SqliteJournal implements Journal {
     await Promise.allSettled(this.#syncing);
     await this.#syncOwed();
     this.#commit();
+    const problem = this.problem();
     this.#database.close();
+    if (problem !== undefined) throw new Error(problem);
   }
 
   async #track(syncing: Promise<void>): Promise<void> {

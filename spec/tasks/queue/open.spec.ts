@@ -1,4 +1,4 @@
-import { mkdirSync, renameSync } from 'node:fs';
+import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
@@ -144,6 +144,47 @@ describe('openQueue', () => {
     expect(await close()).to.equal(false);
     expect(lines).to.have.length(1);
     expect(lines[0]).to.include({ level: 50, msg: 'what the queue holds could not be written down' });
+  });
+
+  it('says that nothing was kept when the file of a durable queue is gone', async () => {
+    const folder = await freshFolder();
+    const { queue, close } = open(folder, 'sqlite');
+    await publishAll(queue, 'a');
+    renameSync(join(folder, 'queue.db'), join(folder, 'away'));
+    lines.length = 0;
+    expect(await close()).to.equal(false);
+    expect(lines).to.have.length(1);
+    expect(lines[0]).to.include({ level: 50, msg: 'the last changes of the queue could not be written' });
+  });
+
+  it('says that nothing was kept when another file is in its place', async () => {
+    const folder = await freshFolder();
+    const { queue, close } = open(folder, 'sqlite');
+    await publishAll(queue, 'a');
+    const delivery = await openInbox(queue, 1).next();
+    for (const file of ['queue.db', 'queue.db-wal', 'queue.db-shm']) rmSync(join(folder, file));
+    migrate(folder);
+    const other = new DatabaseSync(join(folder, 'queue.db'));
+    afterTest(() => other.close());
+    other.exec('BEGIN IMMEDIATE');
+    void delivery.begin().catch(() => {});
+    expect(await close()).to.equal(false);
+  });
+
+  it('says that all tasks of a durable queue were kept when only their last state could not be written', async () => {
+    const folder = await freshFolder();
+    const { queue, close } = open(folder, 'sqlite');
+    await publishAll(queue, 'ab');
+    const delivery = await openInbox(queue, 1).next();
+    await delivery.begin();
+    const other = new DatabaseSync(join(folder, 'queue.db'));
+    other.exec('BEGIN IMMEDIATE');
+    lines.length = 0;
+    await delivery.release().catch(() => {});
+    expect(await close()).to.equal(true);
+    expect(lines.map(({ msg }) => msg)).to.deep.equal(['the last changes of the queue could not be written']);
+    other.close();
+    expect(idsOf(await openInbox(open(folder).queue, 2).take(2))).to.deep.equal(['a', 'b']);
   });
 
   for (const driver of ['memory', 'sqlite'] as const) {
