@@ -26,7 +26,11 @@ export function tasksMetrics(
     const { waiting, delayed, inFlight } = counts();
     return labelled('state', Object.entries({ waiting, delayed, in_flight: inFlight }));
   });
-  metrics.gauge('tasks_queue_bytes', 'Bytes of the tasks in the queue.', () => counts().bytes);
+  metrics.gauge(
+    'tasks_queue_bytes',
+    'Memory of the texts of queued tasks; on several nodes, their size in UTF-8.',
+    () => counts().bytes,
+  );
   metrics.gauge('tasks_queue_limit_length', 'Limit of `tasks_queue_length`.', () => bounds.queueMaxLength);
   metrics.gauge('tasks_queue_limit_bytes', 'Limit of `tasks_queue_bytes`.', () => bounds.queueMaxBytes);
   metrics.gauge(

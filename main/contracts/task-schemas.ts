@@ -139,7 +139,11 @@ const queueCounts = Type.Object(
     dropped: Type.Integer({ minimum: 0, description: 'dead letters that were deleted or made room for newer ones' }),
     waiting: count,
     delayed: count,
-    bytes: Type.Integer({ minimum: 0, description: 'of the messages that are waiting, delayed or in flight' }),
+    bytes: Type.Integer({
+      minimum: 0,
+      description:
+        'memory of the texts of messages that are waiting, delayed or in flight; on several nodes, their size in UTF-8',
+    }),
     in_flight: count,
   },
   {

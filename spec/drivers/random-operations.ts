@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { Delivery } from '../../main/tasks/queue/driver.ts';
-import type { FreshQueue } from './inbox.ts';
+import type { BytesOf, FreshQueue } from './inbox.ts';
 import { lettersOf } from './inbox.ts';
 
 const BOUNDS = { maxLength: 12, maxBytes: 60 };
@@ -59,13 +59,13 @@ async function settle(delivery: Delivery, does: Operation['does']): Promise<'com
 }
 
 /** The counts of a driver hold at any time, whatever is done to it. */
-export function describeCounts(fresh: FreshQueue): void {
+export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
   it('accounts for every message it accepted, within prefetch and bounds, whatever is done to it', async () => {
     await fc.assert(
       fc.asyncProperty(operations, async (steps) => {
         const queue = await fresh(BOUNDS);
         const open: Delivery[] = [];
-        const unsettledBodies = new Map<string, string>();
+        const unsettled = new Map<string, { body: string; reason: string | null }>();
         // Counted here, because a driver may compute its own number of accepted messages from the others.
         const ended = { completed: 0, dead: 0, dropped: 0 };
         let accepted = 0;
@@ -79,17 +79,22 @@ export function describeCounts(fresh: FreshQueue): void {
           const counts = queue.counts();
           expect(counts).to.include(ended).and.to.include({ accepted });
           expect(counts.inFlight).to.equal(open.length).and.to.be.at.most(PREFETCH);
-          expect(counts.waiting + counts.delayed + counts.inFlight).to.equal(unsettledBodies.size);
-          expect(unsettledBodies.size).to.be.at.most(BOUNDS.maxLength);
-          const bytes = Buffer.byteLength([...unsettledBodies.values()].join(''));
-          expect(counts.bytes).to.equal(bytes).and.to.be.at.most(BOUNDS.maxBytes);
+          expect(counts.waiting + counts.delayed + counts.inFlight).to.equal(unsettled.size);
+          expect(unsettled.size).to.be.at.most(BOUNDS.maxLength);
+          const sum = (bytes: number[]) => bytes.reduce((total, each) => total + each, 0);
+          expect(counts.bytes).to.equal(sum([...unsettled.values()].map(bytesOf)));
+          const bodies = [...unsettled.values()].map(({ body }) => bytesOf({ body, reason: null }));
+          expect(sum(bodies)).to.be.at.most(BOUNDS.maxBytes);
         };
         const end = async (delivery: Delivery, does: Operation['does']) => {
           open.splice(open.indexOf(delivery), 1);
+          const { id, body } = delivery.message;
           const end = await settle(delivery, does);
           if (end !== undefined) {
-            unsettledBodies.delete(delivery.message.id);
+            unsettled.delete(id);
             ended[end] += 1;
+          } else if (does !== 'release') {
+            unsettled.set(id, { body, reason: 'no' });
           }
           if (does === 'settle twice') await delivery.ack();
         };
@@ -97,13 +102,13 @@ export function describeCounts(fresh: FreshQueue): void {
         for (const [id, step] of steps.entries()) {
           if (step.does === 'publish') {
             const message = { id: String(id), body: step.body };
-            unsettledBodies.set(message.id, message.body);
+            unsettled.set(message.id, { body: message.body, reason: null });
             const taken = await queue.publish(message).then(
               () => true,
               () => false,
             );
             if (taken) accepted += 1;
-            else unsettledBodies.delete(message.id);
+            else unsettled.delete(message.id);
           } else if (step.does === 'turn') {
             await new Promise(setImmediate);
           } else if (step.does === 'retry letter' || step.does === 'delete letter') {
@@ -115,10 +120,10 @@ export function describeCounts(fresh: FreshQueue): void {
               ended.dead -= 1;
               ended.dropped += 1;
             } else {
-              unsettledBodies.set(letter.id, letter.body);
+              unsettled.set(letter.id, { body: letter.body, reason: null });
               const taken = await queue.retryDeadLetter(letter.id).catch(() => false);
               if (taken) ended.dead -= 1;
-              else unsettledBodies.delete(letter.id);
+              else unsettled.delete(letter.id);
             }
           } else {
             const delivery = open[step.which % open.length];
@@ -126,7 +131,7 @@ export function describeCounts(fresh: FreshQueue): void {
           }
           check();
         }
-        while (unsettledBodies.size > 0) {
+        while (unsettled.size > 0) {
           const delivery = open[0];
           if (delivery === undefined) await wake.promise;
           else await end(delivery, 'ack');

@@ -1,11 +1,12 @@
 import { type Progress, QueueFull } from './driver.ts';
 import { Fifo } from './fifo.ts';
+import { heldBytes } from './held-bytes.ts';
 import type { Entry } from './journal.ts';
 
 export interface BacklogBounds {
   /** Messages that are waiting, delayed or in flight. */
   maxLength: number;
-  /** Bytes of these. */
+  /** Bytes of memory for their texts. */
   maxBytes: number;
 }
 
@@ -111,9 +112,13 @@ export class Backlog {
     this.#waiting.putBack(entry, ({ turn }) => turn < entry.turn);
   }
 
-  /** A message in flight waits for `entry.dueAt`, and then for its turn. */
-  postpone(entry: Entry): void {
+  /** A message in flight has failed for `reason`. It waits for `entry.dueAt`, and then for its turn. */
+  postpone(entry: Entry, reason: string): void {
     this.#land(entry);
+    this.#bytes -= entry.bytes;
+    entry.reason = reason;
+    entry.bytes = heldBytes(entry);
+    this.#bytes += entry.bytes;
     this.#wait(entry);
   }
 

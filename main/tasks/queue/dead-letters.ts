@@ -1,7 +1,9 @@
 import type { DeadLetter } from './driver.ts';
+import { heldBytes } from './held-bytes.ts';
 
 export interface DeadLetterBounds {
   maxLength: number;
+  /** Bytes of memory for bodies and reasons; see `heldBytes`. */
   maxBytes: number;
 }
 
@@ -37,7 +39,7 @@ export class DeadLetters {
   add(letter: DeadLetter): DeadLetter[] {
     const dropped: DeadLetter[] = [];
     this.#letters.set(letter.id, letter);
-    this.#bytes += Buffer.byteLength(letter.body);
+    this.#bytes += heldBytes(letter);
     for (const oldest of this.#letters.values()) {
       if (this.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
       this.drop(oldest);
@@ -53,7 +55,7 @@ export class DeadLetters {
 
   /** Takes a letter out, for a second try. */
   take(letter: DeadLetter): void {
-    if (this.#letters.delete(letter.id)) this.#bytes -= Buffer.byteLength(letter.body);
+    if (this.#letters.delete(letter.id)) this.#bytes -= heldBytes(letter);
   }
 
   /** Takes a letter out for good. */

@@ -6,7 +6,7 @@ export interface Entry extends Message {
   seq: number;
   /** Its place in the order of waiting; a retry gets a new one. */
   turn: number;
-  /** Of the body. */
+  /** Memory of body and reason; see `heldBytes`. */
   bytes: number;
   attempts: number;
   crashes: number;

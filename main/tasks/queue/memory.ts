@@ -13,6 +13,7 @@ import type {
   TaskEvent,
   Verdict,
 } from './driver.ts';
+import { heldBytes } from './held-bytes.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
 import type { Entry, Holdings, Journal } from './journal.ts';
 
@@ -194,7 +195,7 @@ export class MemoryQueue implements QueueDriver {
   /** A message that has not been tried. @throws {QueueFull} when there is no room for it */
   #entry({ id, body }: Message, { firstAt, seq }: { firstAt: number; seq?: number }): Entry {
     if (this.#closed) throw new Error('the queue is closed');
-    const bytes = Buffer.byteLength(body);
+    const bytes = heldBytes({ body, reason: null });
     this.#backlog.checkRoom(bytes);
     const order = { seq: seq ?? ++this.#seqs, turn: this.#backlog.nextTurn() };
     return { id, body, ...order, bytes, attempts: 0, crashes: 0, reason: null, dueAt: 0, firstAt };
@@ -203,8 +204,7 @@ export class MemoryQueue implements QueueDriver {
   #takeUp({ messages, deadLetters, keys, cut }: Holdings): void {
     const latest = Date.now() + LONGEST_WAIT_MS;
     for (const message of messages) {
-      const bytes = Buffer.byteLength(message.body);
-      this.#backlog.add({ ...message, bytes, dueAt: Math.min(message.dueAt, latest) });
+      this.#backlog.add({ ...message, bytes: heldBytes(message), dueAt: Math.min(message.dueAt, latest) });
     }
     for (const seq of cut) this.#cut.add(seq);
     for (const letter of deadLetters) {
@@ -283,12 +283,11 @@ export class MemoryQueue implements QueueDriver {
   #judge(entry: Entry, verdict: Verdict): Promise<unknown> | undefined {
     const { reason, tried = true } = verdict;
     if (tried) entry.attempts += 1;
-    entry.reason = reason;
     entry.suspect = false;
     if (verdict.verdict === 'retry') {
       if (verdict.crashed) entry.crashes += 1;
       entry.dueAt = Date.now() + verdict.delayMs;
-      this.#backlog.postpone(entry);
+      this.#backlog.postpone(entry, reason);
       const { id, attempts, dueAt } = entry;
       this.#onEvent({ event: 'retrying', id, attempts, reason, dueAt });
       return this.#journal?.update(entry, false);

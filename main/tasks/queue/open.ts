@@ -24,7 +24,8 @@ type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxByte
 export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
   const unlock = lockFolder(config.dataDir);
   try {
-    const opened = config.queueDriver === 'sqlite' ? openDurable(config, log, onEvent) : openMemory(config, log, onEvent);
+    const opened =
+      config.queueDriver === 'sqlite' ? openDurable(config, log, onEvent) : openMemory(config, log, onEvent);
     return { ...opened, close: () => opened.close().finally(unlock) };
   } catch (error) {
     unlock();

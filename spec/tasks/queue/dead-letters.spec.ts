@@ -3,9 +3,16 @@ import fc from 'fast-check';
 import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-letters.ts';
 import type { DeadLetter } from '../../../main/tasks/queue/driver.ts';
 
-function letter(id: string, body = ''): DeadLetter {
-  return { id, body, seq: 1, reason: 'it failed', attempts: 1, firstAt: 1, lastAt: 2 };
+function letter(id: string, body = '', reason = ''): DeadLetter {
+  return { id, body, seq: 1, reason, attempts: 1, firstAt: 1, lastAt: 2 };
 }
+
+/** Each body costs two bytes a character if one of its characters needs two, else one. */
+const memory = (bodies: string[]) =>
+  bodies.reduce(
+    (sum, body) => sum + Buffer.byteLength(body, [...body].some((each) => each > 'ÿ') ? 'utf16le' : 'latin1'),
+    0,
+  );
 
 const ids = (letters: DeadLetters) => letters.list().map(({ id }) => id);
 
@@ -37,13 +44,16 @@ describe('DeadLetters', () => {
     expect(letters.dropped).to.equal(2);
   });
 
-  it('counts bytes, not characters', () => {
+  it('counts the memory of bodies and reasons', () => {
     const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
-    letters.add(letter('a', 'äöü'));
-    letters.add(letter('b', 'äö'));
+    letters.add(letter('a', 'äö', '€'));
+    letters.add(letter('b', 'ä€', 'ü2'));
     expect(letters.dropped).to.equal(0);
     letters.add(letter('c', 'x'));
     expect(ids(letters)).to.deep.equal(['b', 'c']);
+    letters.take(letters.get('b') as DeadLetter);
+    letters.add(letter('d', '123456789'));
+    expect(ids(letters)).to.deep.equal(['c', 'd']);
   });
 
   it('does not keep one that is larger than its bound', () => {
@@ -64,7 +74,7 @@ describe('DeadLetters', () => {
         for (const [index, body] of bodies.entries()) {
           letters.add(letter(String(index), body));
           kept.push(body);
-          while (kept.length > bounds.maxLength || Buffer.byteLength(kept.join('')) > bounds.maxBytes) kept.shift();
+          while (kept.length > bounds.maxLength || memory(kept) > bounds.maxBytes) kept.shift();
         }
         expect(letters.list().map(({ body }) => body)).to.deep.equal(kept);
         expect(letters.size).to.equal(kept.length);

@@ -61,7 +61,7 @@ describe('openQueue', () => {
         waiting: 4,
         delayed: 1,
         inFlight: 0,
-        bytes: 5,
+        bytes: 5 + 'it failed'.length,
       });
       expect(await lettersOf(second.queue)).to.deep.equal(letters);
       expect(await second.queue.find('c')).to.deep.equal(delayed);

@@ -1,0 +1,64 @@
+import { randomUUID } from 'node:crypto';
+import { expect } from 'chai';
+import { DeadLetters } from '../../../main/tasks/queue/dead-letters.ts';
+import { heldBytes } from '../../../main/tasks/queue/held-bytes.ts';
+import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { openInbox, retry } from '../../drivers/inbox.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { liveHeapBytes } from '../../support/heap.ts';
+
+const MIB = 1024 * 1024;
+const ALPHABETS = { ASCII: 'a', 'Latin-1': 'é', 'one euro sign': '€a', 'two-byte': '€', emoji: '😀' };
+
+/** A text of `length` characters as a submission makes it. The last character of the alphabet fills it. */
+function bodyOf(alphabet: string, length: number): string {
+  const [first = '', last = first] = alphabet;
+  const text = first + last.repeat(length / last.length);
+  return JSON.stringify({ id: randomUUID(), ...JSON.parse(JSON.stringify({ data: { text } })) });
+}
+
+describe('the bytes that a queue counts', () => {
+  it('are two a character with one beyond Latin-1 in the text, else one; body and reason by themselves', () => {
+    expect(heldBytes({ body: 'aé\u00ff', reason: null })).to.equal(3);
+    expect(heldBytes({ body: 'aé\u0100', reason: 'why' })).to.equal(6 + 3);
+    expect(heldBytes({ body: '', reason: '😀' })).to.equal(4);
+  });
+
+  for (const [name, alphabet] of Object.entries(ALPHABETS)) {
+    it(`are the memory that they take: ${name}`, async () => {
+      const before = await liveHeapBytes();
+      const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100 * MIB, maxKeys: 10 });
+      afterTest(() => queue.close());
+      for (let id = 0; id < 20; id++) await queue.publish({ id: `${id}`, body: bodyOf(alphabet, 100_000) });
+      const taken = (await liveHeapBytes()) - before;
+      expect(queue.counts().bytes / taken).to.be.within(0.8, 1.1);
+    });
+  }
+
+  it('bound the memory of messages whatever their characters are', async () => {
+    const queue = new MemoryQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 });
+    afterTest(() => queue.close());
+    expect(await queue.publish({ id: 'a', body: '€€€' })).to.equal('a');
+    const refusal = await queue.publish({ id: 'b', body: '€€€' }).catch(({ message }) => message);
+    expect(refusal).to.equal('the queue holds 6 bytes');
+    expect(await queue.publish({ id: 'b', body: 'üüüü' })).to.equal('b');
+    expect(queue.counts().bytes).to.equal(10);
+  });
+
+  it('include the reason of the last failed attempt, and are zero in the end', async () => {
+    const letters = new DeadLetters({ maxLength: 10, maxBytes: 5 });
+    const queue = new MemoryQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 }, { deadLetters: letters });
+    afterTest(() => queue.close());
+    await queue.publish({ id: 'a', body: 'a' });
+    const inbox = openInbox(queue, 1);
+    await (await inbox.next()).nack(retry());
+    expect(queue.counts().bytes).to.equal(1 + 'it failed'.length);
+    await (await inbox.next()).nack({ verdict: 'retry', delayMs: 0, reason: '€', crashed: false });
+    expect(queue.counts().bytes).to.equal(1 + 2);
+    await (await inbox.next()).nack({ verdict: 'dead', reason: '€€' });
+    expect(queue.counts()).to.include({ bytes: 0, dead: 1 });
+    expect(letters.evicted).to.equal(0);
+    letters.add({ id: 'b', body: '', seq: 1, reason: '1', attempts: 1, firstAt: 1, lastAt: 1 });
+    expect([letters.evicted, letters.size]).to.deep.equal([1, 1]);
+  });
+});
