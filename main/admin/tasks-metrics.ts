@@ -59,6 +59,11 @@ export function tasksMetrics(
   metrics.gauge('tasks_queue_file_failing', '1 while the file of a durable queue is unusable, else 0.', () =>
     storage.fileProblem?.() === undefined ? 0 : 1,
   );
+  metrics.gauge(
+    'tasks_rows_unsynced',
+    'Completed tasks whose rows could not be synced to disk; the next start runs them again.',
+    () => storage.unsynced?.().tasks ?? 0,
+  );
   metrics.histogram('tasks_wait_duration_seconds', 'From the acceptance of a task until its first attempt.', () => [
     [{}, [figures.waits]],
   ]);

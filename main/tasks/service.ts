@@ -10,7 +10,7 @@ import { workerFile } from '../worker-file.ts';
 import type { TaskAccess } from './access.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
-import type { OpenQueue, QueueDriver } from './queue/driver.ts';
+import type { OpenQueue, QueueDriver, UnsyncedRows } from './queue/driver.ts';
 import { TaskEvents } from './task-events.ts';
 import { WorkerPool } from './worker-pool.ts';
 
@@ -46,7 +46,7 @@ export interface TasksFigures {
   responses: Pick<ByteBudget, 'used' | 'limit'>;
   queue: Pick<QueueDriver, 'counts' | 'oldest'>;
   /** Health of what the queue is stored in. */
-  storage: Pick<OpenQueue, 'fileProblem' | 'evicted'>;
+  storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
   dispatcher: Pick<Dispatcher, 'figures' | 'busy'>;
   pool: Pick<WorkerPool, 'threads' | 'runs'>;
@@ -64,7 +64,7 @@ export async function startTasks(
   const events = new TaskEvents();
   const { tasks } = engine;
   const { queue, close: closeQueue, ...storage } = await engine.openQueue(events.note);
-  const { fileProblem, evicted = () => 0 } = storage;
+  const { fileProblem, unsynced, evicted = () => 0 } = storage;
   const requests = new RequestFigures();
   const bodies = new ByteBudget(config.bodyBudgetBytes);
   const responses = new ByteBudget(config.responseBudgetBytes);
@@ -116,7 +116,10 @@ export async function startTasks(
         task_queue: () => dispatcher.paused,
         ...(fileProblem && { queue_file: fileProblem }),
       },
-      warnings: { dead_letters: () => lostLetters(evicted()) },
+      warnings: {
+        dead_letters: () => lostLetters(evicted()),
+        ...(unsynced && { row_sync: () => unsyncedRows(unsynced()) }),
+      },
       async stop({ connections, all: deadline }) {
         events.close();
         void retention?.stop();
@@ -139,6 +142,10 @@ export async function startTasks(
 
 function lostLetters(evicted: number): string | undefined {
   return evicted === 0 ? undefined : `${evicted} dead letters were evicted because of their bound`;
+}
+
+function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
+  return tasks === 0 ? undefined : `${tasks} completed tasks run again at the next start: ${reason}`;
 }
 
 /**

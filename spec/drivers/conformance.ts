@@ -19,7 +19,7 @@ const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
  *
  * @param create creates an empty queue; called for each test
  * @param reopen opens the queue of a closed driver again; absent for a queue that ends with its driver
- * @param bytesOf what the driver counts for a message; its memory if absent
+ * @param bytesOf bytes that the driver counts for a message; those of its memory if absent
  */
 export function describeDriver(
   name: string,

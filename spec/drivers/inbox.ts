@@ -10,7 +10,7 @@ export interface QueueBounds {
 /** Makes an empty queue that is closed after the test, roomy where no bound is given. */
 export type FreshQueue = (bounds?: Partial<QueueBounds>, onEvent?: (event: TaskEvent) => void) => Promise<QueueDriver>;
 
-/** What a driver counts for a message that is not settled. */
+/** Number of bytes that a driver counts for an unsettled message. */
 export type BytesOf = (message: { body: string; reason: string | null }) => number;
 
 /** Opens the queue of a closed driver again, until the test ends. */

@@ -60,6 +60,16 @@ describe('the durable queue, when a sync of the rows fails', () => {
     await until(() => running() === 0);
   });
 
+  it('reports the completed tasks and the reason until a sync succeeds', async () => {
+    const { disk, queue, ackAll } = await start();
+    expect(queue.unsynced().tasks).to.equal(0);
+    disk.fails = true;
+    await ackAll();
+    expect(queue.unsynced()).to.deep.equal({ tasks: TASKS, reason: 'EMFILE: too many open files' });
+    disk.fails = false;
+    await until(() => queue.unsynced().tasks === 0);
+  });
+
   it('retries the sync when the queue is closed', async () => {
     const { disk, queue, running, ackAll } = await start();
     disk.fails = true;

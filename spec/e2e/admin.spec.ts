@@ -82,6 +82,7 @@ describe('the admin listener', () => {
       auth_tokens_live: 2,
       auth_tokens_limit: 100_000,
       tasks_queue_file_failing: 0,
+      tasks_rows_unsynced: 0,
       tasks_dead_letters_evicted_total: 0,
       tasks_accepted_total: 2,
       'tasks_dead_total{reason="permanent"}': 1,

@@ -16,6 +16,9 @@ class HeldJournal implements Journal {
   problem() {
     return undefined;
   }
+  unsynced() {
+    return { tasks: 0, reason: '' };
+  }
   async close() {}
 }
 

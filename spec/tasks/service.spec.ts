@@ -7,8 +7,8 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
 
-/** Service B, whose queue reports `evicted` dead letters and a problem with its file. */
-async function start(evicted: number, problem: string | undefined) {
+/** Service B, whose queue reports `evicted` dead letters, a problem with its file, and failed syncs of the rows of tasks. */
+async function start(evicted: number, problem: string | undefined, unsynced = 0) {
   const config = loadConfig(await freshSettings());
   const { log } = captureLog();
   const engine = await openEmbeddedEngine(config, log);
@@ -21,6 +21,7 @@ async function start(evicted: number, problem: string | undefined) {
         ...(await engine.openQueue(onEvent)),
         evicted: () => evicted,
         fileProblem: () => problem,
+        unsynced: () => ({ tasks: unsynced, reason: 'EIO: i/o error, fdatasync' }),
       }),
     },
     shareDescriptors(openFilesLimit(), config),
@@ -37,9 +38,17 @@ describe('service B', () => {
     expect(await checks.queue_file?.()).to.equal('database or disk is full');
   });
 
-  it('is healthy with neither', async () => {
+  it('warns of completed tasks whose rows are not synced', async () => {
+    const { warnings, figures } = await start(0, undefined, 40);
+    const detail = '40 completed tasks run again at the next start: EIO: i/o error, fdatasync';
+    expect(await warnings.row_sync?.()).to.equal(detail);
+    expect(figures.storage.unsynced?.().tasks).to.equal(40);
+  });
+
+  it('is healthy with none of these', async () => {
     const { checks, warnings } = await start(0, undefined);
     expect(await warnings.dead_letters?.()).to.equal(undefined);
     expect(await checks.queue_file?.()).to.equal(undefined);
+    expect(await warnings.row_sync?.()).to.equal(undefined);
   });
 });

@@ -33,11 +33,19 @@ export interface QueueDriver {
   /** Drops a task that was given up. @returns whether there was one with that id */
   deleteDeadLetter(id: string): Promise<boolean>;
   /**
-   * Ends the queue; what is not settled by then is lost unless the driver keeps it elsewhere.
+   * Ends the queue. Messages that are not settled are lost unless the driver stores them.
    *
-   * @throws {Error} when the last changes could not be written there
+   * @throws {Error} when its last changes could not be stored
    */
   close(): Promise<void>;
+}
+
+/** Completed tasks whose rows could not be synced to disk. They stay in the queue's file, so the next start runs them again. */
+export interface UnsyncedRows {
+  /** Number of these tasks; 0 after a successful sync. */
+  tasks: number;
+  /** Why the last failed sync failed. */
+  reason: string;
 }
 
 /** A queue that is open. */
@@ -47,6 +55,8 @@ export interface OpenQueue {
   close(): Promise<boolean>;
   /** Returns the problem with the file of a durable queue, or undefined when healthy. Absent without such a file. */
   fileProblem?(): string | undefined;
+  /** Absent without a file of a durable queue. */
+  unsynced?(): UnsyncedRows;
   /** Dead letters that this process evicted because of a bound. Absent where a server evicts them. */
   evicted?(): number;
 }

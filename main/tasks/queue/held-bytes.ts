@@ -1,7 +1,7 @@
 /** A character beyond Latin-1. With one of them, V8 stores every character of a string in two bytes, else in one. */
 const BEYOND_LATIN1 = /[^\0-\xff]/;
 
-/** Bytes of memory for the texts of a message or dead letter. What else it costs is bounded by the number of messages. */
+/** Memory in bytes of the texts of a message or dead letter. The bounds by number bound the rest of its memory. */
 export function heldBytes({ body, reason }: { body: string; reason: string | null }): number {
   return textBytes(body) + (reason === null ? 0 : textBytes(reason));
 }

@@ -1,4 +1,4 @@
-import type { DeadLetter, IdempotencyKey, Message } from './driver.ts';
+import type { DeadLetter, IdempotencyKey, Message, UnsyncedRows } from './driver.ts';
 
 /** A message in a queue, with all that the queue knows of it. Times are milliseconds since the epoch. */
 export interface Entry extends Message {
@@ -45,7 +45,8 @@ export interface Journal {
   forget(letter: DeadLetter): Promise<void>;
   /** Returns why nothing can be written, or undefined when the last write succeeded and the storage is in place. */
   problem(): string | undefined;
-  /** Writes what is left. @throws {Error} when it could not be written, or the storage is gone */
+  unsynced(): UnsyncedRows;
+  /** Retries failed writes, then closes the storage. @throws {Error} when a write fails again, or the storage is gone */
   close(): Promise<void>;
 }
 

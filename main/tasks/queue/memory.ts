@@ -11,6 +11,7 @@ import type {
   QueueCounts,
   QueueDriver,
   TaskEvent,
+  UnsyncedRows,
   Verdict,
 } from './driver.ts';
 import { heldBytes } from './held-bytes.ts';
@@ -136,6 +137,11 @@ export class MemoryQueue implements QueueDriver {
   /** Returns why the journal cannot write, or undefined when it can and when there is no journal. */
   problem(): string | undefined {
     return this.#journal?.problem();
+  }
+
+  /** Completed tasks that the journal keeps until their rows are on disk, after a failed sync. */
+  unsynced(): UnsyncedRows {
+    return this.#journal?.unsynced() ?? { tasks: 0, reason: '' };
   }
 
   oldest(): number | undefined {

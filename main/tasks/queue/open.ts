@@ -46,7 +46,13 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
       return isStored(path, queue.holdings());
     }
   };
-  return { queue, close, fileProblem: () => queue.problem(), evicted: () => queue.evicted };
+  return {
+    queue,
+    close,
+    fileProblem: () => queue.problem(),
+    unsynced: () => queue.unsynced(),
+    evicted: () => queue.evicted,
+  };
 }
 
 /** Whether the file holds every message, though perhaps not its latest state. */

@@ -1,6 +1,6 @@
 import { Database } from '../../../db/database.ts';
 import { QueuedMessages } from '../../../db/queued-messages.ts';
-import type { DeadLetter } from './driver.ts';
+import type { DeadLetter, UnsyncedRows } from './driver.ts';
 import type { Entry, Holdings, Journal, KeyRecord } from './journal.ts';
 import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory.ts';
 
@@ -53,6 +53,8 @@ class SqliteJournal implements Journal {
   readonly #syncing = new Set<Promise<void>>();
   /** The `seq` of completed messages whose sync failed. A message is deleted only once a later sync succeeds. */
   readonly #unsynced = new Set<number>();
+  /** Why the last sync failed. */
+  #syncFailure = '';
   #operations: Operation[] = [];
   /**
    * What has happened and the file would not take, by the number of the message; the latest stands for all before it.
@@ -123,6 +125,10 @@ class SqliteJournal implements Journal {
     }
   }
 
+  unsynced(): UnsyncedRows {
+    return { tasks: this.#unsynced.size, reason: this.#syncFailure };
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
@@ -147,6 +153,7 @@ class SqliteJournal implements Journal {
     try {
       await this.#rowsOnDisk();
     } catch (error) {
+      this.#syncFailure = (error as Error).message;
       this.#unsynced.add(seq);
       const [oldest] = this.#unsynced;
       if (this.#unsynced.size > MAX_UNSYNCED && oldest !== undefined) this.#unsynced.delete(oldest);
@@ -162,7 +169,8 @@ class SqliteJournal implements Journal {
     if (seqs.length === 0) return;
     try {
       await this.#rowsOnDisk();
-    } catch {
+    } catch (error) {
+      this.#syncFailure = (error as Error).message;
       this.#retryLater();
       return;
     }
