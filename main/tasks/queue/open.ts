@@ -1,15 +1,12 @@
 import { join } from 'node:path';
-import { Database } from '../../../db/database.ts';
 import { Locked, lock } from '../../../db/lock.ts';
-import { QueuedMessages } from '../../../db/queued-messages.ts';
 import { WalSync } from '../../../db/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import type { OpenQueue, TaskEvent } from './driver.ts';
-import type { Holdings } from './journal.ts';
 import { MemoryQueue } from './memory.ts';
 import { Spill } from './spill.ts';
-import { BUSY_TIMEOUT_MS, openSqliteQueue } from './sqlite.ts';
+import { LastWriteFailed, openSqliteQueue } from './sqlite.ts';
 
 type OnEvent = (event: TaskEvent) => void;
 
@@ -43,7 +40,8 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      return isStored(path, queue.holdings());
+      // The file may have every message, though not its latest state.
+      return error instanceof LastWriteFailed && queue.holdings().messages.every(({ seq }) => error.stored.has(seq));
     }
   };
   return {
@@ -53,19 +51,6 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
     unsynced: () => queue.unsynced(),
     evicted: () => queue.evicted,
   };
-}
-
-/** Whether the file holds every message, though perhaps not its latest state. */
-function isStored(path: string, { messages }: Holdings): boolean {
-  const database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
-  try {
-    const stored = new QueuedMessages(database).seqs();
-    return messages.every(({ seq }) => stored.has(seq));
-  } catch {
-    return false;
-  } finally {
-    database.close();
-  }
 }
 
 /** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */

@@ -33,6 +33,18 @@ export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: Sqlite
   return new MemoryQueue(bounds, { ...options, journal, holdings: journal.read() });
 }
 
+/** The last changes of a queue could not be written. */
+export class LastWriteFailed extends Error {
+  override name = 'LastWriteFailed';
+  /** The `seq` of every message in the file. */
+  readonly stored: ReadonlySet<number>;
+
+  constructor(reason: string, stored: ReadonlySet<number>) {
+    super(reason);
+    this.stored = stored;
+  }
+}
+
 interface Operation {
   write(): void;
   durable: boolean;
@@ -136,8 +148,18 @@ class SqliteJournal implements Journal {
     await this.#syncOwed();
     this.#commit();
     const problem = this.problem();
+    const failure = problem === undefined ? undefined : new LastWriteFailed(problem, this.#stored());
     this.#database.close();
-    if (problem !== undefined) throw new Error(problem);
+    if (failure !== undefined) throw failure;
+  }
+
+  /** Read on the open connection: on a full disk, the file cannot be opened again. */
+  #stored(): ReadonlySet<number> {
+    try {
+      return this.#messages.seqs();
+    } catch {
+      return new Set();
+    }
   }
 
   async #track(syncing: Promise<void>): Promise<void> {
