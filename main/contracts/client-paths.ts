@@ -8,6 +8,8 @@ const TAG = 'clients';
 
 const headers = {
   ...Object.fromEntries(Object.entries(pageHeaders).map(([name, value]) => [name, constant(value)])),
+  // CORS adds `Origin`.
+  Vary: { required: true, schema: { type: 'string', pattern: '^(Origin, )?Accept-Encoding$' } },
   'Last-Modified': { required: true, schema: { type: 'string' } },
 };
 

@@ -32,7 +32,6 @@ export const pageHeaders = {
   'Referrer-Policy': 'no-referrer',
   // Names carry no version: a browser keeps its copy, and asks whether it still holds.
   'Cache-Control': 'no-cache',
-  Vary: 'Accept-Encoding',
 };
 
 /** Answer of koa-static to a request for one file. */
@@ -73,6 +72,8 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     }
     const { headers, body } = file[ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'];
     ctx.set(headers as Record<string, string>);
+    // Added, because CORS may have set another value.
+    ctx.vary('Accept-Encoding');
     ctx.body = body;
     // The client's copy is as new as the file, which koa-static leaves to others.
     if (ctx.fresh) ctx.status = 304;

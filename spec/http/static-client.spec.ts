@@ -10,6 +10,7 @@ import { projectFolder, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
+import { startTasksServer } from '../tasks/tasks-server.ts';
 
 const ERROR = 50;
 
@@ -112,6 +113,12 @@ describe('the browser client', () => {
     const { headers } = await request((await start()).url);
     expect(headers.get('cache-control')).to.equal('no-cache');
     expect(headers.get('vary')).to.match(/accept-encoding/i);
+  });
+
+  it('is kept apart by origin, too, where CORS allows some', async () => {
+    const { url } = await startTasksServer({ corsOrigins: ['https://app.example'] });
+    const { headers } = await request(url, { headers: { Origin: 'https://app.example' } });
+    expect(headers.get('vary')).to.equal('Origin, Accept-Encoding');
   });
 
   it('of service B is served at its files only', async () => {
