@@ -1,7 +1,7 @@
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { noteLoopDelay } from '../figures/loop-delay.ts';
-import type { ConnectionShares } from '../http/descriptors.ts';
+import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { LogOutput } from '../log.ts';
 import type { TasksService } from '../tasks/service.ts';
@@ -56,7 +56,7 @@ export async function startAdmin(
     port: adminPort,
     allowedHosts,
     maxConnections: shares.admin,
-    maxConnectionsPerAddress: Math.ceil(shares.admin / 2),
+    addressShare: addressShare(0),
   });
   return {
     listener,

@@ -54,11 +54,11 @@ const PLENTY_FOR_REQUESTS = 400;
 const MOST_OPEN_FILES = 1_048_576;
 
 /**
- * Plain connections that one address may hold: half of those of its listener, so that no address holds them all.
- * Behind proxies, whose address all clients share, there is no such bound.
+ * Share of a listener's plain connections that one address may hold: half, so that no address holds them all. Behind
+ * proxies, whose address all clients share, there is no such bound.
  */
-export function plainPerAddress(connections: number, trustProxy: number): number {
-  return trustProxy > 0 ? connections : Math.ceil(connections / 2);
+export function addressShare(trustProxy: number): number {
+  return trustProxy > 0 ? 1 : 0.5;
 }
 
 /** How many descriptors this process may have. (Node has raised the soft limit to the hard one.) */

@@ -20,8 +20,8 @@ export interface ListenOptions {
   highWaterMark?: number;
   /** Connections that may be open; one more is accepted and closed at once. No bound where absent. */
   maxConnections?: number;
-  /** Plain connections of one address; one more is closed at once. No bound if undefined. */
-  maxConnectionsPerAddress?: number;
+  /** Share of the plain connections that one address may hold; one more is closed at once. No bound if undefined. */
+  addressShare?: number;
   /** Hosts of requests; see `hostCheck`. All are allowed if undefined. */
   allowedHosts?: readonly string[];
   /** Shorter ones in tests. */

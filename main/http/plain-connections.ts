@@ -8,8 +8,8 @@ import { ConnectionLimiter } from './connection-limiter.ts';
 const MIN_PATIENCE = 0.1;
 
 /**
- * Bounds the plain connections of a server by address, and shortens the time for headers and bodies as connections run
- * short. One more connection of an address is closed at once. A WebSocket counts until it is released.
+ * Bounds the plain connections of one address to a share of those that no WebSocket uses, and shortens the time for headers and bodies as connections run
+ * short. One more connection of an address is closed at once. A WebSocket counts as plain until it is released.
  */
 export class PlainConnections {
   readonly #server: Server;
@@ -22,12 +22,18 @@ export class PlainConnections {
   constructor(
     server: Server,
     times: { headers: number; request: number },
-    { maxConnections = Number.POSITIVE_INFINITY, maxConnectionsPerAddress = Number.POSITIVE_INFINITY },
+    { maxConnections = Number.POSITIVE_INFINITY, addressShare = 1 }: { maxConnections?: number; addressShare?: number },
   ) {
+    const perAddress = () => Math.ceil(addressShare * this.#available);
     this.#server = server;
     this.#times = times;
     this.#maxConnections = maxConnections;
-    this.#limiter = new ConnectionLimiter({ maxConnections, maxConnectionsPerAddress });
+    this.#limiter = new ConnectionLimiter({
+      maxConnections,
+      get maxConnectionsPerAddress() {
+        return perAddress();
+      },
+    });
     server.on('connection', (socket: Socket) => this.#accept(socket));
   }
 
@@ -36,10 +42,13 @@ export class PlainConnections {
    * proportionally less.
    */
   get patience(): number {
-    const plain = this.#limiter.taken;
-    const available = this.#maxConnections - (this.#open - plain);
-    const free = available > 0 ? 1 - plain / available : 0;
+    const free = this.#available > 0 ? 1 - this.#limiter.taken / this.#available : 0;
     return Math.max(MIN_PATIENCE, Math.min(1, 2 * free));
+  }
+
+  /** Connections that no WebSocket uses, open ones included. */
+  get #available(): number {
+    return this.#maxConnections - (this.#open - this.#limiter.taken);
   }
 
   /** Stops counting a connection that has left HTTP. */

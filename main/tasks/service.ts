@@ -3,7 +3,7 @@ import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
-import { type ConnectionShares, plainPerAddress } from '../http/descriptors.ts';
+import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
@@ -103,7 +103,7 @@ export async function startTasks(
       allowedHosts: config.allowedHosts,
       reusePort: config.reusePort,
       maxConnections: shares.tasks,
-      maxConnectionsPerAddress: plainPerAddress(shares.tasks, config.trustProxy),
+      addressShare: addressShare(config.trustProxy),
     });
     dispatcher.start();
     retention = engine.startRetention(writeLock);

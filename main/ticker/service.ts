@@ -3,7 +3,7 @@ import type { Checks } from '../admin/readiness.ts';
 import type { Config } from '../config.ts';
 import type { Engine } from '../engines/engine.ts';
 import { RequestFigures } from '../figures/requests.ts';
-import { type ConnectionShares, plainPerAddress } from '../http/descriptors.ts';
+import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
@@ -109,7 +109,7 @@ export async function startTicker(
       reusePort: config.reusePort,
       highWaterMark: SOCKET_BUFFER,
       maxConnections: shares.ticker,
-      maxConnectionsPerAddress: plainPerAddress(shares.ticker, config.trustProxy),
+      addressShare: addressShare(config.trustProxy),
     });
     listener.server.on('upgrade', relay.upgradeListener(handle, listener.release));
     return {

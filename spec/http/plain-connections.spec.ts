@@ -18,7 +18,7 @@ async function statusFrom(localAddress: string, port: number): Promise<number | 
 
 describe('plain connections', () => {
   it('are bounded by address: one more is closed at once, others are served', async () => {
-    const { listener, sockets } = await serve(fine, { maxConnections: 10, maxConnectionsPerAddress: 2 });
+    const { listener, sockets } = await serve(fine, { maxConnections: 4, addressShare: 0.5 });
     const half = [await connectRaw(listener.port), await connectRaw(listener.port)];
     for (const { socket } of half) socket.write('POST / HTTP/1.1\r\nHost');
     await until(() => sockets.size === 2);
@@ -31,8 +31,24 @@ describe('plain connections', () => {
     await next.until(/fine$/);
   });
 
+  it('of an address are bounded by what WebSockets leave free', async () => {
+    const { listener } = await serve(fine, { maxConnections: 8, addressShare: 0.5 });
+    let upgrades = 0;
+    listener.server.on('upgrade', (_request, socket) => {
+      upgrades++;
+      listener.release(socket);
+    });
+    for (let count = 0; count < 4; count++) await connectRaw(listener.port, ...handshake('/'));
+    await until(() => upgrades === 4);
+    for (let count = 0; count < 2; count++) {
+      await (await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x')).until(/fine$/);
+    }
+    expect(await (await connectRaw(listener.port)).ended).to.equal('');
+    expect(await statusFrom('127.0.0.2', listener.port)).to.equal(200);
+  });
+
   it('include a WebSocket until it is released', async () => {
-    const { listener } = await serve(fine, { maxConnections: 10, maxConnectionsPerAddress: 1 });
+    const { listener } = await serve(fine, { maxConnections: 3, addressShare: 0.3 });
     const upgraded = once(listener.server, 'upgrade');
     await connectRaw(listener.port, ...handshake('/'));
     const [, socket] = await upgraded;

@@ -37,8 +37,8 @@ export interface TickerBundleOptions {
   limits?: Partial<RelayLimits>;
   /** Times of the HTTP server in place of the real ones. */
   timeouts?: Partial<Timeouts>;
-  /** Plain connections of one address. */
-  maxConnectionsPerAddress?: number;
+  /** Open connections, of which one address may have half as plain ones. */
+  maxConnections?: number;
   /** With it the ticker is real, too, and ticks that often. */
   intervalMs?: number;
   /** Parts of the app in place of the real ones. */
@@ -120,8 +120,8 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     createHandler: (actorId) => createHandler(processes, actorId),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
-  const { timeouts = {}, maxConnectionsPerAddress } = options;
-  const bound = maxConnectionsPerAddress === undefined ? {} : { maxConnectionsPerAddress };
+  const { timeouts = {}, maxConnections } = options;
+  const bound = maxConnections === undefined ? {} : { maxConnections, addressShare: 0.5 };
   const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts, ...bound });
   afterTest(holdToContract(server.listener.port, 'ticker', options.intervalMs !== undefined).forget);
   server.listener.server.on('upgrade', relay.upgradeListener(handle, server.listener.release));

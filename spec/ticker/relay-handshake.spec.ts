@@ -81,7 +81,7 @@ describe('a handshake', () => {
   });
 
   it('counts as a plain connection until it joins', async () => {
-    const bundle = await startTickerBundle({ maxConnectionsPerAddress: 1 });
+    const bundle = await startTickerBundle({ maxConnections: 5 });
     for (let client = 0; client < 3; client++) {
       const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
       await raw.until(/"welcome"/);
