@@ -6,7 +6,7 @@ import type { Labelled, Metrics } from './metrics.ts';
 export function requestMetrics(metrics: Metrics, services: Readonly<Record<string, RequestFigures>>): void {
   metrics.histogram(
     'http_server_request_duration_seconds',
-    'From the headers of a request until its response is ready.',
+    'Requests, from the end of their headers until their response is ready, or a streamed one begins. Status 499: the client left before.',
     () => Object.entries(services).flatMap(([service, figures]) => [...byStatus(service, figures)]),
   );
 }

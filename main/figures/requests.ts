@@ -38,14 +38,17 @@ export class RequestFigures {
 /** Methods with a series of their own. All others become `_OTHER`, to bound the number of series. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Returns the outermost middleware of an app. It records each request when the response is ready to be sent. */
+/** Status of requests whose client was gone before their response began, as nginx logs them. */
+export const CLIENT_CLOSED_REQUEST = 499;
+
+/** Outermost middleware of an app: notes each request once its response begins or is complete in memory. */
 export function noteRequests(figures: RequestFigures): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
     await next();
     const { _matchedRoute: route = '*' } = ctx as Context & { _matchedRoute?: string };
-    // A handler that took over the connection upgrades it, and Koa sends no response.
-    const status = ctx.respond === false && !ctx.headerSent ? 101 : ctx.status;
+    const isUnanswered = ctx.respond === false && !ctx.headerSent && ctx.res.closed;
+    const status = isUnanswered ? CLIENT_CLOSED_REQUEST : ctx.status;
     const method = methods.has(ctx.method) ? ctx.method : '_OTHER';
     figures.note({ method, route, status, error: ctx.state.error ?? '' }, (performance.now() - startedAt) / 1000);
   };

@@ -34,7 +34,10 @@ export function replyWithin(
   value: unknown,
   headers: Readonly<Record<string, string>> = {},
 ): boolean {
-  if (ctx.res.closed) return true;
+  if (ctx.res.closed) {
+    ctx.respond = false;
+    return true;
+  }
   const text = JSON.stringify(value);
   const bytes = Buffer.byteLength(text);
   if (!budget.take(bytes)) return false;
@@ -73,27 +76,46 @@ export interface Items<Key> {
  * largest items are hundreds of megabytes, which would hold everybody up and fill the memory. Items that are gone are left
  * out. If the budget has no room for an item, or it cannot be read, the connection is closed.
  *
+ * @returns once the response has begun or the client is gone, so that a slow reader does not count as a slow response
  * @throws {HttpError} `server busy` if the budget has no room for the first item
  */
-export async function replyListing<Key>(
+export function replyListing<Key>(
   ctx: ParameterizedContext,
   name: string,
   keys: Iterable<Key>,
   items: Items<Key>,
 ): Promise<void> {
-  const { res } = ctx;
   ctx.respond = false;
+  const begun = Promise.withResolvers<void>();
+  writeListing(ctx, name, keys, items, begun.resolve).then(begun.resolve, begun.reject);
+  return begun.promise;
+}
+
+async function writeListing<Key>(
+  ctx: ParameterizedContext,
+  name: string,
+  keys: Iterable<Key>,
+  items: Items<Key>,
+  onBegin: () => void,
+): Promise<void> {
+  const { res } = ctx;
+  const begin = () => {
+    if (res.headersSent) return;
+    res.writeHead(200, fixedHeaders);
+    onBegin();
+  };
   if (ctx.method === 'HEAD') {
-    res.writeHead(200, fixedHeaders).end();
+    begin();
+    res.end();
     return;
   }
   try {
     let count = 0;
     for (const key of keys) {
-      if (await writeItem(res, key, items, count === 0 ? `{"${name}":[` : ',')) count += 1;
+      if (await writeItem(res, key, items, count === 0 ? `{"${name}":[` : ',', begin)) count += 1;
       if (res.closed) return;
     }
-    if (!res.headersSent) res.writeHead(200, fixedHeaders);
+    begin();
     res.end(count === 0 ? `{"${name}":[],"count":0}` : `],"count":${count}}`);
   } catch (error) {
     if (!res.headersSent) throw error;
@@ -107,7 +129,13 @@ export async function replyListing<Key>(
  *
  * @returns false if the item is gone
  */
-async function writeItem<Key>(res: ServerResponse, key: Key, items: Items<Key>, before: string): Promise<boolean> {
+async function writeItem<Key>(
+  res: ServerResponse,
+  key: Key,
+  items: Items<Key>,
+  before: string,
+  begin: () => void,
+): Promise<boolean> {
   const { admit, read, budget } = items;
   const bytes = items.bytes(key);
   // Before it is read, so that a refusal costs nothing.
@@ -120,7 +148,7 @@ async function writeItem<Key>(res: ServerResponse, key: Key, items: Items<Key>, 
     const item = res.closed ? undefined : await read(key);
     if (item === undefined) return false;
     const part = Buffer.from(before + JSON.stringify(item));
-    if (!res.headersSent) res.writeHead(200, fixedHeaders);
+    begin();
     res.write(part, leave);
     await left.promise;
     return true;

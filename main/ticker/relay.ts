@@ -3,6 +3,7 @@ import { type Duplex, Writable } from 'node:stream';
 import type { Middleware } from 'koa';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
+import { CLIENT_CLOSED_REQUEST } from '../figures/requests.ts';
 import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
@@ -58,7 +59,7 @@ export class Relay {
   readonly #connections = new Map<Pid, Connection>();
   readonly #handshakes = new WeakMap<
     IncomingMessage,
-    { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void }
+    { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
   >();
   /** Sockets whose handshake is under way or was refused, and what cuts them off when that takes too long. */
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
@@ -88,9 +89,11 @@ export class Relay {
     this.#server.on('headers', (headers, request) => {
       headers.push(...(this.#handshakes.get(request)?.headers ?? []));
     });
-    this.#server.on('wsClientError', (_error, socket) => {
-      const { status, message } = new HttpError('invalidHandshake');
-      socket.end(rawResponse(status, { error: message }, { 'Sec-WebSocket-Version': '13' }));
+    this.#server.on('wsClientError', (_error, socket, request) => {
+      const error = new HttpError('invalidHandshake');
+      const handshake = this.#handshakes.get(request);
+      if (handshake !== undefined) handshake.error = error;
+      socket.end(rawResponse(error.status, { error: error.message }, { 'Sec-WebSocket-Version': '13' }));
     });
     this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
   }
@@ -177,6 +180,10 @@ export class Relay {
     socket.uncork();
     // A client that is gone by now, or whose handshake is malformed, never joins.
     if (!joined) this.#processes.exit(handler, 'normal');
+    // For the request metrics only: the answer was written to the socket.
+    const { error } = handshake;
+    ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
+    ctx.state.error = error?.message;
     this.figures.upgrades.count(joined ? 'accepted' : 'handshake not completed');
   };
 
