@@ -4,7 +4,7 @@ import { HttpError, serverBusy } from './errors.ts';
 /** Smallest allocation, unless the body is known to be smaller. */
 const MIN_CAPACITY = 512;
 
-const EMPTY = Buffer.alloc(0);
+const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 
 /** Bounds on request bodies. */
 export interface BodyBounds {
@@ -22,7 +22,8 @@ export class BodyBuffer {
   readonly #bounds: BodyBounds;
   /** Most bytes that can arrive. */
   readonly #expected: number;
-  #buffer: Buffer = EMPTY;
+  #buffer: Buffer<ArrayBuffer> = EMPTY;
+  #capacity = 0;
   #length = 0;
 
   /** @param contentLength the header of that name, if present */
@@ -37,16 +38,22 @@ export class BodyBuffer {
 
   /** Bytes of memory, charged to the budget. */
   get capacity(): number {
-    return this.#buffer.length;
+    return this.#capacity;
   }
 
   /** The bytes that have arrived. */
-  get bytes(): Buffer {
+  get bytes(): Buffer<ArrayBuffer> {
     return this.#buffer.subarray(0, this.#length);
   }
 
+  /** {@link bytes} in a buffer that holds nothing else, so that it may be transferred to a thread. */
+  ownBytes(): Uint8Array<ArrayBuffer> {
+    const isOwn = this.#buffer.byteLength === this.#buffer.buffer.byteLength;
+    return isOwn ? this.bytes : Uint8Array.prototype.slice.call(this.bytes);
+  }
+
   /** @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
-  append(chunk: Buffer): void {
+  append(chunk: Buffer<ArrayBuffer>): void {
     const length = this.#length + chunk.length;
     if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');
     // Most bodies arrive whole and need no copy.
@@ -62,7 +69,8 @@ export class BodyBuffer {
 
   /** Frees the memory. May be called twice. */
   release(): void {
-    this.#bounds.budget.release(this.capacity);
+    this.#bounds.budget.release(this.#capacity);
+    this.#capacity = 0;
     this.#buffer = EMPTY;
     this.#length = 0;
   }
@@ -77,6 +85,7 @@ export class BodyBuffer {
   }
 
   #charge(bytes: number): void {
-    if (!this.#bounds.budget.take(bytes, this.capacity)) throw serverBusy();
+    if (!this.#bounds.budget.take(bytes, this.#capacity)) throw serverBusy();
+    this.#capacity += bytes;
   }
 }

@@ -36,7 +36,7 @@ export function shareDescriptors(openFiles: number, config: Pick<Config, 'taskCo
 
 /**
  * Descriptors of the process without its task threads: about 40 for the main thread, the ticker's, log and databases, or for
- * connections to servers; 12 for a thread that deletes old rows; the others for files that are open for a moment.
+ * connections to servers; 12 for a thread that deletes old rows; 4 for one that parses large bodies; the others for files that are open for a moment.
  */
 const PROCESS_DESCRIPTORS = 80;
 /** Descriptors of a task thread: about 8, with its database. A replacement may start before the dead thread has closed its own. */

@@ -1,74 +1,47 @@
-import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
+import { parseJsonObject } from '../../workers/json-object.ts';
 import { type BodyBounds, BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './errors.ts';
 
 /** Bytes of a refused body that are read and discarded on a connection that closes after the answer. */
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
-/** Levels of arrays and objects. No body of `POST /auth/token` has room for more. */
-const MAX_DEPTH = 4096;
-
-const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
-
 /**
- * The body of a request as a JSON object, whatever its content type says.
+ * The body of a request as a JSON object, whatever its content type says. Other JSON becomes an object without fields.
  *
  * @param admit waits for the request's turn to have that many bytes parsed
- * @returns the object; other JSON becomes an object without fields, so that its first required field is reported missing
- * @throws {HttpError} `invalid JSON`, `data is nested too deeply`, `request body too large`, `server busy`, or
- *   `bad request` if the client goes away
+ * @throws {HttpError} `invalid JSON`, and as {@link withBody} does
  */
-export async function readJsonObject(
+export function readJsonObject(
   request: IncomingMessage,
   bounds: BodyBounds,
   admit: (bytes: number) => Promise<void>,
 ): Promise<Record<string, unknown>> {
-  const body = new BodyBuffer(bounds, request.headers['content-length']);
-  try {
-    await receive(request, body);
+  return withBody(request, bounds, async (body) => {
     await admit(body.length);
-    const value = parse(body.bytes);
-    return isObject(value) ? value : {};
-  } finally {
-    body.release();
-  }
-}
-
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function parse(body: Buffer): unknown {
-  if (!isUtf8(body)) throw new HttpError('invalidJson');
-  checkDepth(body);
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    throw new HttpError('invalidJson');
-  }
+    const object = parseJsonObject(body.bytes);
+    if (object === undefined) throw new HttpError('invalidJson');
+    return object;
+  });
 }
 
 /**
- * Refuses deep nesting before `JSON.parse`, which takes ten times as long for it as for other bodies of the same size.
+ * Reads the body of a request, and frees its memory once `use` is done with it.
  *
- * @throws {HttpError}
+ * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client goes away
  */
-function checkDepth(body: Buffer): void {
-  if (body.length <= MAX_DEPTH) return;
-  let depth = 0;
-  let deepest = 0;
-  let quoted = false;
-  for (let index = 0; index < body.length; index++) {
-    const byte = body[index];
-    if (quoted) {
-      if (byte === BACKSLASH) index++;
-      else if (byte === QUOTE) quoted = false;
-    } else if (byte === QUOTE) quoted = true;
-    else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) deepest = Math.max(deepest, ++depth);
-    else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth--;
+export async function withBody<T>(
+  request: IncomingMessage,
+  bounds: BodyBounds,
+  use: (body: BodyBuffer) => Promise<T>,
+): Promise<T> {
+  const body = new BodyBuffer(bounds, request.headers['content-length']);
+  try {
+    await receive(request, body);
+    return await use(body);
+  } finally {
+    body.release();
   }
-  if (deepest > MAX_DEPTH) throw new HttpError(depth === 0 ? 'dataTooDeep' : 'invalidJson');
 }
 
 /** Reads a body to its end. A refused one frees its memory at once. */
@@ -79,7 +52,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED : 0;
     let refusal: unknown;
     let discarded = 0;
-    request.on('data', (chunk: Buffer) => {
+    request.on('data', (chunk: Buffer<ArrayBuffer>) => {
       if (refusal === undefined) {
         try {
           body.append(chunk);

@@ -12,6 +12,7 @@ import { requireToken, type TaskAccess } from './access.ts';
 import { eventsRouter } from './events-router.ts';
 import type { QueueDriver } from './queue/driver.ts';
 import { queueRouter } from './queue-router.ts';
+import type { SubmissionThread } from './submission-thread.ts';
 import type { TaskEvents } from './task-events.ts';
 import { tasksRouter } from './tasks-router.ts';
 
@@ -23,6 +24,8 @@ export interface TasksAppOptions {
   tasks: TaskStore;
   events: TaskEvents;
   bodies: BodyBounds;
+  /** Parses large bodies. */
+  submissions: Pick<SubmissionThread, 'parse'>;
   /** Bytes of rows and listings that clients have not read yet. */
   responses: ByteBudget;
   /** Undefined means that requests need no token. */

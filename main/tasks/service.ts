@@ -11,6 +11,7 @@ import type { TaskAccess } from './access.ts';
 import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatcher.ts';
 import type { OpenQueue, QueueDriver, UnsyncedRows } from './queue/driver.ts';
+import { SubmissionThread } from './submission-thread.ts';
 import { TaskEvents } from './task-events.ts';
 import { WorkerPool } from './worker-pool.ts';
 
@@ -68,6 +69,7 @@ export async function startTasks(
   const requests = new RequestFigures();
   const bodies = new ByteBudget(config.bodyBudgetBytes);
   const responses = new ByteBudget(config.responseBudgetBytes);
+  const submissions = new SubmissionThread({ memoryMb: parserMemoryMb(config), log });
 
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   let retention: ReturnType<Engine['startRetention']>;
@@ -91,6 +93,7 @@ export async function startTasks(
       tasks,
       events,
       bodies: { limit: config.bodyLimit, budget: bodies },
+      submissions,
       responses,
       access,
       corsOrigins: config.corsOrigins,
@@ -124,6 +127,7 @@ export async function startTasks(
         events.close();
         void retention?.stop();
         await listener.close(connections);
+        await submissions.stop();
         // What the memory driver holds is safest when it is done.
         if (!queue.durable) await dispatcher.drain(deadline);
         await dispatcher.stop(deadline);
@@ -134,6 +138,7 @@ export async function startTasks(
       unsaved: () => (kept ? 0 : unsettled(queue)),
     };
   } catch (error) {
+    await submissions.stop();
     await dispatcher.stop(Promise.resolve());
     await release();
     throw error;
@@ -146,6 +151,11 @@ function lostLetters(evicted: number): string | undefined {
 
 function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
   return tasks === 0 ? undefined : `${tasks} completed tasks run again at the next start: ${reason}`;
+}
+
+/** Heap of the thread that parses bodies: a value of many small arrays takes 40 times the memory of its text. */
+function parserMemoryMb({ bodyLimit }: Config): number {
+  return 64 + Math.ceil((64 * bodyLimit) / 2 ** 20);
 }
 
 /**

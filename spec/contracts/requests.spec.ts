@@ -1,9 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { openApi } from '../../main/contracts/openapi.ts';
-import { HttpError } from '../../main/http/errors.ts';
-import { isObject } from '../../main/http/json-body.ts';
-import { idempotencyKey, parseSubmission } from '../../main/tasks/submission.ts';
+import { catalogue, HttpError } from '../../main/http/errors.ts';
+import { idempotencyKey } from '../../main/tasks/submission.ts';
+import { isObject } from '../../workers/json-object.ts';
+import { parseSubmission } from '../../workers/submission.ts';
 import { mismatch } from '../support/contract.ts';
 import { post } from '../support/program.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
@@ -36,7 +37,9 @@ describe('A request', () => {
     fc.assert(
       fc.property(bodies, (value) => {
         const body = JSON.parse(JSON.stringify(value));
-        const refused = refusal(() => parseSubmission(body));
+        const bytes = Buffer.from(JSON.stringify(body));
+        const parsed = parseSubmission({ bytes, id: 'x', createdAt: 1, hasKey: false });
+        const refused = 'error' in parsed ? catalogue[parsed.error][1] : undefined;
         const expected =
           typeof body.action !== 'string'
             ? 'action required'
@@ -56,7 +59,7 @@ describe('A request', () => {
     const keys = fc.oneof(fc.string(), fc.constantFrom('x'.repeat(255), 'x'.repeat(256), 'a\n', '', '~', '\x7f'));
     fc.assert(
       fc.property(keys, (value) => {
-        const refused = refusal(() => idempotencyKey({ 'idempotency-key': value }, { action: '', data: {} }));
+        const refused = refusal(() => idempotencyKey({ 'idempotency-key': value }));
         expect(mismatch(key?.schema ?? {}, value) === undefined).to.equal(refused === undefined);
       }),
     );

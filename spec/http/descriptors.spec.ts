@@ -42,7 +42,10 @@ describe('the descriptors', () => {
     const env = { TASK_CONCURRENCY: '8', QUEUE_DRIVER: 'sqlite', TASK_RETENTION_ROWS: '10' };
     const services = await startServices({ env });
     const submitted = await Promise.all(
-      Array.from({ length: 50 }, () => post(`${services.tasks}/tasks`, { action: 'sum' })),
+      // One large body, so that the thread for these runs, too.
+      ['x'.repeat(20_000), ...Array(49).fill('')].map((text) =>
+        post(`${services.tasks}/tasks`, { action: 'sum', data: { text } }),
+      ),
     );
     expect(new Set(submitted.map(({ status }) => status))).to.deep.equal(new Set([202]));
     await eventually(

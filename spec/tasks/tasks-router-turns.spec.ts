@@ -2,6 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { TURN_BYTES } from '../../main/http/admission.ts';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
+import { SMALL_BODY_BYTES } from '../../main/tasks/submission.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, head, parseResponse } from '../support/raw-connection.ts';
@@ -28,15 +29,15 @@ function countByTurn(): { add(bytes: number): void; max(): number; sum(): number
 }
 
 describe('a turn of the event loop', () => {
-  it('parses a bounded number of bytes, however many bodies are completed in one moment', async () => {
-    const size = 100 * KIB;
+  /** Completes bodies of `size` bytes in one moment. @returns the bytes that the event loop parses in each turn */
+  async function parsedByTurn(size: number, clientCount: number) {
     const bodyBudget = new ByteBudget(10_000 * KIB);
     const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });
     const body = `{"action":"${'x'.repeat(size - '{"action":""}'.length)}"}`;
     const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', `Content-Length: ${size}`];
-    const clients = await Promise.all(Array.from({ length: 30 }, () => connectRaw(port, ...lines)));
+    const clients = await Promise.all(Array.from({ length: clientCount }, () => connectRaw(port, ...lines)));
     for (const { socket } of clients) socket.write(body.slice(0, -1));
-    await until(() => bodyBudget.used === 30 * size);
+    await until(() => bodyBudget.used >= clientCount * (size - 1));
 
     const parsed = countByTurn();
     const { parse } = JSON;
@@ -47,8 +48,19 @@ describe('a turn of the event loop', () => {
     afterTest(() => mock.restoreAll());
     for (const { socket } of clients) socket.write('}');
     for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(202);
-    expect(parsed.sum()).to.equal(30 * size);
-    expect(parsed.max()).to.be.at.most(TURN_BYTES + size);
+    expect(bodyBudget.used).to.equal(0);
+    return parsed;
+  }
+
+  it('parses a bounded number of bytes, however many bodies are completed in one moment', async () => {
+    const parsed = await parsedByTurn(SMALL_BODY_BYTES, 30);
+    expect(parsed.sum()).to.equal(30 * SMALL_BODY_BYTES);
+    expect(parsed.max()).to.be.at.most(TURN_BYTES / 4);
+  });
+
+  it('parses no large body: a thread does', async () => {
+    const parsed = await parsedByTurn(SMALL_BODY_BYTES + 1, 10);
+    expect(parsed.sum()).to.equal(0);
   });
 
   it('reads a bounded number of bytes for listings, however many there are', async () => {

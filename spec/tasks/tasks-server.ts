@@ -10,6 +10,7 @@ import { createTasksApp } from '../../main/tasks/app.ts';
 import type { Message } from '../../main/tasks/queue/driver.ts';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
 import { MemoryQueue, type QueueBounds } from '../../main/tasks/queue/memory.ts';
+import { SubmissionThread } from '../../main/tasks/submission-thread.ts';
 import { TaskEvents } from '../../main/tasks/task-events.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { holdToContract } from '../support/contract-watch.ts';
@@ -73,12 +74,15 @@ export async function startTasksServer({
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestFigures();
+  const submissions = new SubmissionThread({ memoryMb: 128, log: captured.log });
+  afterTest(() => submissions.stop());
   const app = await createTasksApp({
     requests,
     queue,
     tasks,
     events,
     bodies: { limit: bodyLimit, budget: bodyBudget },
+    submissions,
     responses,
     access,
     corsOrigins,

@@ -1,0 +1,9 @@
+/** A submission thread that a body of zero bytes ends, and that answers any other with its length. */
+import { parentPort } from 'node:worker_threads';
+import { READY, type SubmittedBody } from '../../../workers/submission.ts';
+
+parentPort?.postMessage(READY);
+parentPort?.on('message', ({ bytes }: SubmittedBody) => {
+  if (bytes.every((byte) => byte === 0)) throw new Error('died of zero');
+  parentPort?.postMessage({ text: String(bytes.length), fingerprint: undefined });
+});
