@@ -78,6 +78,23 @@ describe('readJsonObject', () => {
     }
   });
 
+  it('gives up a chunked body of many small chunks, and no other one', async () => {
+    const text = JSON.stringify({ a: 'x'.repeat(2000) });
+    const readIn = (bytes: number, headers = {}) => {
+      const chunks = Array.from({ length: Math.ceil(text.length / bytes) }, (_, index) =>
+        Buffer.from(text.slice(index * bytes, (index + 1) * bytes)),
+      );
+      const request = Object.assign(Readable.from(chunks), { headers }) as IncomingMessage;
+      return readJsonObject(request, boundsOf(10_000), admit).then(
+        () => 'read',
+        (error) => `${error.message}, destroyed: ${request.destroyed}`,
+      );
+    };
+    expect(await readIn(1)).to.equal('bad request, destroyed: true');
+    expect(await readIn(4)).to.equal('read');
+    expect(await readIn(1, { 'content-length': String(text.length) })).to.equal('read');
+  });
+
   it('parses a body when it is admitted, with its size, and holds the budget until then', async () => {
     const bounds = boundsOf(1000);
     const admission = Promise.withResolvers<void>();
