@@ -1,68 +1,70 @@
 import { getHeapStatistics } from 'node:v8';
 import { isHost, isOrigin } from './http/host.ts';
 
-/** Everything that can be set from outside. Sizes are in bytes, durations as their names say. */
+/** Settings of the process. Sizes are in bytes, durations in the unit that the name ends with. */
 export interface Config {
-  /** Address both services listen on; undefined means every interface. */
+  /** Address that both services listen on. Undefined means every interface. */
   host: string | undefined;
   tickerPort: number;
   tasksPort: number;
-  /** Address of the admin listener, which is not for clients. */
+  /** Address of the admin listener, which must not be exposed to clients. */
   adminHost: string;
-  /** Undefined means that there is none. */
+  /** Undefined disables the admin listener. */
   adminPort: number | undefined;
-  /** Whether other processes of this machine may listen on the same ports. */
+  /** Whether other processes on this machine may listen on the same ports. */
   reusePort: boolean;
-  /** Servers that many nodes share, set both or neither: where messages go, and where rows are. */
+  /** NATS servers shared by all nodes. Set if and only if `databaseUrl` is. */
   natsUrl: string | undefined;
+  /** PostgreSQL database shared by all nodes. Set if and only if `natsUrl` is. */
   databaseUrl: string | undefined;
-  /** What the names of streams, buckets and subjects begin with, so that several systems may share a server. */
+  /** Prefix of the names of streams, buckets and subjects, so that several deployments can share a server. */
   natsPrefix: string;
-  /** How many NATS servers keep each message. */
+  /** Number of NATS servers that store each message. */
   natsReplicas: number;
   /** Folder that holds `auth.db` and `tasks.db`. */
   dataDir: string;
-  /** Secret the token key is derived from; undefined means a random one at each start. */
+  /** Secret that the token key is derived from. Undefined means a random one at each start. */
   tokenKey: string | undefined;
   tokenLifetimeSeconds: number;
-  /** Whether the connections that were opened with a token are closed when it expires. */
+  /** Whether the expiry of a token closes the connections opened with it. */
   tokenExpiryCloses: boolean;
-  /** Valid tokens of one API key; past it the oldest is evicted. */
+  /** Maximum number of valid tokens of one API key. Past it, the oldest is evicted. */
   tokensPerKey: number;
   /** Whether every request to service B needs a token. */
   tasksRequireToken: boolean;
   /** How often one address may exchange an API key. */
   tokenRequestsPerMinute: number;
-  /** Hosts of requests, beside those of loopback; see `http/allowed-hosts`. */
+  /** Hosts that requests may address beside loopback; see `http/allowed-hosts`. */
   allowedHosts: readonly string[];
-  /** Origins whose pages may write to service B and ask the admin listener. */
+  /** Origins whose pages may write to service B and use the admin listener. */
   corsOrigins: readonly string[];
-  /** Proxies in front whose word about a client's address is taken. */
+  /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
   trustProxy: number;
   tickIntervalMs: number;
-  /** Makes the prices a function of it and of the time; undefined means random ones. */
+  /** Seed that makes prices reproducible. Undefined means random prices. */
   tickerSeed: string | undefined;
   maxConnections: number;
   maxConnectionsPerAddress: number;
   maxMessagesPerSecond: number;
   taskConcurrency: number;
   taskPrefetch: number;
-  /** How long an attempt at a task may take until its thread is ended. */
+  /** Time limit of an attempt. Past it, the worker thread is terminated. */
   taskTimeoutMs: number;
-  /** Memory that a task's thread may use until it is ended. */
+  /** Memory limit of a worker thread. Past it, the thread is terminated. */
   taskMemoryMb: number;
-  /** Rows of tasks that are kept, the latest, and days for which one is kept; 0 keeps all, for ever. */
+  /** Number of newest rows of `tasks` that are kept. 0 keeps all. */
   taskRetentionRows: number;
+  /** Days after which completed tasks are deleted. 0 keeps them forever. */
   taskRetentionDays: number;
   queueDriver: (typeof queueDrivers)[number];
   queueMaxLength: number;
   queueMaxBytes: number;
-  /** Idempotency keys that are remembered. */
+  /** Maximum number of stored idempotency keys. */
   idempotencyMaxKeys: number;
   bodyLimit: number;
-  /** Bytes of all unparsed request bodies of service B; at least twice `bodyLimit`. */
+  /** Limit on all unparsed request bodies of service B together. At least twice `bodyLimit`. */
   bodyBudgetBytes: number;
-  /** Bytes of rows and listings that clients of service B have not read yet; at least ten times `bodyLimit`. */
+  /** Limit on all unread responses of service B (rows and lists) together. At least ten times `bodyLimit`. */
   responseBudgetBytes: number;
   shutdownTimeoutMs: number;
   logLevel: LogLevel;
@@ -76,12 +78,12 @@ export type LogFormat = (typeof logFormats)[number];
 
 export const queueDrivers = ['memory', 'sqlite', 'nats'] as const;
 
-/** Those that a process without servers has. */
+/** Queue drivers of a single node. */
 export const embeddedDrivers = ['memory', 'sqlite'] as const satisfies readonly (typeof queueDrivers)[number][];
 
 const MIB = 1024 * 1024;
 
-/** What holds where the environment is silent; the values of the specification's table of limits. */
+/** Defaults, with the values of the specification's table of limits. */
 export const defaults: Readonly<Config> & { adminPort: number } = {
   host: undefined,
   tickerPort: 8081,
@@ -97,7 +99,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   tokenKey: undefined,
   tokenLifetimeSeconds: 3600,
   tokenExpiryCloses: false,
-  // A hundredth of the token store.
+  // 1 % of the token store's capacity.
   tokensPerKey: 1000,
   tasksRequireToken: false,
   tokenRequestsPerMinute: 1200,
@@ -107,7 +109,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   tickIntervalMs: 1000,
   tickerSeed: undefined,
   maxConnections: 50_000,
-  // A proxy, or a load test, is one address: half of all.
+  // Half of all connections, because a proxy or a load test is one address.
   maxConnectionsPerAddress: 25_000,
   maxMessagesPerSecond: 50,
   taskConcurrency: 2,
@@ -128,7 +130,7 @@ export const defaults: Readonly<Config> & { adminPort: number } = {
   logFormat: 'json',
 };
 
-/** A setting that cannot be used; `message` is the one line a user needs to mend it. */
+/** Invalid setting. `message` is one line that says what to fix. */
 export class ConfigError extends Error {
   override name = 'ConfigError';
   constructor(variable: string, expected: string, got: string) {
@@ -139,12 +141,12 @@ export class ConfigError extends Error {
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Reads the settings from `env`, an empty variable counting as one not set.
+ * Reads the settings from environment variables. An empty variable counts as unset.
  *
  * @param env the environment, usually `process.env`
- * @param terminal whether the log goes to a terminal, where `pretty` is the default format
- * @param heapLimitBytes of the main thread; on a small heap the defaults of the byte budgets are smaller, too
- * @throws {ConfigError} on the first variable whose value cannot be used
+ * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
+ * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
+ * @throws {ConfigError} for the first invalid variable
  */
 export function loadConfig(
   env: Environment,
@@ -175,11 +177,11 @@ export function loadConfig(
     throw new ConfigError(name, `at least ${minBytes} bytes long`, `${Buffer.byteLength(value)} bytes`);
   };
 
-  const address = (name: string, scheme: RegExp, expected: string) => {
+  const serverUrl = (name: string, scheme: RegExp, expected: string) => {
     const value = text(name);
-    // Not shown: it may hold a password.
-    if (value !== undefined && !value.split(',').every((each) => scheme.test(each) && isAddress(each))) {
-      throw new ConfigError(name, expected, 'another address');
+    // The value is not shown, because it may contain a password.
+    if (value !== undefined && !value.split(',').every((each) => scheme.test(each) && isServerUrl(each))) {
+      throw new ConfigError(name, expected, 'another value');
     }
     return value;
   };
@@ -198,16 +200,16 @@ export function loadConfig(
     throw new ConfigError(variable, 'up to 32 letters, digits, _ and -', JSON.stringify(value));
   };
 
-  const natsUrl = address('NATS_URL', /^(nats|tls):\/\/./, 'an address like nats://127.0.0.1:4222');
-  const databaseUrl = address('DATABASE_URL', /^postgres(ql)?:\/\/./, 'an address like postgres://127.0.0.1/test');
+  const natsUrl = serverUrl('NATS_URL', /^(nats|tls):\/\/./, 'a URL like nats://127.0.0.1:4222');
+  const databaseUrl = serverUrl('DATABASE_URL', /^postgres(ql)?:\/\/./, 'a URL like postgres://127.0.0.1/test');
   const shared = natsUrl !== undefined;
   if (shared !== (databaseUrl !== undefined)) {
     const [missing, given] = shared ? ['DATABASE_URL', 'NATS_URL'] : ['NATS_URL', 'DATABASE_URL'];
-    throw new ConfigError(missing, `set where ${given} is`, 'nothing');
+    throw new ConfigError(missing, `set if ${given} is`, 'nothing');
   }
   const tokenKey = secret('TOKEN_KEY', 32);
   if (shared && tokenKey === undefined) {
-    throw new ConfigError('TOKEN_KEY', 'set where NATS_URL is, the same on all nodes', 'nothing');
+    throw new ConfigError('TOKEN_KEY', 'set if NATS_URL is, to the same value on all nodes', 'nothing');
   }
 
   const bodyLimit = integer('BODY_LIMIT', defaults.bodyLimit, 1, 256 * MIB);
@@ -259,7 +261,7 @@ export function loadConfig(
     idempotencyMaxKeys: integer('IDEMPOTENCY_MAX_KEYS', defaults.idempotencyMaxKeys, 1, 10_000_000),
     bodyLimit,
     bodyBudgetBytes: Math.max(integer('BODY_BUDGET_BYTES', heapShare(defaults.bodyBudgetBytes, 32), 2), 2 * bodyLimit),
-    // Room for a row with payload and result of the largest body, each escaped to twice its size, and as much again.
+    // Fits two rows whose payload and result have the size of the largest body, each doubled by escaping.
     responseBudgetBytes: Math.max(
       integer('RESPONSE_BUDGET_BYTES', heapShare(defaults.responseBudgetBytes, 16), 4 * MIB),
       10 * bodyLimit,
@@ -270,8 +272,8 @@ export function loadConfig(
   };
 }
 
-/** Whether a text can be taken apart as an address, user and password included. */
-function isAddress(text: string): boolean {
+/** Whether a text is a valid URL with decodable user and password. */
+function isServerUrl(text: string): boolean {
   try {
     const { username, password } = new URL(text);
     decodeURIComponent(username + password);

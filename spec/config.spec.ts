@@ -290,22 +290,22 @@ describe('config', () => {
     });
 
     it('asks for one where the other is, and for a key that all have', () => {
-      expect(refusal({ NATS_URL })).to.equal('DATABASE_URL must be set where NATS_URL is, got nothing');
-      expect(refusal({ DATABASE_URL })).to.equal('NATS_URL must be set where DATABASE_URL is, got nothing');
+      expect(refusal({ NATS_URL })).to.equal('DATABASE_URL must be set if NATS_URL is, got nothing');
+      expect(refusal({ DATABASE_URL })).to.equal('NATS_URL must be set if DATABASE_URL is, got nothing');
       expect(refusal({ NATS_URL, DATABASE_URL })).to.equal(
-        'TOKEN_KEY must be set where NATS_URL is, the same on all nodes, got nothing',
+        'TOKEN_KEY must be set if NATS_URL is, to the same value on all nodes, got nothing',
       );
     });
 
     it('refuses other addresses, and does not show the passwords in them', () => {
       expect(refusal({ NATS_URL: 'http://user:hunter2@x', DATABASE_URL })).to.equal(
-        'NATS_URL must be an address like nats://127.0.0.1:4222, got another address',
+        'NATS_URL must be a URL like nats://127.0.0.1:4222, got another value',
       );
       for (const url of ['nats://user:hunter2%@x', 'nats://x:99999', 'nats://x,http://y']) {
-        expect(refusal({ NATS_URL: url, DATABASE_URL })).to.match(/^NATS_URL must be an address like/);
+        expect(refusal({ NATS_URL: url, DATABASE_URL })).to.match(/^NATS_URL must be a URL like/);
       }
       expect(refusal({ NATS_URL, DATABASE_URL: 'mysql://user:hunter2@x' })).to.equal(
-        'DATABASE_URL must be an address like postgres://127.0.0.1/test, got another address',
+        'DATABASE_URL must be a URL like postgres://127.0.0.1/test, got another value',
       );
     });
   });

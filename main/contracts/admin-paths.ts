@@ -6,7 +6,7 @@ import { ref, strict } from './task-schemas.ts';
 
 const TAG = 'admin';
 
-/** Every schema of the admin listener that has a name. */
+/** Named schemas of the admin listener. */
 export const adminSchemas = {
   Health: Type.Object({ status: Type.Literal('ok') }, { ...strict, examples: [{ status: 'ok' }] }),
   Readiness: Type.Object(
@@ -25,7 +25,7 @@ export const adminSchemas = {
   ),
   Document: Type.Object(
     { info: Type.Object({ title: Type.String(), version: Type.String() }) },
-    { description: 'A document of its standard; see there.' },
+    { description: 'A document as defined by its specification.' },
   ),
 };
 
@@ -44,8 +44,8 @@ const paths: Readonly<Record<string, PathItem>> = {
       operation({
         operationId: 'getHealth',
         tags: [TAG],
-        summary: 'Whether the process lives',
-        responses: { 200: json('It does.', ref('Health')) },
+        summary: 'Liveness of the process',
+        responses: { 200: json('Alive.', ref('Health')) },
       }),
     ),
     'x-other-methods': otherMethods('GET', 'HEAD'),
@@ -56,7 +56,7 @@ const paths: Readonly<Record<string, PathItem>> = {
       operation({
         operationId: 'getReadiness',
         tags: [TAG],
-        summary: 'Whether both services can do their work',
+        summary: 'Readiness of both services',
         responses: { 200: json('Ready.', ref('Readiness')), 503: json('Not ready.', ref('Readiness')) },
       }),
     ),
@@ -68,7 +68,7 @@ const paths: Readonly<Record<string, PathItem>> = {
       operation({
         operationId: 'getMetrics',
         tags: [TAG],
-        summary: 'Metrics in the text format of Prometheus',
+        summary: 'Metrics in the Prometheus text format',
         responses: { 200: { description: 'The metrics.', content: { 'text/plain': { schema: Type.String() } } } },
       }),
     ),
@@ -78,7 +78,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   '/asyncapi.json': document('getAsyncApi', 'The messages of the price stream, as AsyncAPI 3.0'),
 };
 
-/** The admin listener. */
+/** Paths of the admin listener. */
 export const adminPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
   Object.entries(paths).map(([path, item]) => [path, guarded(item, 'all')]),
 );

@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox';
 import { catalogue, type ErrorName } from '../http/errors.ts';
 import { dataHeaders } from '../http/security-headers.ts';
 
-/** Answers of the contract: OpenAPI's response objects, by status. */
+/** OpenAPI's responses object: response objects by status. */
 export type Answers = Readonly<Record<string, Answer | { $ref: string }>>;
 
 export interface Answer {
@@ -14,7 +14,7 @@ export interface Answer {
 export interface MediaType {
   schema: TSchema;
   example?: unknown;
-  /** Of a stream of server-sent events: the schema of each event's data, by its name. */
+  /** Schemas of the data of server-sent events, by event name. */
   'x-events'?: Readonly<Record<string, TSchema>>;
 }
 
@@ -27,23 +27,23 @@ export interface Header {
 
 const JSON_TYPE = 'application/json';
 
-/** A header that always has the same value. */
+/** Returns a required header with a fixed value. */
 export function constant(value: string): Header {
   return { required: true, schema: { type: 'string', const: value } };
 }
 
-/** The same header where it is not always sent. */
+/** Returns the same header, but not required. */
 export function optional(header: Header): Header {
   return { ...header, required: false };
 }
 
 export const retryAfter: Header = {
-  description: 'Seconds after which a client does well to try again.',
+  description: 'Seconds after which the client should retry.',
   required: true,
   schema: { type: 'integer', minimum: 1 },
 };
 
-/** The headers of every answer that is data, as the document's components. */
+/** Headers of every JSON response, as components of the document. */
 export const dataHeaderComponents: Readonly<Record<string, Header>> = Object.fromEntries(
   Object.entries(dataHeaders).map(([name, value]) => [name, constant(value)]),
 );
@@ -52,12 +52,12 @@ const dataHeaderRefs = Object.fromEntries(
   Object.keys(dataHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
 
-/** An answer with a JSON body. */
+/** Returns a response with a JSON body. */
 export function json(description: string, schema: TSchema, headers: Readonly<Record<string, Header>> = {}): Answer {
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { [JSON_TYPE]: { schema } } };
 }
 
-/** What certain errors have in their headers, beside what the path itself adds. */
+/** Headers of certain errors, in addition to those of the path. */
 const errorHeaders: Partial<Record<ErrorName, Readonly<Record<string, Header>>>> = {
   authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
   invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },
@@ -67,11 +67,11 @@ const errorHeaders: Partial<Record<ErrorName, Readonly<Record<string, Header>>>>
   tooManyConnectionsFromAddress: { 'Retry-After': retryAfter },
   tooManyConnections: { 'Retry-After': retryAfter },
   serverBusy: { 'Retry-After': retryAfter },
-  // Only where the queue is full.
+  // Sent only if the queue is full.
   failedToQueueTask: { 'Retry-After': optional(retryAfter) },
 };
 
-/** The answer to any of some errors that have the same status. */
+/** Returns one response for several errors with the same status. */
 function errorAnswer(names: readonly ErrorName[], further: Readonly<Record<string, Header>>): Answer {
   const texts = names.map((name) => catalogue[name][1]);
   const headers: Record<string, Header> = { ...further };
@@ -90,18 +90,18 @@ function errorAnswer(names: readonly ErrorName[], further: Readonly<Record<strin
   return json(texts.map((text) => `\`${text}\``).join(', '), schema as TSchema, headers);
 }
 
-/** The answers to some errors, by status. @param headers that all of them have */
+/** Returns the responses for some errors, by status. @param headers headers of all these responses */
 export function errors(names: readonly ErrorName[], headers: Readonly<Record<string, Header>> = {}): Answers {
   const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
   return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
 }
 
-/** The answer to a method that a path does not have. */
+/** Returns the response to methods that a path does not support. */
 export function methodNotAllowed(...allowed: string[]): Answers {
   return errors(['methodNotAllowed'], { Allow: constant(allowed.join(', ')) });
 }
 
-/** What any request may be answered with before it is looked at, or because of a bug. */
+/** Errors that any operation can respond with: those sent before the request reaches the app, and internal errors. */
 const ALWAYS = [
   'badRequest',
   'requestTimeout',
@@ -111,7 +111,7 @@ const ALWAYS = [
   'internalError',
 ] as const;
 
-/** Those of them, and of a body that is too large, that have their status to themselves: the document's components. */
+/** Responses for errors that share their status with no other error, as components of the document. */
 export const errorComponents: Readonly<Record<string, Answer>> = Object.fromEntries(
   (['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const).map(
     (name) => [name, errorAnswer([name], {})],
@@ -125,7 +125,7 @@ const componentOf = new Map<string, { $ref: string }>(
   ]),
 );
 
-/** The answers to the errors of one operation, and to those that every operation has. */
+/** Returns the responses for the errors of one operation, including the errors of every operation. */
 export function allErrors(names: readonly ErrorName[] = []): Answers {
   const answers = errors([...ALWAYS, ...names]);
   return Object.fromEntries(
@@ -133,7 +133,7 @@ export function allErrors(names: readonly ErrorName[] = []): Answers {
   );
 }
 
-/** What every method is answered with that a path does not have. */
+/** Returns all responses to methods that a path does not support. */
 export function otherMethods(...allowed: string[]): Answers {
   return { ...methodNotAllowed(...allowed), ...allErrors() };
 }

@@ -8,7 +8,7 @@ import { strict, unixSeconds } from './task-schemas.ts';
 const price = Type.Object(
   {
     symbol: Type.Enum(['BTC-USD', 'ETH-USD', 'SOL-USD'], { type: 'string' }),
-    price: Type.Number({ minimum: 0, description: 'with two decimal places at most' }),
+    price: Type.Number({ minimum: 0, description: 'with at most two decimal places' }),
     timestamp: unixSeconds,
   },
   strict,
@@ -31,36 +31,36 @@ const examples = {
 const messages = {
   welcome: message(
     'welcome',
-    'The client has joined.',
+    'Sent once, when the client has joined.',
     Type.Object({ type: Type.Literal('welcome'), user_id: Type.String() }, strict),
   ),
   ticker: message(
     'ticker',
-    'A whole snapshot of the prices: one at the start, then one a second, in any order.',
+    'All prices, in any order: one message after the welcome, then one every second.',
     Type.Object({ type: Type.Literal('ticker'), data: Type.Array(price, { minItems: 3, maxItems: 3 }) }, strict),
   ),
-  pong: message('pong', 'The answer to a ping.', Type.Object({ type: Type.Literal('pong') }, strict)),
+  pong: message('pong', 'The response to a ping.', Type.Object({ type: Type.Literal('pong') }, strict)),
   ping: message(
     'ping',
-    'Asks for a pong. Other fields are ignored, and so is any other message.',
+    'Requests a pong. Other fields and all other messages are ignored.',
     Type.Object({ type: Type.Literal('ping') }),
   ),
 };
 
-/** The messages and close codes of the price stream: AsyncAPI 3.0. */
+/** AsyncAPI 3.0 document: messages and close codes of the price stream. */
 export const asyncApi = {
   asyncapi: '3.0.0',
   info: {
     title: 'Price stream',
     version: project.version,
     description: [
-      'A WebSocket whose messages are text frames that carry JSON. The server closes it with one of these codes:',
+      'A WebSocket with JSON messages in text frames. The server closes it with one of these codes:',
       '',
-      '| code | why | connect again? |',
+      '| code | reason | reconnect? |',
       '|---|---|---|',
       ...Object.entries(closeCodes).map(row),
       '',
-      'A client that answers no protocol ping for 30 s is cut off without a code.',
+      'A client that does not answer a protocol ping within 30 s is disconnected without a code.',
     ].join('\n'),
     license: { name: project.license, url: `https://spdx.org/licenses/${project.license}.html` },
   },
@@ -81,7 +81,7 @@ export const asyncApi = {
     ticker: {
       address: '/ws/ticker',
       title: 'The price stream',
-      description: 'How the handshake is answered is described in `openapi.json`.',
+      description: 'See `openapi.json` for the responses to the handshake.',
       servers: [{ $ref: '#/servers/ticker' }],
       messages: Object.fromEntries(
         Object.keys(messages).map((name) => [name, { $ref: `#/components/messages/${name}` }]),
@@ -90,21 +90,21 @@ export const asyncApi = {
     },
   },
   operations: {
-    greet: operation('send', 'Greets a client that has joined', 'welcome'),
+    greet: operation('send', 'Welcomes a client that has joined', 'welcome'),
     tick: operation('send', 'Sends the prices', 'ticker'),
-    answer: operation('receive', 'Takes a ping, and answers it', 'ping', 'pong'),
+    answer: operation('receive', 'Receives a ping and responds with a pong', 'ping', 'pong'),
   },
   components: {
     messages,
     securitySchemes: {
-      bearer: { type: 'http', scheme: 'bearer', description: 'A token of `POST /auth/token`.' },
+      bearer: { type: 'http', scheme: 'bearer', description: 'A token from `POST /auth/token`.' },
       subprotocol: {
         type: 'httpApiKey',
         in: 'header',
         name: 'Sec-WebSocket-Protocol',
         description: `For browsers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`.`,
       },
-      token: { type: 'httpApiKey', in: 'query', name: 'token', description: 'For tools that can do neither.' },
+      token: { type: 'httpApiKey', in: 'query', name: 'token', description: 'For tools that cannot set headers.' },
     },
   },
 };
@@ -132,7 +132,7 @@ function operation(action: 'send' | 'receive', summary: string, name: string, re
   };
 }
 
-/** A line of the table; a code of the WebSocket library has no reason but its name. */
+/** Row of the table of close codes. Codes without a reason text are described by their name. */
 function row([name, { code, reason, reconnect }]: [string, CloseCode]): string {
   const why = reason || name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return `| ${code} | ${why} | ${reconnect ? 'yes' : 'no'} |`;

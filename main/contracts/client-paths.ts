@@ -31,9 +31,9 @@ const file: Answer = {
   },
 };
 
-const unchanged: Answer = { description: 'The copy that the client has still holds.', headers };
+const unchanged: Answer = { description: 'Not modified.', headers };
 
-/** Answers that only some of a path's servers give. */
+/** Marks responses that only some servers of a path send. */
 export function onlyAt(names: readonly ServiceName[], answers: Answers): Answers {
   const marked = Object.entries(answers).map(([status, answer]) => [status, { ...answer, 'x-servers': names }]);
   return Object.fromEntries(marked);
@@ -45,7 +45,7 @@ const unknown = {
 };
 const refused = errors(['crossSiteRequest']);
 
-/** The browser clients of both services, and every path that nothing else is at. */
+/** Paths of the browser clients, and of all requests that match no other path. */
 export const clientPaths: Readonly<Record<string, PathItem>> = {
   '/': {
     servers: [servers.ticker, servers.tasks],

@@ -10,7 +10,7 @@ import { securitySchemes, tickerPaths, tickerSchemas } from './ticker-paths.ts';
 
 const paths: Readonly<Record<string, PathItem>> = { ...tickerPaths, ...tasksPaths, ...adminPaths, ...clientPaths };
 
-/** Every path, method, status, header and error text of both services and the admin listener: OpenAPI 3.1. */
+/** OpenAPI 3.1 document: every path, method, status, header and error text of both services and the admin listener. */
 export const openApi = {
   openapi: '3.1.1',
   info: {
@@ -19,9 +19,9 @@ export const openApi = {
     summary: project.description,
     description: [
       'Every error is `{"error": "<text>"}`. All times are Unix seconds. The content type of a request is ignored.',
-      'Three extensions say what the standard has no word for: `x-other-methods` how a path answers the methods that it',
-      'does not have, `x-servers` which of its servers (`ticker`, `tasks`, `admin`) give an answer, `x-events` what the',
-      'events of a stream hold.',
+      'The document uses three extensions: `x-other-methods` lists the responses to methods that a path does not support,',
+      '`x-servers` the servers (`ticker`, `tasks`, `admin`) that send a response, and `x-events` the data schemas of',
+      'server-sent events.',
     ].join('\n'),
     license: { name: project.license, identifier: project.license },
   },
@@ -29,8 +29,8 @@ export const openApi = {
   tags: [
     { name: 'ticker', description: 'API keys, tokens and the price stream' },
     { name: 'tasks', description: 'The queue, its results and its dead letters' },
-    { name: 'clients', description: 'What a browser loads' },
-    { name: 'admin', description: 'For whoever runs the process' },
+    { name: 'clients', description: 'The browser clients' },
+    { name: 'admin', description: 'Health, metrics and API documents, for operators' },
   ],
   paths,
   components: {

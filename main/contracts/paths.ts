@@ -23,9 +23,10 @@ export interface Parameter {
 
 const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
 
-/** A path of the contract: OpenAPI's path item, with the answers to all methods that it does not have. */
+/** OpenAPI's path item object. */
 export interface PathItem extends Partial<Record<(typeof METHODS)[number], Operation>> {
   servers: readonly Server[];
+  /** Responses to all methods that the path does not support. */
   'x-other-methods': Answers;
 }
 
@@ -34,12 +35,12 @@ export interface Server {
   description: string;
 }
 
-/** A JSON body, whatever its content type says. */
+/** Returns a required JSON request body. Its content type is ignored by the server. */
 export function jsonBody(schema: TSchema): NonNullable<Operation['requestBody']> {
   return { required: true, content: { 'application/json': { schema } } };
 }
 
-/** An operation with its answers, and those to its errors and to the errors that every operation has. */
+/** Returns an operation, with the responses for its errors and for the errors of every operation added. */
 export function operation(
   { responses, security = [], ...rest }: Omit<Operation, 'responses'> & { responses: Answers },
   names: readonly ErrorName[] = [],
@@ -47,7 +48,7 @@ export function operation(
   return { ...rest, security, responses: { ...responses, ...allErrors(names) } };
 }
 
-/** `GET` and, with the same headers and without a body, `HEAD`. */
+/** Returns `GET`, and a `HEAD` with the same headers and no response body. */
 export function getAndHead(get: Operation): { get: Operation; head: Operation } {
   const responses = Object.entries(get.responses).map(([status, answer]) => [status, withoutBody(answer)]);
   const operationId = `${get.operationId}Head`;
@@ -55,15 +56,15 @@ export function getAndHead(get: Operation): { get: Operation; head: Operation } 
   return { get, head: { ...get, operationId, summary, responses: Object.fromEntries(responses) } };
 }
 
-/** A path that pages of any origin may use: `Access-Control-Allow-Origin` on what the app answers. */
+/** Adds `Access-Control-Allow-Origin: *` to the responses of a path that pages of any origin may use. */
 export function crossOrigin(item: PathItem): PathItem {
-  const mended: PathItem = { ...item };
+  const result: PathItem = { ...item };
   for (const method of METHODS) {
     const operation = item[method];
-    if (operation !== undefined) mended[method] = { ...operation, responses: allowOrigin(operation.responses) };
+    if (operation !== undefined) result[method] = { ...operation, responses: allowOrigin(operation.responses) };
   }
-  mended['x-other-methods'] = allowOrigin(item['x-other-methods']);
-  return mended;
+  result['x-other-methods'] = allowOrigin(item['x-other-methods']);
+  return result;
 }
 
 /**
@@ -89,7 +90,7 @@ export function guarded(item: PathItem, refused: 'writes' | 'all', names: readon
 
 const crossSiteRefusal = errors(['crossSiteRequest']);
 
-/** The answer to `OPTIONS` of an allowed origin. */
+/** Response to the CORS preflight of an allowed origin. */
 export const corsPreflight: Answers = { 204: { description: 'A CORS preflight of an origin in `CORS_ORIGINS`.' } };
 
 const ALLOW_ORIGIN = 'Access-Control-Allow-Origin';
@@ -99,7 +100,7 @@ function allowOrigin(answers: Answers): Answers {
   return Object.fromEntries(
     Object.entries(answers).map(([status, answer]) => {
       if ('$ref' in answer) return [status, answer];
-      // What the app does not see is refused without it.
+      // Not required on errors, because requests refused before they reach the app lack the header.
       const header = { ...anyOrigin, required: Number(status) < 300 };
       const own = answer.headers?.[ALLOW_ORIGIN];
       return [status, { ...answer, headers: { ...answer.headers, [ALLOW_ORIGIN]: own ?? header } }];

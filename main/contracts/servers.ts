@@ -1,7 +1,7 @@
 import { defaults } from '../config.ts';
 import type { Server } from './paths.ts';
 
-/** The listeners of the process, at their default ports. */
+/** Listeners of the process at their default ports, as OpenAPI's server objects. */
 export const servers = {
   ticker: server(defaults.tickerPort, 'service A, the ticker'),
   tasks: server(defaults.tasksPort, 'service B, the task queue'),
@@ -14,6 +14,6 @@ function server(port: number, description: string) {
   return {
     url: `http://{host}:${port}`,
     description,
-    variables: { host: { default: 'localhost', description: 'where the process runs' } },
+    variables: { host: { default: 'localhost', description: 'host of the process' } },
   };
 }

@@ -1,6 +1,6 @@
 import Type from 'typebox';
 
-/** A reference to one of the schemas that the document names. */
+/** Returns a reference to a named schema of the document. */
 export function ref(name: string) {
   return Type.Ref(`#/components/schemas/${name}`);
 }
@@ -17,14 +17,14 @@ export const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assig
 const payload = Type.String({
   contentMediaType: 'application/json',
   description:
-    'JSON text of the whole submitted task: `id`, `action`, `data`, `created_at`. Numbers are doubles: digits past 2^53 are lost, `-0` becomes `0`, a number past 1.8e308 `null`',
+    'JSON text of the submitted task: `id`, `action`, `data`, `created_at`. Numbers are doubles: integers above 2^53 lose precision, `-0` becomes `0`, and numbers above 1.8e308 become `null`',
 });
 const reason = Type.String({ description: 'why the last attempt failed' });
-const attempts = Type.Integer({ minimum: 0, description: 'attempts that have failed' });
+const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
 const submission = Type.Object(
   {
-    action: Type.String({ description: '`uppercase`, `sum`, or any other, whose output is `processed`' }),
+    action: Type.String({ description: '`uppercase`, `sum`, or any other string, which outputs `processed`' }),
     data: Type.Optional(Type.Object({}, { additionalProperties: true, default: {} })),
   },
   {
@@ -43,17 +43,17 @@ const task = Type.Object(
     payload,
     status: Type.Enum(['completed', 'pending'], {
       type: 'string',
-      description: '`completed`: a row is written only then. `pending` is the default of the column.',
+      description: '`completed`, because a row is written only on completion. `pending` is the default of the column.',
     }),
     result: Type.Union([Type.String({ contentMediaType: 'application/json' }), Type.Null()], {
-      description: 'JSON text of an object with one field `output`',
+      description: 'JSON text of an object with the field `output`',
     }),
     created_at: unixSeconds,
     processed_at: Type.Union([unixSeconds, Type.Null()]),
   },
   {
     ...strict,
-    description: 'A stored task: its row.',
+    description: 'A completed task.',
     examples: [
       {
         id: ID,
@@ -69,19 +69,19 @@ const task = Type.Object(
 
 const queued = Type.Object(
   { id: taskId, status: Type.Literal('queued') },
-  { ...strict, description: 'It waits.', examples: [{ id: ID, status: 'queued' }] },
+  { ...strict, description: 'A task waiting in the queue.', examples: [{ id: ID, status: 'queued' }] },
 );
 
 const running = Type.Object(
   { id: taskId, status: Type.Literal('running'), attempt: Type.Integer({ minimum: 1 }) },
-  { ...strict, description: 'It is being worked on.', examples: [{ id: ID, status: 'running', attempt: 1 }] },
+  { ...strict, description: 'A task that is running.', examples: [{ id: ID, status: 'running', attempt: 1 }] },
 );
 
 const retrying = Type.Object(
   { id: taskId, status: Type.Literal('retrying'), attempts, reason, next_attempt_at: unixSeconds },
   {
     ...strict,
-    description: 'It has failed, and is tried again.',
+    description: 'A task whose last attempt failed and that will be retried.',
     examples: [
       {
         id: ID,
@@ -101,12 +101,12 @@ const failed = Type.Object(
     payload,
     reason,
     attempts,
-    first_at: Type.Integer({ minimum: 0, description: 'when it was accepted, in Unix seconds' }),
-    last_at: Type.Integer({ minimum: 0, description: 'when it was given up, in Unix seconds' }),
+    first_at: Type.Integer({ minimum: 0, description: 'time of acceptance, in Unix seconds' }),
+    last_at: Type.Integer({ minimum: 0, description: 'time of dead-lettering, in Unix seconds' }),
   },
   {
     ...strict,
-    description: 'It was given up: a dead letter.',
+    description: 'A dead letter: a task that failed and will not be retried.',
     examples: [
       {
         id: ID,
@@ -123,20 +123,20 @@ const failed = Type.Object(
 
 const taskList = Type.Object(
   { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
-  { ...strict, description: 'The newest first. `count` is the number of rows here.' },
+  { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
 );
 
 const deadLetterList = Type.Object(
   { dead_letters: Type.Array(ref('FailedTask'), { maxItems: 100 }), count },
-  { ...strict, description: 'The latest first. `count` is their number here.' },
+  { ...strict, description: 'Latest first. `count` is the number of dead letters in the list.' },
 );
 
 const queueCounts = Type.Object(
   {
     accepted: count,
     completed: count,
-    dead: Type.Integer({ minimum: 0, description: 'dead letters that are kept' }),
-    dropped: Type.Integer({ minimum: 0, description: 'dead letters that were deleted or made room for newer ones' }),
+    dead: Type.Integer({ minimum: 0, description: 'stored dead letters' }),
+    dropped: Type.Integer({ minimum: 0, description: 'dead letters that were purged or evicted' }),
     waiting: count,
     delayed: count,
     bytes: Type.Integer({
@@ -153,7 +153,7 @@ const queueCounts = Type.Object(
   },
 );
 
-/** Every schema of service B that has a name. */
+/** Named schemas of service B. */
 export const taskSchemas = {
   Submission: submission,
   Task: task,
@@ -166,7 +166,7 @@ export const taskSchemas = {
   QueueCounts: queueCounts,
 };
 
-/** The events of `GET /tasks/events` by name, and the schema of the data of each. */
+/** Schemas of the data of `GET /tasks/events`, by event name. */
 export const taskEvents = {
   accepted: ref('QueuedTask'),
   started: ref('RunningTask'),
@@ -180,14 +180,14 @@ export const taskEvents = {
     { ...strict, examples: [{ id: ID, status: 'failed', reason: 'data.text is no string', attempts: 1 }] },
   ),
   gap: Type.Object(
-    { missed: Type.Union([count, Type.Null()], { description: 'how many; null where that is not known' }) },
+    { missed: Type.Union([count, Type.Null()], { description: 'number of missed events; null if unknown' }) },
     {
       ...strict,
-      description: 'Events that are not remembered any more.',
+      description: 'Events were missed because they are no longer stored.',
       examples: [{ missed: 12 }, { missed: null }],
     },
   ),
 };
 
-/** A server-sent event as it comes over the wire. */
+/** A server-sent event in wire format. */
 export const EVENT_EXAMPLE = `id: 17\nevent: started\ndata: {"id":"${ID}","status":"running","attempt":1}\n\n`;

@@ -18,10 +18,10 @@ import { ref, strict, unixSeconds } from './task-schemas.ts';
 
 const TAG = 'ticker';
 
-/** Every schema of service A that has a name. */
+/** Named schemas of service A. */
 export const tickerSchemas = {
   TokenRequest: Type.Object(
-    { api_key: Type.String({ minLength: 1, description: 'The demo user’s is in the log.' }) },
+    { api_key: Type.String({ minLength: 1, description: 'The API key of the demo user is in the log.' }) },
     { description: 'Other fields are ignored.', examples: [{ api_key: 'n8xP2kQvL0sT6wYb3hRj9dFgZc5mA7eU' }] },
   ),
   Token: Type.Object(
@@ -38,14 +38,14 @@ export const tickerSchemas = {
   ),
   RelayTarget: Type.Object(
     {
-      target_pid: Type.String({ description: 'the handler that receives the messages of the connection' }),
+      target_pid: Type.String({ description: 'address of the handler of the connection' }),
       metadata: Type.Object({ user_id: Type.String(), auth_time: unixSeconds }, strict),
     },
     { ...strict, examples: [{ target_pid: 'handler-1', metadata: { user_id: 'demo', auth_time: 1_790_000_000 } }] },
   ),
 };
 
-/** How a request says whom it is from, each alone. */
+/** Alternative ways to send the bearer token. */
 export const securitySchemes = {
   bearer: {
     type: 'http',
@@ -62,7 +62,7 @@ export const securitySchemes = {
     type: 'apiKey',
     in: 'query',
     name: 'token',
-    description: 'For tools that can do neither.',
+    description: 'For tools that cannot set headers.',
   },
 };
 
@@ -72,22 +72,22 @@ const preflight = (id: string) =>
   operation({
     operationId: id,
     tags: [TAG],
-    summary: 'Tells a page of any origin that it may ask',
-    description: 'Without `Access-Control-Request-Method` it is a method like any other.',
+    summary: 'Answers the CORS preflight of any origin',
+    description: 'Without `Access-Control-Request-Method`, the method is not allowed.',
     parameters: [{ name: 'Access-Control-Request-Method', in: 'header', required: true, schema: Type.String() }],
     responses: {
       204: {
-        description: 'It may.',
+        description: 'The cross-origin request is allowed.',
         headers: {
           'Access-Control-Allow-Methods': constant('GET,HEAD,PUT,POST,DELETE,PATCH'),
-          'Access-Control-Allow-Headers': { description: 'those that were asked for', schema: { type: 'string' } },
+          'Access-Control-Allow-Headers': { description: 'the requested headers', schema: { type: 'string' } },
         },
       },
     },
   });
 
 const switched: Answer = {
-  description: 'The connection is a WebSocket; its messages are described in `asyncapi.json`.',
+  description: 'The connection is now a WebSocket. See `asyncapi.json` for its messages.',
   headers: {
     Upgrade: constant('websocket'),
     Connection: constant('Upgrade'),
@@ -117,7 +117,7 @@ const tokenPreflight: Answer = {
   },
 };
 
-/** Service A but for its browser client. */
+/** Paths of service A, except those of its browser client. */
 export const tickerPaths: Readonly<Record<string, PathItem>> = {
   '/auth/token': crossOrigin({
     servers: [servers.ticker, servers.tasks],
@@ -146,7 +146,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       {
         operationId: 'revokeToken',
         tags: [TAG],
-        summary: 'Revokes the token of the request, and closes its connections',
+        summary: 'Revokes the token of the request and closes its connections',
         security: anyToken,
         responses: { 204: { description: 'It is revoked.' }, ...atTasks },
       },
@@ -162,7 +162,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
         operationId: 'openStream',
         tags: [TAG],
         summary: 'Opens the price stream',
-        description: 'A WebSocket handshake of version 13.',
+        description: 'A WebSocket handshake, version 13.',
         security: anyToken,
         parameters: [
           { name: 'Sec-WebSocket-Key', in: 'header', schema: Type.String({ pattern: '^[A-Za-z0-9+/]{22}==$' }) },

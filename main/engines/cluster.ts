@@ -7,13 +7,17 @@ import { NatsLink } from './nats-link.ts';
 import { openKvTokenStore, openTickFeed } from './nats-ticker.ts';
 import { openPostgres } from './postgres.ts';
 
-/** Servers that all nodes share. */
+/** URLs of the servers that all nodes share. */
 export interface SharedServers {
   natsUrl: string;
   databaseUrl: string;
 }
 
-/** Messages in NATS, rows in PostgreSQL, for any number of nodes. @throws {Error} that says which server is missing */
+/**
+ * Opens the backend of several nodes: messages in NATS, rows in PostgreSQL.
+ *
+ * @throws {Error} naming the server that cannot be reached
+ */
 export async function openClusterEngine(config: Config, servers: SharedServers, log: Log): Promise<Engine> {
   const { natsPrefix: prefix, natsReplicas: replicas, tickerSeed: seed, tickIntervalMs: intervalMs } = config;
   const { queueMaxLength: maxLength, queueMaxBytes: maxBytes, idempotencyMaxKeys: maxKeys } = config;

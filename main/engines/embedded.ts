@@ -10,10 +10,10 @@ import { startRetentionThread } from '../tasks/retention-thread.ts';
 import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Engine } from './engine.ts';
 
-/** Waiting for a lock holds up every client, so it is short. */
+/** Longest wait for a database lock. It is short because it blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;
 
-/** Everything in files of `DATA_DIR` and in this process. @throws {Error} when the files cannot be migrated */
+/** Opens the backend of a single node: files of `DATA_DIR` and memory. @throws {Error} if the files cannot be migrated */
 export async function openEmbeddedEngine(config: Config, log: Log): Promise<Engine> {
   const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
   for (const { file, wasEmpty } of await runMigration({ dataDir })) {

@@ -6,33 +6,33 @@ import type { OpenQueue, TaskEvent } from '../tasks/queue/driver.ts';
 import type { TickFeed } from '../ticker/tick-feed.ts';
 import type { TokenStore } from '../ticker/token-store.ts';
 
-/** The stored API keys. Every method throws as `ApiKeys` of `db` does. */
+/** Store of API keys. Methods throw like those of `ApiKeys` in `db`. */
 export interface ApiKeyStore {
   findOwner(apiKey: string): Awaitable<ApiKeyOwner | undefined>;
   ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
 }
 
-/** The stored tasks, to be read. Every method throws as `Tasks` of `db` does. */
+/** Read access to the stored tasks. Methods throw like those of `Tasks` in `db`. */
 export interface TaskStore {
   list(status?: string): Awaitable<TaskRecord[]>;
   locate(status?: string): Awaitable<TaskLocation[]>;
   find(id: string): Awaitable<TaskRecord | undefined>;
 }
 
-/** Where everything is kept that outlives a request. */
+/** Storage of all state that outlives a request: local files and memory, or cluster servers. */
 export interface Engine {
   apiKeys: ApiKeyStore;
   tasks: TaskStore;
   openTokenStore(): Awaitable<TokenStore>;
-  /** Where one of many nodes ticks for all. */
+  /** @returns undefined if each node makes its own ticks */
   openTickFeed(): Awaitable<TickFeed | undefined>;
-  /** @param onEvent told of every step of every task */
+  /** @param onEvent called at every state change of a task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
-  /** What the task threads need to find the table of tasks. */
+  /** Location of the `tasks` table, passed to the worker threads. */
   threadData: object;
-  /** Deletes old rows from now on, where a limit is set. @param writeLock the turn to write of the task threads */
+  /** Starts to delete old rows, if a retention limit is set. @param writeLock write lock of the worker threads */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
-  /** Whether what it keeps can be reached. */
+  /** Readiness checks of databases and servers. */
   checks: Readonly<Record<string, Check>>;
   close(): Awaitable<void>;
 }

@@ -1,18 +1,19 @@
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import type { Log } from '../log.ts';
 
-/** A server that does not answer a ping, twice in a row, is gone. */
+/** Ping interval. */
 const PING_MS = 1_000;
+/** Unanswered pings after which the connection is considered stale. */
 const MAX_PINGS_OUT = 2;
-/** Between two tries to connect again, with up to half as much on top. */
+/** Delay between reconnect attempts, to which up to 50 % of jitter is added. */
 const RETRY_MS = 250;
 const CONNECT_TIMEOUT_MS = 2_000;
 
 /**
- * Connects to NATS, and again whenever that is needed, for ever.
+ * Connects to NATS. A lost connection is reestablished, without a limit on attempts.
  *
- * @param url addresses of the servers, with commas between
- * @throws {Error} with one line that says what to mend, when none can be reached now
+ * @param url comma-separated URLs of the servers
+ * @throws {Error} if no server can be reached; the message is one line that says what to fix
  */
 export async function connectNats(url: string, log: Log): Promise<NatsConnection> {
   const servers = url.split(',');
@@ -23,7 +24,7 @@ export async function connectNats(url: string, log: Log): Promise<NatsConnection
     name: 'ticker-and-tasks',
     timeout: CONNECT_TIMEOUT_MS,
     maxReconnectAttempts: -1,
-    // Nor is it given up when the server does not know the user for a while.
+    // Keep reconnecting even if the server temporarily rejects the credentials.
     ignoreAuthErrorAbort: true,
     reconnectTimeWait: RETRY_MS,
     reconnectJitter: RETRY_MS / 2,
@@ -32,13 +33,13 @@ export async function connectNats(url: string, log: Log): Promise<NatsConnection
     ignoreClusterUpdates: false,
   }).catch((error: Error) => {
     const where = servers.map((server) => new URL(server).host).join(', ');
-    throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or mend NATS_URL`, { cause: error });
+    throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or fix NATS_URL`, { cause: error });
   });
-  void tell(connection, log);
+  void logStatus(connection, log);
   return connection;
 }
 
-async function tell(connection: NatsConnection, log: Log): Promise<void> {
+async function logStatus(connection: NatsConnection, log: Log): Promise<void> {
   for await (const { type } of connection.status()) {
     if (type === 'disconnect') log.error('the connection to NATS is lost');
     else if (type === 'reconnect') log.info('connected to NATS again');
@@ -49,7 +50,7 @@ function withoutCredentials(server: string): string {
   return server.slice(server.lastIndexOf('@') + 1);
 }
 
-/** The library takes them apart from the address. A name alone is a token. */
+/** Credentials in a URL, which the library takes as separate options. A user without a password is a token. */
 function credentials(server: string): { user?: string; pass?: string; token?: string } {
   const { username, password } = new URL(server);
   if (username === '') return {};

@@ -1,31 +1,31 @@
 import type { NatsConnection } from '@nats-io/transport-node';
 
 /**
- * Whether a connection to NATS is up. What is sent while it is not would wait in the client's memory, without a bound,
- * and go out when nobody expects it any more.
+ * Tracks whether a connection to NATS is up. Callers check it before sending, because the client library buffers messages
+ * without a bound while disconnected, and would send them late.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
   readonly #onUp = new Set<() => void>();
   #up = true;
 
-  /** @param connection one that is up, or will tell so */
+  /** @param connection a connection that is up, or that reports `reconnect` once it is */
   constructor(connection: NatsConnection) {
     this.connection = connection;
-    void this.#follow();
+    void this.#watchStatus();
   }
 
   get up(): boolean {
     return this.#up && !this.connection.isClosed();
   }
 
-  /** Has `callback` called whenever the connection is back. @returns a function that ends that */
+  /** Calls `callback` after every reconnect. @returns a function that unsubscribes it */
   onUp(callback: () => void): () => void {
     this.#onUp.add(callback);
     return () => this.#onUp.delete(callback);
   }
 
-  async #follow(): Promise<void> {
+  async #watchStatus(): Promise<void> {
     for await (const { type } of this.connection.status()) {
       if (type === 'disconnect' || type === 'staleConnection') this.#up = false;
       if (type !== 'reconnect') continue;

@@ -10,10 +10,10 @@ import type { Engine } from './engine.ts';
 export type PostgresOptions = Pick<Config, 'taskRetentionRows' | 'taskRetentionDays'> & { databaseUrl: string };
 
 const CONNECTIONS = 10;
-/** Whoever asks gets an answer while it still means something. */
+/** Time limit of a statement, including the round trip. */
 const TIME_LIMIT_MS = 2000;
 
-/** What PostgreSQL keeps for all nodes: API keys and rows of tasks. @throws {Error} when it cannot be migrated */
+/** Opens the part of the backend in PostgreSQL: API keys and tasks. @throws {Error} if the database cannot be migrated */
 export async function openPostgres(
   { databaseUrl, taskRetentionRows: rows, taskRetentionDays: days }: PostgresOptions,
   log: Log,

@@ -1,21 +1,21 @@
 import { isIPv4, isIPv6 } from 'node:net';
 
 /**
- * Returns whether a listener on `address` answers requests to a host. The check guards against DNS rebinding, where a
- * page reaches the listener under a name of its own and so counts as the same origin.
+ * Returns a function that tells whether a listener accepts requests to a host. It guards against DNS rebinding, where an
+ * attacker's page points its own name at the listener and so has the same origin.
  *
- * Addresses are always allowed: a page that rebinds DNS has a name.
+ * IP addresses are always allowed, because DNS rebinding needs a name.
  *
- * @param allowedHosts hosts beside loopback names and addresses. `*` allows all. If empty, a listener on loopback allows no
- * others, and a listener on any other address allows all
- * @param address where the listener listens
+ * @param allowedHosts hosts allowed beside loopback names and IP addresses. `*` allows all. If empty, a listener on
+ * loopback allows no others, and a listener on any other address allows all
+ * @param address address that the listener is bound to
  * @param name configured name of that address, which is allowed
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
   const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
-  // Browsers never omit the host.
+  // The empty host is allowed, because browsers never omit the host.
   return (host) => host === '' || allowed.has(host) || isAddress(host) || isLoopback(host);
 }
 

@@ -1,4 +1,4 @@
-/** Bound on the bytes that all clients of a listener hold together. Each byte taken must be released. */
+/** Limit on the bytes that all clients of a listener hold together. Bytes taken must be released. */
 export class ByteBudget {
   readonly limit: number;
   #used = 0;
@@ -12,10 +12,10 @@ export class ByteBudget {
   }
 
   /**
-   * Takes `bytes` more for a client that holds `held` bytes. No client may hold more than it leaves to the others, so
+   * Takes `bytes` more for a client that holds `held` bytes. A client may not hold more than remains free for others, so
    * slow clients with large bodies always leave room for small ones.
    *
-   * @returns false, without a change, if there is no room
+   * @returns false, without taking any, if there is no room
    */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.#used - bytes;

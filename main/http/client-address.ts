@@ -1,21 +1,21 @@
 import { isIPv6 } from 'node:net';
 
 const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
-/** Hextets of the part of an IPv6 address that names a network; the rest is its owner's to choose. */
+/** Hextets of a /64 prefix. */
 const NETWORK_HEXTETS = 4;
 
 /**
- * Whose share of a limit a request uses up: an IPv4 address, or the /64 network of an IPv6 address, since who has one
- * of its addresses has them all.
+ * Returns the key that limits are counted by: an IPv4 address, or the /64 network of an IPv6 address, because a host can
+ * use any address of its network.
  *
- * @param ip the address as the socket or a trusted proxy tells it; '' where it is not known any more
+ * @param ip address from the socket or a trusted proxy; '' if the socket is closed
  */
 export function clientAddress(ip: string): string {
   const address = ip.replace(/%.*$/, '');
   const mapped = MAPPED_IPV4.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
   if (!isIPv6(address) || address === '::1') return address;
-  // The canonical text of a URL's host has a run of zeros at most once, and no dotted part.
+  // A URL canonicalizes the address: at most one `::`, and no dotted IPv4 part.
   const [left = '', right] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const before = left.split(':').filter(Boolean);
   const after = (right ?? '').split(':').filter(Boolean);

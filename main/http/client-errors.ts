@@ -10,23 +10,23 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Answers bytes that are no HTTP request, and requests that take too long, in their turn.
+ * Responds to malformed requests and to requests that time out, after all earlier responses of the connection.
  *
- * @param closingMs time for the client to close its side after the answer
+ * @param closingMs time for the client to close its side after the response
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
-  /** Connections that are read no further. */
+  /** Connections with an error; later errors on them are ignored. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     if (broken.has(socket)) return;
     broken.add(socket);
     const outstanding = [...order.outstanding(socket)];
     const end = () => {
-      // Never into the middle of another response.
+      // The error must not be written into the middle of another response.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };
-    // Complete requests are answered first, or the client would take this answer for theirs.
+    // Complete requests are answered first, or the client would take this response for theirs.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), closingMs()).unref();
@@ -44,7 +44,7 @@ function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: n
   }
   const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
-  // Destroyed later: a client that still sends would lose the answer.
+  // Destroyed with a delay, because a reset would discard the response if the client is still sending.
   const timer = setTimeout(() => socket.destroy(), closingMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }

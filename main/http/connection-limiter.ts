@@ -2,17 +2,17 @@ import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
 
 export interface ConnectionBounds {
-  /** Connections in total, those whose handshake is under way included. */
+  /** Connections in total, including unfinished handshakes. */
   maxConnections: number;
   maxConnectionsPerAddress: number;
 }
 
-/** Delay in seconds after which a refused client should try again. */
+/** Seconds after which a refused client should retry. */
 const RETRY_AFTER = '5';
 
 /**
- * Bounds connections in total and by address. A socket releases its slot when it closes, which every socket does however
- * it ends, so the counts are exact. Past a bound a connection is refused.
+ * Limits connections in total and by address. A socket holds a slot until it emits `close`, which every socket does, so
+ * the counts are exact.
  */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
@@ -24,17 +24,17 @@ export class ConnectionLimiter {
     this.#bounds = bounds;
   }
 
-  /** Slots in use. */
+  /** Number of slots in use. */
   get taken(): number {
     return this.#holders.size;
   }
 
-  /** Addresses that hold a slot. */
+  /** Number of addresses that hold a slot. */
   get addresses(): number {
     return this.#byAddress.size;
   }
 
-  /** Error with which one more connection of `address` is refused; undefined if there is a free slot. */
+  /** Returns the error for a new connection of `address`, or undefined if a slot is free. */
   refusal(address: string): ErrorName | undefined {
     const own = this.#byAddress.get(address) ?? 0;
     if (own >= this.#bounds.maxConnectionsPerAddress) return 'tooManyConnectionsFromAddress';
@@ -50,7 +50,7 @@ export class ConnectionLimiter {
   }
 
   /**
-   * Acquires a slot until `socket` closes. A closed socket gets none.
+   * Acquires a slot until `socket` closes. Does nothing if it is closed already.
    *
    * @throws {HttpError} as `check` does
    */
@@ -60,7 +60,7 @@ export class ConnectionLimiter {
     this.hold(socket, address);
   }
 
-  /** Acquires a slot that {@link refusal} has found free. */
+  /** Acquires a slot without a check. The caller has called {@link refusal}. */
   hold(socket: Duplex, address: string): void {
     this.#holders.set(socket, address);
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);

@@ -5,15 +5,15 @@ import { HttpError } from './errors.ts';
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 export interface CrossSiteOptions {
-  /** Origins whose pages may send every request and read the answers. */
+  /** Origins whose pages may send any request and read the responses. */
   corsOrigins: readonly string[];
-  /** Requests of other origins that are refused. */
+  /** Cross-site requests to refuse, except from `corsOrigins`. */
   refused: 'writes' | 'all';
 }
 
 /**
- * Refuses cross-site requests of browsers, except for those of `corsOrigins`. A page needs no permission to send a
- * simple POST to another site: CORS only hides the answer.
+ * Refuses browsers' cross-site requests, except from `corsOrigins`. CORS alone is not enough: it hides the response of a
+ * simple POST, but does not prevent the request.
  */
 export function crossSite({ corsOrigins, refused }: CrossSiteOptions): Middleware[] {
   const origins = new Set(corsOrigins);
@@ -34,8 +34,8 @@ export function crossSite({ corsOrigins, refused }: CrossSiteOptions): Middlewar
 }
 
 /**
- * Whether a page of another site sent the request. Browsers omit `Sec-Fetch-Site` for plain HTTP beyond loopback, but send
- * `Origin` with every write. Other clients send neither.
+ * Whether a page of another site sent the request. Over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback, but
+ * `Origin` with every write. Other clients send neither header.
  */
 function isCrossSite(ctx: Context): boolean {
   const site = ctx.get('Sec-Fetch-Site');

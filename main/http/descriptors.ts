@@ -1,22 +1,23 @@
 import type { Config } from '../config.ts';
 
-/** Connections that each listener may have. */
+/** Maximum number of connections of each listener. */
 export interface ConnectionShares {
-  /** Limit of open files that the shares were made from. */
+  /** Limit of open files that the shares are computed from. */
   openFiles: number;
   ticker: number;
-  /** Those of the ticker's connections that may be WebSockets: the others are left to plain requests. */
+  /** Maximum number of WebSockets among the ticker's connections. The others are reserved for plain requests. */
   webSockets: number;
   tasks: number;
   admin: number;
 }
 
 /**
- * Shares out the descriptors of the process, so that connections never use them up. The process itself comes first, then the
- * admin listener; an eighth of the rest goes to the task queue, or less where that is plenty, all else to the ticker.
+ * Divides the file descriptors of the process between the listeners, so that connections never exhaust them. Descriptors
+ * for the process itself and the admin listener are reserved first. Of the rest, the task queue gets an eighth, or less if
+ * that is more than it needs, and the ticker the remainder.
  *
- * @param openFiles limit of open files; Infinity for none
- * @throws {Error} that names the limit to set when `openFiles` leaves too few for connections
+ * @param openFiles limit of open files; Infinity if there is none
+ * @throws {Error} naming the required limit, if `openFiles` is too low
  */
 export function shareDescriptors(openFiles: number, config: Pick<Config, 'taskConcurrency'>): ConnectionShares {
   const own = PROCESS_DESCRIPTORS + config.taskConcurrency * THREAD_DESCRIPTORS;
@@ -39,18 +40,18 @@ export function shareDescriptors(openFiles: number, config: Pick<Config, 'taskCo
  * connections to servers; 12 for a thread that deletes old rows; 4 for one that parses large bodies; the others for files that are open for a moment.
  */
 const PROCESS_DESCRIPTORS = 80;
-/** Descriptors of a task thread: about 8, with its database. A replacement may start before the dead thread has closed its own. */
+/** Descriptors of a worker thread: about 8, and some spare for a replacement that starts before the old thread closes. */
 const THREAD_DESCRIPTORS = 10;
 const FEWEST_CONNECTIONS = 32;
 
-/** Connections to the admin listener: more than probes and scrapers open. */
+/** Maximum share of the admin listener, more than probes and scrapers need. */
 const PLENTY_FOR_ADMIN = 100;
-/** Up to so many connections the task queue gets its eighth; past that, a sixteenth. */
+/** Connections up to which the task queue gets an eighth. Above, it gets a sixteenth if that is more. */
 const PLENTY_FOR_TASKS = 1200;
-/** Requests to the ticker that are no WebSockets. */
+/** Maximum number of the ticker's connections reserved for plain requests. */
 const PLENTY_FOR_REQUESTS = 400;
 
-/** What Linux lets a process have at most by default. */
+/** Upper bound on the limit of open files: Linux's default for `fs.nr_open`. */
 const MOST_OPEN_FILES = 1_048_576;
 
 /**
@@ -61,9 +62,9 @@ export function addressShare(trustProxy: number): number {
   return trustProxy > 0 ? 1 : 0.5;
 }
 
-/** How many descriptors this process may have. (Node has raised the soft limit to the hard one.) */
+/** Returns the limit of open files, Infinity if none. Node raises the soft limit to the hard limit at its start. */
 export function openFilesLimit(): number {
-  // The report would ask for the names of all connected hosts.
+  // Otherwise the report makes a reverse DNS lookup for every connection.
   Object.assign(process.report, { excludeNetwork: true });
   const { userLimits } = process.report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
   const soft = userLimits?.open_files?.soft;

@@ -1,6 +1,5 @@
 /**
- * Every error that a client can be answered with: status and text. The texts are the specification's;
- * those it is silent about are at the end.
+ * Status and text of every error response. The first group is from the specification, the second is not covered by it.
  */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
@@ -46,12 +45,12 @@ export const catalogue = {
 
 export type ErrorName = keyof typeof catalogue;
 
-/** Thrown anywhere below a router, answered as `{error}` by {@link jsonErrors}. */
+/** Error that a request handler throws to be sent as `{error}`; see `jsonErrors`. */
 export class HttpError extends Error {
   override name = 'HttpError';
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** A 5xx that load alone brings about: the log does not grow with it. */
+  /** Whether a 5xx is caused by load alone. It is then logged at level `debug`, so that load does not fill the log. */
   readonly overload: boolean;
 
   constructor(error: ErrorName, { cause, headers = {}, overload = false }: HttpErrorDetails = {}) {
@@ -64,9 +63,9 @@ export class HttpError extends Error {
 }
 
 export interface HttpErrorDetails {
-  /** What went wrong underneath: for the log, never for the client. */
+  /** Underlying error, for the log only. */
   cause?: unknown;
-  /** Further headers of the answer. */
+  /** Additional headers of the response. */
   headers?: Record<string, string>;
   overload?: boolean;
 }

@@ -6,9 +6,9 @@ const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
 const MAX_PORT = 65_535;
 
 /**
- * Host of a request in lower case, without its port: a name, an IPv4 address, or an IPv6 address in brackets.
+ * Returns the host of a request in lower case, without its port: a name, an IPv4 address, or an IPv6 address in brackets.
  *
- * @returns '' for a request of HTTP/1.0 without `Host`; undefined when `Host` is missing, repeated or invalid
+ * @returns '' for an HTTP/1.0 request without `Host`; undefined if `Host` is missing, repeated or invalid
  */
 export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
   const value = headers.host;
@@ -16,16 +16,16 @@ export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): s
   return isRepeated(rawHeaders) ? undefined : parseHost(value);
 }
 
-/** Host of a `Host` header in lower case, without its port; undefined when invalid. */
+/** Returns the host of a `Host` header in lower case, without its port, or undefined if the header is invalid. */
 export function parseHost(value: string): string | undefined {
   const [, name, ipv6, port = ''] = HOST.exec(value) ?? [];
   if (Number(port) > MAX_PORT) return undefined;
-  // The host of a URL has the canonical form of the address.
+  // A URL canonicalizes the address.
   if (ipv6 !== undefined) return isIPv6(ipv6) ? new URL(`http://[${ipv6}]`).hostname : undefined;
   return name?.toLowerCase();
 }
 
-/** Whether `Host` occurs more than once. Node keeps only the first in `headers`. */
+/** Whether `Host` occurs more than once. `headers` has only the first. */
 function isRepeated(rawHeaders: readonly string[]): boolean {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
@@ -35,7 +35,7 @@ function isRepeated(rawHeaders: readonly string[]): boolean {
   return count > 1;
 }
 
-/** Whether a text is a host as {@link parseHost} returns it, in any case. */
+/** Whether a text is a host without a port, in canonical form except for its case. */
 export function isHost(text: string): boolean {
   return parseHost(text) === text.toLowerCase();
 }

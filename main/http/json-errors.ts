@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
 import { replyJson } from './json-reply.ts';
 
-/** The one place that turns what was thrown into an answer: `{error: <string>}` with its status. */
+/** Middleware that turns thrown errors into responses: `{error: <string>}` with a status. */
 export function jsonErrors(log: Log): Middleware {
   return async (ctx, next) => {
     try {
@@ -14,21 +14,22 @@ export function jsonErrors(log: Log): Middleware {
   };
 }
 
-/** Listener for an app's `error` event: what went wrong outside of {@link jsonErrors}, or while a response was sent. */
+/** Listener for an app's `error` event: errors thrown outside {@link jsonErrors}, or while a response is sent. */
 export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
   return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
 }
 
+/** Error codes of a response whose client has disconnected. */
 const CLIENT_GONE = new Set([
   'ECONNRESET',
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'ERR_STREAM_DESTROYED',
-  // Gone before the response began.
+  // The client disconnected before the response began.
   'ERR_STREAM_UNABLE_TO_PIPE',
 ]);
 
-/** Middleware for the end of an app: whatever got past the routers is not found. */
+/** Last middleware of an app: responds 404 to requests that no router handled. */
 export const notFound: Middleware = () => {
   throw new HttpError('notFound');
 };
@@ -42,7 +43,7 @@ function answer(ctx: Context, thrown: unknown, log: Log): void {
   replyJson(ctx, error.status, { error: error.message }, error.headers);
 }
 
-/** What the libraries below throw carries a status, and says with `expose` whether its text is for clients. */
+/** Error thrown by Koa and its middleware. `expose` says whether clients may see `message`. */
 interface LibraryError {
   status: number;
   expose: boolean;

@@ -10,41 +10,44 @@ import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
 
 export interface ListenOptions {
-  /** Undefined means every interface. */
+  /** Host name or address to bind to. Undefined means every interface. */
   host: string | undefined;
-  /** 0 picks a free one. */
+  /** Port to listen on. 0 picks a free one. */
   port: number;
-  /** Whether other processes may listen there, too: the system shares the connections out among them. */
+  /** Whether other processes may listen on the same port. The system distributes the connections among them. */
   reusePort?: boolean;
-  /** Bytes that may wait in a socket before it counts as slow; Node's own default where absent. */
+  /** High-water mark of sockets in bytes. Node's default if undefined. */
   highWaterMark?: number;
-  /** Connections that may be open; one more is accepted and closed at once. No bound where absent. */
+  /** Maximum number of open connections. Further ones are closed at once. No limit if undefined. */
   maxConnections?: number;
   /** Share of the plain connections that one address may hold; one more is closed at once. No bound if undefined. */
   addressShare?: number;
   /** Hosts of requests; see `hostCheck`. All are allowed if undefined. */
   allowedHosts?: readonly string[];
-  /** Shorter ones in tests. */
+  /** Overrides of {@link timeouts} in tests. */
   timeouts?: Partial<Timeouts>;
 }
 
-/** How long a client may take, all in milliseconds. */
+/** Client timeouts in milliseconds. */
 export interface Timeouts {
-  /** From the connection, or the first byte of a further request, to the end of the headers. */
+  /** Time from the connection, or the first byte of a later request, to the end of the headers. */
   headers: number;
-  /** From the same moment to the end of the body. */
+  /** Time from the connection, or the first byte of a later request, to the end of the body. */
   request: number;
-  /** How often the two above are looked after. */
+  /** Interval at which the two timeouts above are checked. */
   check: number;
-  /** Between two requests. */
+  /** Idle time between two requests. */
   keepAlive: number;
-  /** For anything to move on a connection, in either direction: nobody waits longer for an answer that is not read. */
+  /** Time without traffic in either direction, which also bounds the wait for a client that does not read. */
   stalled: number;
-  /** To close its side after a refusal. */
+  /** Time for the client to close its side after an error response. */
   closing: number;
 }
 
-/** Generous for a bad mobile network; Node's own are a minute for headers, five for a request, none for an answer. */
+/**
+ * Default timeouts, generous for a bad mobile network. Node's own are 60 s for headers, 300 s for a request and none for
+ * a stalled response.
+ */
 export const timeouts: Readonly<Timeouts> = {
   headers: 10_000,
   request: 30_000,
@@ -58,16 +61,16 @@ export interface Listener {
   server: Server;
   host: string;
   port: number;
-  /** Stops counting a connection that has left HTTP as a plain one. */
+  /** Stops counting an upgraded connection as a plain one. */
   release(socket: Duplex): void;
-  /** Takes no more connections, and waits until the open requests are answered or `deadline` is over. */
+  /** Stops accepting connections, and waits until open requests are answered or `deadline` resolves. */
   close(deadline: Promise<void>): Promise<void>;
 }
 
 /**
  * Starts an HTTP server.
  *
- * @throws {Error} of the system when the address cannot be listened on (`code` says why)
+ * @throws {Error} with the system's `code`, if it cannot listen on the address
  */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
@@ -85,14 +88,14 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   const server = createBareServer(
     options,
     times,
-    // Node's `upgrade` event would overtake outstanding responses. A handshake declined here waits for its turn.
+    // Node emits `upgrade` before outstanding responses are sent. A handshake declined here is queued behind them.
     (request) => upgrades(request) && order.outstanding(request.socket).length === 0 && refusal(request) === undefined,
   );
   const begin: RequestListener = (request, response) => {
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
     if (error !== undefined) refuse(response, error);
-    // A handshake that gets here was pipelined. Frames may follow, so the connection ends.
+    // A handshake that gets here was pipelined. It is refused and closed, because frames may follow.
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
@@ -123,7 +126,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 
 /** Handles the requests of each connection in order, those with `Expect` included. */
 function handleInOrder(server: Server, order: RequestOrder, begin: RequestListener): void {
-  // In its turn only: Node would write `100 Continue` behind the headers of a response that waits for another.
+  // Only in the request's turn: for a queued response, Node would write the headers before `100 Continue`.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);
@@ -135,7 +138,7 @@ function handleInOrder(server: Server, order: RequestOrder, begin: RequestListen
   });
 }
 
-/** A server with the options and bounds of a listener, and without request handling. */
+/** Creates a server with the options and limits of a listener, but without request handling. */
 function createBareServer(
   { highWaterMark, maxConnections }: ListenOptions,
   times: Timeouts,
@@ -143,26 +146,26 @@ function createBareServer(
 ): Server {
   const server = createServer({
     ...(highWaterMark !== undefined && { highWaterMark }),
-    // A connection that sends nothing, or one byte a second, is answered 408 and closed.
+    // A client that sends nothing, or one byte a second, gets 408 and is disconnected.
     headersTimeout: times.headers,
     requestTimeout: times.request,
     connectionsCheckingInterval: times.check,
-    // Node adds a second to the time that it announces, so that no request arrives at a closing connection.
+    // Node waits a second longer than it announces, so that no request arrives at a closing connection.
     keepAliveTimeout: times.keepAlive,
-    // Node would answer 400 without a body; `hostOf` checks the header.
+    // `hostOf` checks the header instead, because Node would respond 400 without a body.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
   server.timeout = times.stalled;
-  // Their size (16 KiB) bounds the headers; a bound on their number would make Node omit the rest silently.
+  // No limit on the number of headers, because Node would silently drop the rest. Their size is limited to 16 KiB.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   return server;
 }
 
 /**
- * Whether a request is a WebSocket handshake. Any other `Upgrade` is ignored, as HTTP allows, and so is one with a body:
- * no frame would be read behind a body that is not read or never ends.
+ * Whether a request is a WebSocket handshake. Any other `Upgrade` is ignored, as HTTP allows. So is a handshake with a
+ * body, because no frame can be read before the end of the body.
  */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (

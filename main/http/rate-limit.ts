@@ -1,22 +1,22 @@
 const MINUTE_MS = 60_000;
-/** Sums of intervals are not exact. */
+/** Tolerance for rounding errors in sums of intervals. */
 const ROUNDING_MS = 0.01;
 
 export interface RateLimitOptions {
-  /** What one address may do in a minute, all of it at once if it likes. */
+  /** Tokens that an address gets each minute, and size of its bucket. */
   perMinute: number;
-  /** Addresses that are remembered; past it the one that has been quiet longest is forgotten. */
+  /** Maximum number of stored buckets. Past it, the least recently used one is evicted. */
   maxAddresses?: number;
 }
 
 /**
- * Limits how often an address may do something: a bucket each that fills steadily, kept as the one moment at which it
- * would be full (the generic cell rate algorithm), without timers.
+ * Rate limit with a token bucket for each address. A bucket is stored as the time at which it will be full again (the
+ * generic cell rate algorithm), so it needs no timer.
  */
 export class RateLimit {
   readonly #intervalMs: number;
   readonly #maxAddresses: number;
-  /** When the bucket of each address is full again, the address that was heard of last at the end. */
+  /** Time at which the bucket of each address will be full again. Least recently used first. */
   readonly #fullAt = new Map<string, number>();
 
   constructor({ perMinute, maxAddresses = 100_000 }: RateLimitOptions) {
@@ -29,10 +29,10 @@ export class RateLimit {
   }
 
   /**
-   * Takes one from the bucket of `address`.
+   * Takes a token from the bucket of `address`.
    *
-   * @param now milliseconds of a clock that is not set back
-   * @returns 0, or how many milliseconds the address has to wait because its bucket is empty
+   * @param now milliseconds of a monotonic clock
+   * @returns 0, or if the bucket is empty, the milliseconds until its next token
    */
   take(address: string, now = performance.now()): number {
     const fullAt = Math.max(now, this.#fullAt.get(address) ?? 0) + this.#intervalMs;
@@ -41,8 +41,8 @@ export class RateLimit {
     this.#fullAt.delete(address);
     this.#fullAt.set(address, fullAt);
     if (this.#fullAt.size > this.#maxAddresses) {
-      const [quietest] = this.#fullAt.keys();
-      this.#fullAt.delete(quietest as string);
+      const [leastRecent] = this.#fullAt.keys();
+      this.#fullAt.delete(leastRecent as string);
     }
     return 0;
   }

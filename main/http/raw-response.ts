@@ -4,7 +4,7 @@ import { dataHeaders } from './security-headers.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
-/** A whole HTTP response with a JSON body, after which the connection ends. */
+/** Serializes an HTTP response with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = JSON.stringify(body);
   const all = {
@@ -18,7 +18,7 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
 }
 
-/** Answers a request that does not reach the app, and ends its connection. */
+/** Sends an error response to a request that does not reach the app, and closes its connection. */
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
   const text = JSON.stringify({ error: message });

@@ -1,13 +1,12 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 
-/** Bound on the outstanding responses of a connection. A client that pipelines more requests is disconnected. */
+/** Maximum number of outstanding responses of a connection. A client that pipelines more requests is disconnected. */
 const MAX_OUTSTANDING = 100;
 
 /**
- * Handles the pipelined requests of each connection one after the other. Node would start all of them at once, and
- * report nothing to those waiting for their turn when the connection closes, so that they would hold their resources
- * forever.
+ * Handles the pipelined requests of each connection one after another. Node would start all at once, and when the
+ * connection closes, it would not emit `close` on the queued responses, so their resources would never be released.
  */
 export class RequestOrder {
   /** Outstanding responses of each connection, in order. Only the first one's request is being handled. */
@@ -36,7 +35,7 @@ export class RequestOrder {
   enqueue(request: IncomingMessage, response: ServerResponse, answer: RequestListener): void {
     const { socket } = request;
     if (socket.writableEnded) {
-      // The connection was refused, and its client sends on.
+      // The client continues to send after an error response that closes the connection.
       socket.destroy();
       return;
     }

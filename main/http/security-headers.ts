@@ -1,4 +1,4 @@
-/** For every answer that is data: it is not a page, must not be taken for one, and is nobody's to keep. */
+/** Headers of every JSON response, so that browsers do not render, sniff or cache it. */
 export const dataHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',

@@ -14,15 +14,15 @@ export interface TickerAppOptions extends AuthRouterOptions {
   tokens: Pick<Tokens, 'issue' | 'verify' | 'isLive' | 'revoke' | 'lifetimeSeconds'>;
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
   createHandler: (actorId: string) => Pid;
-  /** Where requests are counted. */
+  /** Request metrics. */
   requests: RequestFigures;
   holders: Pick<TokenHolders, 'add'>;
   log: Log;
-  /** Proxies in front whose word about the client's address is taken. */
+  /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
   trustProxy: number;
 }
 
-/** Service A's HTTP side. Does not listen. @throws {Error} when a file of the browser client cannot be read */
+/** Creates the Koa application of service A. @throws {Error} if a file of the browser client cannot be read */
 export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   const app = new Koa();
   app.on('error', logLateError(options.log));

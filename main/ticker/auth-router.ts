@@ -20,19 +20,20 @@ import type { Identity, Tokens, TokenUser } from './tokens.ts';
 export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
-  /** How often an address may ask for a token. */
+  /** Limit of token requests for each client address. */
   rateLimit: Pick<RateLimit, 'take'>;
-  /** Scope of every token. */
+  /** Scope of every issued token. */
   userScope: Scope;
 }
 
-/** Bytes of one body of `POST /auth/token`, and of all that are not parsed yet. */
+/** Bytes of one body of `POST /auth/token`. */
 const BODY_LIMIT = 4096;
+/** Bytes of all unparsed bodies together. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
 /**
- * The public router: `POST /auth/token` exchanges an API key for a bearer token, `DELETE /auth/token` revokes the one that
- * it bears.
+ * Returns the router of `/auth`: `POST /auth/token` exchanges an API key for a bearer token, `DELETE /auth/token` revokes
+ * the bearer token of the request.
  */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
   const { apiKeys, tokens, userScope, rateLimit } = options;

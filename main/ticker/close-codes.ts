@@ -1,26 +1,26 @@
-/** Why the server closes a WebSocket, and whether a client does well to connect again. */
+/** Close code and reason of a WebSocket, and whether the client should reconnect. */
 export interface CloseCode {
   code: number;
   reason: string;
   reconnect: boolean;
 }
 
-/** Every code that the server closes a WebSocket with. A client that stays silent is cut off without one. */
+/** Close codes that the server sends. A client that answers no ping is disconnected without one. */
 export const closeCodes = {
   shuttingDown: { code: 1001, reason: 'server is shutting down', reconnect: true },
-  /** Sent by the WebSocket library: a frame that breaks the protocol. */
+  /** Sent by the WebSocket library: an invalid frame. */
   protocolError: { code: 1002, reason: '', reconnect: false },
   /** Sent by the WebSocket library: a text frame that is not UTF-8. */
   invalidText: { code: 1007, reason: '', reconnect: false },
-  /** Sent by the WebSocket library: a message in too many fragments, or in pieces that are too small. */
+  /** Sent by the WebSocket library: a message in too many fragments, or a frame in too many chunks. */
   tooManyFragments: { code: 1008, reason: '', reconnect: false },
   /** Sent by the WebSocket library: a message over the size limit. */
   messageTooBig: { code: 1009, reason: '', reconnect: false },
   tokenRevoked: { code: 4001, reason: 'token revoked', reconnect: false },
-  /** Only where `TOKEN_EXPIRY_CLOSES` asks for it. */
+  /** Sent only if `TOKEN_EXPIRY_CLOSES` is set. */
   tokenExpired: { code: 4003, reason: 'token expired', reconnect: false },
   handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
-  /** One that goes on would only be closed again. */
+  /** No reconnect: a client that keeps up its message rate would be closed again. */
   tooManyMessages: { code: 4029, reason: 'too many messages', reconnect: false },
   tooSlow: { code: 4008, reason: 'client reads too slowly', reconnect: true },
 } as const satisfies Record<string, CloseCode>;

@@ -69,7 +69,7 @@ export class Connection implements Process {
     ws.once('close', onClose);
   }
 
-  /** Delivers a `ws.send`. */
+  /** Sends the text of a `ws.send` message. */
   receive(message: LifecycleMessage): void {
     if (message.topic === 'ws.send') this.#write(textFrame(message.data));
   }

@@ -1,7 +1,7 @@
 import { Sender } from 'ws';
 
 declare module 'ws' {
-  /** Public and exported, but missing in the type definitions. */
+  /** Exported by ws, but missing from its type definitions. */
   const Sender: {
     frame(
       data: Buffer,
@@ -12,10 +12,10 @@ declare module 'ws' {
 
 const TEXT = 1;
 
-/** What was framed last: a crowd that joins at once gets the same snapshot, client by client. */
+/** Last encoded frame, cached because clients that join together are sent the same snapshot. */
 let latest = { text: '', frame: frame('') };
 
-/** The bytes of one text frame from server to client, the same for every client; not to be changed. */
+/** Encodes a text frame from server to client. The buffer is shared, so callers must not modify it. */
 export function textFrame(text: string): Buffer {
   if (text !== latest.text) latest = { text, frame: frame(text) };
   return latest.frame;

@@ -1,12 +1,12 @@
 import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
 import type { Process, Processes } from './processes.ts';
 
-/** The address under which the ticker is registered. */
+/** Name under which the ticker is registered. */
 export const TICKER = 'ticker';
 
 /**
- * Serves one WebSocket connection: greets the client and subscribes it to the ticker when it joins, answers its
- * pings, and ends when it leaves.
+ * Serves one WebSocket connection: welcomes the client and subscribes it to the ticker when it joins, answers its
+ * `ping` messages, and exits when it leaves.
  */
 class Handler implements Process {
   readonly #pid: Pid;
@@ -52,7 +52,7 @@ function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }):
 
 const pong = text({ type: 'pong' });
 
-/** Whether a client's frame is the one message that has an effect. */
+/** Whether the text of a client's message is JSON of the type `ping`. All other messages are ignored. */
 function isPing(data: string): boolean {
   try {
     const message: unknown = JSON.parse(data);

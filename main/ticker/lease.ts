@@ -4,43 +4,45 @@ import type { Log } from '../log.ts';
 
 export interface LeaseOptions {
   link: NatsLink;
-  /** Opens the bucket, whose entries live for {@link LEASE_MS}, and makes it where it is not. */
+  /** Opens or creates the bucket, whose entries expire after {@link LEASE_MS}. */
   openBucket: () => Promise<KV>;
-  /** Who holds it: a text that no one else has. */
+  /** Unique identifier of this node, stored in the lease. */
   holder: string;
-  /** What has to be done between getting the lease and using it. */
+  /** Called when this node has acquired the lease; awaited before the lease is used. */
   onTaken: () => Promise<void>;
   log: Log;
 }
 
-/** How long the server keeps the lease of one who does not renew it. */
+/** Time after which the server expires a lease that is not renewed. */
 export const LEASE_MS = 1_750;
-/** How long a holder uses it from the moment when it asked: it has stopped before anybody else can begin. */
+/** Time for which a node uses its lease, from sending the request. Below {@link LEASE_MS}, so that leaders never overlap. */
 const USE_MS = 1_500;
-/** A question has its answer by then; a renewal may fail before the lease is lost. */
+/** Timeout of a request. With {@link RENEW_MS} it leaves time for one failed renewal. */
 const LEASE_TIMEOUT_MS = 500;
 const RENEW_MS = 500;
-/** How often one who does not hold it looks whether it is free: expiry tells nobody. */
-const LOOK_MS = 250;
+/** Interval at which a node that is not the leader checks the lease. An expiry sends no notification. */
+const POLL_MS = 250;
 const KEY = 'producer';
 
 /**
- * A lease that one of many nodes holds at a time: an entry that its server lets expire, taken and renewed by compare-and-set on
- * the revision. No clock is compared with another one: the holder counts from before its question, the server from after.
+ * A lease that one of several nodes, the leader, holds at a time: a KV entry with an expiry, acquired and renewed by
+ * compare-and-set on its revision. Clocks of different machines are never compared: the leader counts from before its
+ * request, the server from after it.
  */
 export class Lease {
-  /** Until when it is held, in milliseconds of the monotonic clock, for the threads. */
+  /** End of this node's lease in milliseconds of the monotonic clock, in memory shared with the ticker thread. */
   readonly cell = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   readonly #until = new Float64Array(this.cell);
   readonly #options: LeaseOptions;
   #bucket: KV | undefined;
-  /** Of the entry, where it is ours and nothing has gone wrong since. */
+  /** Revision of the entry, if this node wrote it and no request has failed since. */
   #revision: number | undefined;
   #epoch = 0;
-  #able = false;
+  #campaigning = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
-  #beat: Promise<void> = Promise.resolve();
+  /** The last queued update. */
+  #update: Promise<void> = Promise.resolve();
 
   constructor(options: LeaseOptions) {
     this.#options = options;
@@ -50,73 +52,74 @@ export class Lease {
     return (this.#until[0] as number) > monotonicMs();
   }
 
-  /** The revision under which it was last taken or renewed: higher than that of every earlier holder. */
+  /** Revision of the last acquisition or renewal by this node, higher than the epochs of all earlier leaders. */
   get epoch(): number {
     return this.#epoch;
   }
 
-  /** Whether to take the lease where it is free, and to keep it. */
+  /** Starts to acquire and renew the lease if `able`. Otherwise stops and releases it. */
   compete(able: boolean): void {
-    if (this.#closed || able === this.#able) return;
-    this.#able = able;
-    this.#wake();
+    if (this.#closed || able === this.#campaigning) return;
+    this.#campaigning = able;
+    this.#updateNow();
   }
 
-  /** Gives up the lease because another node holds it. */
+  /** Stops using the lease, because another node holds it. */
   lose(): void {
     this.#until[0] = 0;
     this.#revision = undefined;
   }
 
-  /** Lets go of it for the next one. */
+  /** Releases the lease, so that another node can acquire it at once. */
   async close(): Promise<void> {
     this.compete(false);
     this.#closed = true;
-    await this.#beat;
+    await this.#update;
     clearTimeout(this.#timer);
   }
 
-  #wake(): void {
+  #updateNow(): void {
     clearTimeout(this.#timer);
-    // One at a time: each goes on from the revision that the one before has left.
-    this.#beat = this.#beat.then(() => this.#work());
+    // One at a time, because each update needs the revision written by the previous one.
+    this.#update = this.#update.then(() => this.#acquireOrRelease());
   }
 
-  async #work(): Promise<void> {
-    if (!this.#able) this.#until[0] = 0;
+  async #acquireOrRelease(): Promise<void> {
+    if (!this.#campaigning) this.#until[0] = 0;
     let failed = false;
     try {
-      if (this.#options.link.up) await (this.#able ? this.#claim() : this.#release());
+      if (this.#options.link.up) await (this.#campaigning ? this.#acquire() : this.#release());
     } catch (error) {
-      this.#options.log.debug({ err: error }, 'the lease of the ticker could not be asked for');
+      this.#options.log.debug({ err: error }, 'the ticker lease could not be acquired, renewed or released');
       this.#bucket = undefined;
       this.#revision = undefined;
       failed = true;
     }
     clearTimeout(this.#timer);
-    const waitMs = this.held && !failed ? RENEW_MS : LOOK_MS;
-    if (this.#able && !this.#closed) this.#timer = setTimeout(() => this.#wake(), waitMs);
+    const waitMs = this.held && !failed ? RENEW_MS : POLL_MS;
+    if (this.#campaigning && !this.#closed) this.#timer = setTimeout(() => this.#updateNow(), waitMs);
   }
 
-  async #claim(): Promise<void> {
+  /** Acquires or renews the lease. */
+  async #acquire(): Promise<void> {
     this.#bucket ??= await this.#options.openBucket();
-    const previousSeq = this.#revision ?? (await this.#look(this.#bucket));
+    const previousSeq = this.#revision ?? (await this.#findRevision(this.#bucket));
     if (previousSeq === undefined) {
       this.lose();
       return;
     }
-    const askedAt = monotonicMs();
+    const requestedAt = monotonicMs();
     this.#revision = await this.#bucket.put(KEY, this.#options.holder, { previousSeq, timeout: LEASE_TIMEOUT_MS });
     if (!this.held) {
       await this.#options.onTaken();
-      this.#options.log.info('this node makes the ticks from now on');
+      this.#options.log.info('this node is now the leader and makes the ticks');
     }
     this.#epoch = this.#revision;
-    if (this.#able) this.#until[0] = askedAt + USE_MS;
+    if (this.#campaigning) this.#until[0] = requestedAt + USE_MS;
   }
 
-  /** @returns the revision to take it over from; undefined where another one holds it */
-  async #look(bucket: KV): Promise<number | undefined> {
+  /** Returns the revision to replace, 0 if the lease has no entry, or undefined if another node holds the lease. */
+  async #findRevision(bucket: KV): Promise<number | undefined> {
     const entry = await bucket.get(KEY);
     if (entry === null) return 0;
     return entry.operation !== 'PUT' || entry.string() === this.#options.holder ? entry.revision : undefined;

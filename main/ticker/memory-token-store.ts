@@ -11,18 +11,18 @@ import { TokensByKey } from './tokens-by-key.ts';
 export interface MemoryTokenStoreOptions {
   maxTokens: number;
   maxTokensPerKey: number;
-  /** Told of every token that leaves. */
+  /** Called for every token that is revoked, evicted or expired. */
   onRemove: OnRemove;
 }
 
-/** Longest wait of a Node timer; a later expiry is looked at again when this is over. */
+/** Longest delay of a Node timer. A token that expires later is checked again after it. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
  * Valid tokens, in memory. Expired tokens are removed by a timer. Past `maxTokensPerKey` the oldest token of the same API key is
  * evicted. Past `maxTokens` a new token is refused, so no key evicts the tokens of another.
  *
- * All tokens of one store have the same lifetime: they expire in the order in which they came.
+ * All tokens of one store have the same lifetime, so they expire in the order in which they were added.
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove;
@@ -67,7 +67,7 @@ export class MemoryTokenStore implements TokenStore {
   }
 
   /**
-   * Adds a token at its place among those of its key.
+   * Adds a token at position `order` among the tokens of its key.
    *
    * @returns the identifier of the evicted token, which is the added one if the key has enough newer tokens
    * @throws {TokenStoreUnavailable | TokenStoreFull}
@@ -96,19 +96,19 @@ export class MemoryTokenStore implements TokenStore {
     return record !== undefined && record.expiresAt > Date.now();
   }
 
-  /** The same as `has`: there is nowhere else to look. @throws {TokenStoreUnavailable} */
+  /** The same as `has`, because this store is not shared. @throws {TokenStoreUnavailable} */
   find(id: string): boolean {
     return this.has(id);
   }
 
-  /** Lets go of a token before its time. @throws {TokenStoreUnavailable} */
+  /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): void {
     this.#check();
     const record = this.#records.get(id);
     if (record !== undefined) this.#remove(record, 'token revoked');
   }
 
-  /** Makes the store unavailable and lets go of every token. */
+  /** Makes the store unavailable and clears it. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);

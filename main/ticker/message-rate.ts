@@ -1,6 +1,6 @@
 /** Size of a burst: the messages of this time. */
 const BURST_MS = 2_000;
-/** Tolerance: sums of intervals are not exact. */
+/** Tolerance for rounding errors in sums of intervals. */
 const ROUNDING_MS = 0.0005;
 
 /**

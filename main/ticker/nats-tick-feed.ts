@@ -6,41 +6,45 @@ import type { Tick, TickFeed, TickFollower } from './tick-feed.ts';
 export interface NatsTickFeedOptions {
   link: NatsLink;
   lease: Lease;
-  /** Where the ticks go. */
+  /** Subject that ticks are published to. */
   subject: string;
-  /** How often there is a tick. */
+  /** Tick interval. */
   intervalMs: number;
 }
 
-/** A tick's place in the order of all. */
-interface Place {
-  /** The revision of its producer's lease. */
+/** Position of a tick in the order of all ticks. */
+interface TickPosition {
+  /** Revision of the leader's lease. */
   epoch: number;
   number: number;
 }
 
-type PlacedTick = Tick & Place;
+type OrderedTick = Tick & TickPosition;
 
-/** Past it, and past three intervals, the order starts anew: the revisions of a server that has lost its files do. */
-const FORGET_MS = 2 * LEASE_MS;
+/**
+ * Time without ticks, at least three intervals, after which a tick with any position is accepted. Revisions start over if
+ * the server has lost its files.
+ */
+const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
 const MAX_PRICES = 64;
 const MAX_BYTES = 16 * 1024;
 
-/** The ticks of all nodes over a subject of NATS; the server loses them where nobody listens, as it should. */
+/** Tick feed over a NATS subject. Delivery is at most once: a node that misses a tick gets the next one. */
 export class NatsTickFeed implements TickFeed {
   readonly #options: NatsTickFeedOptions;
   readonly #subscription: Subscription;
   #follower: TickFollower | undefined;
-  #latest: Place = { epoch: 0, number: 0 };
-  #heardAt = Number.NEGATIVE_INFINITY;
-  /** What was left off at before anybody followed. */
+  #latest: TickPosition = { epoch: 0, number: 0 };
+  /** Time of the latest tick. */
+  #latestAt = Number.NEGATIVE_INFINITY;
+  /** Prices to resume from, kept until `follow` is called. */
   #prices: readonly number[] | undefined;
 
   constructor(options: NatsTickFeedOptions) {
     this.#options = options;
     this.#subscription = options.link.connection.subscribe(options.subject, {
       callback: (error, message) => {
-        if (error === null) this.#hear(message);
+        if (error === null) this.#onMessage(message);
       },
     });
   }
@@ -66,16 +70,16 @@ export class NatsTickFeed implements TickFeed {
   publish({ prices, data }: Tick): boolean {
     const { lease, link, subject } = this.#options;
     if (!lease.held) return false;
-    const tick: PlacedTick = { epoch: lease.epoch, number: this.#latest.number + 1, prices, data };
-    this.#note(tick);
+    const tick: OrderedTick = { epoch: lease.epoch, number: this.#latest.number + 1, prices, data };
+    this.#setLatest(tick);
     if (link.up) link.connection.publish(subject, JSON.stringify(tick));
     return true;
   }
 
-  /** Goes on from the last tick that the server has seen, where it is not older than what was heard here. */
+  /** Resumes from the last tick in the stream, unless a later one has been received. */
   resumeFrom(payload: Uint8Array): void {
     const tick = parseTick(payload);
-    if (tick === undefined || (this.#remembers() && isBefore(tick, this.#latest))) return;
+    if (tick === undefined || (this.#isLatestRecent() && isBefore(tick, this.#latest))) return;
     this.#latest = { epoch: tick.epoch, number: tick.number };
     if (this.#follower === undefined) this.#prices = tick.prices;
     else this.#follower.onPrices(tick.prices);
@@ -87,39 +91,40 @@ export class NatsTickFeed implements TickFeed {
     this.#follower = undefined;
   }
 
-  #hear(message: Msg): void {
+  #onMessage(message: Msg): void {
     const tick = message.data.length > MAX_BYTES ? undefined : parseTick(message.data);
     if (tick === undefined || isSame(tick, this.#latest)) return;
-    if (this.#remembers() && isBefore(tick, this.#latest)) return;
+    if (this.#isLatestRecent() && isBefore(tick, this.#latest)) return;
     const { lease } = this.#options;
     if (lease.held) {
       if (tick.epoch < lease.epoch) return;
       lease.lose();
     }
-    this.#note(tick);
+    this.#setLatest(tick);
     this.#follower?.onTick(tick);
   }
 
-  #note({ epoch, number }: Place): void {
+  #setLatest({ epoch, number }: TickPosition): void {
     this.#latest = { epoch, number };
-    this.#heardAt = performance.now();
+    this.#latestAt = performance.now();
   }
 
-  #remembers(): boolean {
-    return performance.now() - this.#heardAt < Math.max(FORGET_MS, 3 * this.#options.intervalMs);
+  /** Whether the latest tick is recent enough to reject earlier ones. */
+  #isLatestRecent(): boolean {
+    return performance.now() - this.#latestAt < Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs);
   }
 }
 
-function isSame(a: Place, b: Place): boolean {
+function isSame(a: TickPosition, b: TickPosition): boolean {
   return a.epoch === b.epoch && a.number === b.number;
 }
 
-function isBefore(a: Place, b: Place): boolean {
+function isBefore(a: TickPosition, b: TickPosition): boolean {
   return a.epoch < b.epoch || (a.epoch === b.epoch && a.number < b.number);
 }
 
-/** The tick that a message holds; undefined where it holds something else. */
-function parseTick(payload: Uint8Array): PlacedTick | undefined {
+/** Parses the payload of a message. Returns undefined if it is not a valid tick. */
+function parseTick(payload: Uint8Array): OrderedTick | undefined {
   let value: unknown;
   try {
     value = JSON.parse(new TextDecoder().decode(payload));
@@ -127,7 +132,7 @@ function parseTick(payload: Uint8Array): PlacedTick | undefined {
     return undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
-  const { epoch, number, prices, data } = value as Partial<Record<keyof PlacedTick, unknown>>;
+  const { epoch, number, prices, data } = value as Partial<Record<keyof OrderedTick, unknown>>;
   if (!Number.isSafeInteger(epoch) || !Number.isSafeInteger(number) || typeof data !== 'string') return undefined;
   if (!Array.isArray(prices) || prices.length > MAX_PRICES) return undefined;
   if (!prices.every((price) => Number.isFinite(price) && price > 0)) return undefined;

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Log } from '../log.ts';
 
-/** What actors may do: allows or denies actions on resources; `*` stands for all of them. */
+/** Access rule, which allows or denies actions on resources. `*` means all of them. */
 export interface Policy {
   name: string;
   group: string;
@@ -19,7 +19,7 @@ export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 /**
  * Reads a policy from its file.
  *
- * @throws {Error} when the file cannot be read or holds no policy
+ * @throws {Error} if the file cannot be read or does not hold a policy
  */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
@@ -28,8 +28,9 @@ export async function loadPolicy(file: URL): Promise<Policy> {
 }
 
 /**
- * Reads the scope of the tokens, once for the life of the process: an exchange opens no file. Without its policy the scope is
- * empty.
+ * Loads the scope of all tokens. Called once at the start, so that issuing a token opens no file.
+ *
+ * @returns an empty scope if the policy cannot be loaded
  */
 export async function loadScope(file: URL, log: Log): Promise<Scope> {
   try {
@@ -40,7 +41,7 @@ export async function loadScope(file: URL, log: Log): Promise<Scope> {
   }
 }
 
-/** Whether `scope` allows `action` on `resource`: some policy allows it and none denies it. */
+/** Whether `scope` allows `action` on `resource`: at least one policy allows it, and none denies it. */
 export function allows(scope: Scope, action: string, resource: string): boolean {
   const effects = scope
     .filter((policy) => covers(policy.actions, action) && covers(policy.resources, resource))
@@ -48,7 +49,7 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
   return effects.includes('allow') && !effects.includes('deny');
 }
 
-/** Whether a value of unknown origin is a {@link Scope}. */
+/** Whether an untrusted value is a {@link Scope}. */
 export function isScope(value: unknown): value is Scope {
   return Array.isArray(value) && value.every(isPolicy);
 }

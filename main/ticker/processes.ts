@@ -1,7 +1,7 @@
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import type { CloseCode } from './close-codes.ts';
 
-/** Something with an address that messages can be sent to. It ends at the latest when `receive` throws. */
+/** Receiver of the messages sent to an address. An error thrown by `receive` ends the process. */
 export interface Process {
   receive(message: LifecycleMessage): void;
 }
@@ -15,8 +15,8 @@ interface Entry {
 }
 
 /**
- * The processes of the stream by their addresses: handlers, clients, and the ticker by its name.
- * A message is delivered at once; one to an address that nobody has any more is lost, as the sender must expect.
+ * The processes of the price stream by address: handlers, clients, and the ticker under its name. Messages are delivered
+ * synchronously. A message to an address without a process is discarded.
  */
 export class Processes {
   readonly #entries = new Map<Pid, Entry>();
@@ -34,16 +34,16 @@ export class Processes {
   }
 
   /**
-   * Starts a process under a name of its own.
+   * Starts a process under a fixed name.
    *
-   * @throws {Error} when the name is taken
+   * @throws {Error} if the name is in use
    */
   register(name: Pid, process: Process): void {
-    if (this.#entries.has(name)) throw new Error(`a process is registered as ${name} already`);
+    if (this.#entries.has(name)) throw new Error(`a process named ${name} is already registered`);
     this.#entries.set(name, { process, monitors: [] });
   }
 
-  /** Delivers `message`; an error that its receiver throws ends the receiver, not the sender. */
+  /** Delivers `message`. An error thrown by the receiver ends the receiver, not the sender. */
   send(to: Pid, message: LifecycleMessage): void {
     try {
       this.#entries.get(to)?.process.receive(message);
@@ -52,14 +52,14 @@ export class Processes {
     }
   }
 
-  /** Has `onExit` called once when the process ends, by whatever cause; at once where it has ended already. */
+  /** Calls `onExit` once when the process ends, for whatever reason, or immediately if it has already ended. */
   monitor(pid: Pid, onExit: (reason: ExitReason) => void): void {
     const entry = this.#entries.get(pid);
     if (entry === undefined) onExit('normal');
     else entry.monitors.push(onExit);
   }
 
-  /** Ends a process; one that has ended already stays as it is. */
+  /** Ends a process. Does nothing if it has already ended. */
   exit(pid: Pid, reason: ExitReason): void {
     const entry = this.#entries.get(pid);
     if (entry === undefined) return;

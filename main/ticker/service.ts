@@ -18,13 +18,13 @@ import { Ticker } from './ticker.ts';
 import { TokenHolders } from './token-holders.ts';
 import { Tokens } from './tokens.ts';
 
-/** Service A, running. */
+/** Running service A. */
 export interface TickerService {
   listener: Listener;
   figures: TickerFigures;
-  /** What has to hold for it to serve clients; see `admin/readiness`. */
+  /** Readiness checks; see `admin/readiness`. */
   checks: Checks;
-  /** Problems that leave it ready. */
+  /** Checks whose problems leave the service ready. */
   warnings: Checks;
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   /** `/auth/token` for another listener, with the same rate limit. */
@@ -33,7 +33,7 @@ export interface TickerService {
   stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
 }
 
-/** What can be counted of service A. */
+/** Objects that the metrics of service A are read from. */
 export interface TickerFigures {
   requests: RequestFigures;
   relay: Pick<Relay, 'size' | 'figures'>;
@@ -41,7 +41,7 @@ export interface TickerFigures {
   tokens: Pick<Tokens, 'store'>;
 }
 
-/** Starts service A. @throws {Error} when a part of it cannot start. */
+/** Starts service A. @throws {Error} if a part of it cannot start */
 export async function startTicker(
   config: Config,
   engine: Engine,
@@ -116,9 +116,9 @@ export async function startTicker(
       listener,
       figures: { requests, relay, ticker, tokens },
       checks: {
-        ticker: () => silence(ticker.lastDue, config.tickIntervalMs, feed),
+        ticker: () => checkTicks(ticker.lastDue, config.tickIntervalMs, feed),
       },
-      warnings: { token_store: () => fullness(tokens.store) },
+      warnings: { token_store: () => checkTokenStore(tokens.store) },
       tokens,
       tokenRoutes: authRouter(options).routes() as Middleware,
       async stop(deadline, tokensUnused) {
@@ -136,19 +136,17 @@ export async function startTicker(
   }
 }
 
-function fullness({ size, maxTokens }: Tokens['store']): string | undefined {
+function checkTokenStore({ size, maxTokens }: Tokens['store']): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** How long the ticker may be silent, or three of its intervals where these are longer. */
-const LONGEST_SILENCE_MS = 3_000;
+/** Time without a tick after which the check fails, at least three intervals. */
+const TICK_TIMEOUT_MS = 3_000;
 
-function silence(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'leads'>): string | undefined {
-  const silentMs = Date.now() - lastDue;
-  if (silentMs < Math.max(LONGEST_SILENCE_MS, 3 * intervalMs)) return undefined;
+function checkTicks(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'leads'>): string | undefined {
+  const elapsedMs = Date.now() - lastDue;
+  if (elapsedMs < Math.max(TICK_TIMEOUT_MS, 3 * intervalMs)) return undefined;
   if (lastDue === 0) return 'no tick yet';
-  const seconds = (silentMs / 1000).toFixed(1);
-  return feed?.leads === false
-    ? `no tick from the producer for ${seconds} s`
-    : `the last tick was due ${seconds} s ago`;
+  const seconds = (elapsedMs / 1000).toFixed(1);
+  return feed?.leads === false ? `no tick from the leader for ${seconds} s` : `the last tick was due ${seconds} s ago`;
 }

@@ -1,12 +1,13 @@
 import { Tally } from '../figures/tally.ts';
 
-/** What happened to all connections of the stream so far. */
+/** Counters of all connections of the price stream. */
 export class StreamFigures {
-  /** Text frames handed to sockets, and ticks that a slow client did not get. */
+  /** Text frames written to sockets. */
   framesSent = 0;
+  /** Ticks not sent to slow clients because a newer tick replaced them. */
   framesSkipped = 0;
-  /** Handshakes by what became of them: `accepted`, or why not. */
+  /** Handshakes by outcome: `accepted`, or the reason for the failure. */
   readonly upgrades = new Tally(['accepted']);
-  /** Connections that ended, by their close code. */
+  /** Closed connections by close code. */
   readonly closes = new Tally();
 }

@@ -1,37 +1,37 @@
-/** A tick as it goes from the node that made it to all others. */
+/** A tick as published to other nodes. */
 export interface Tick {
-  /** One a symbol, in the order of the thread. */
+  /** One price for each symbol, in the order of `symbols` of `workers/price-walk`. */
   prices: readonly number[];
-  /** The JSON text that clients are sent. */
+  /** JSON text sent to clients. */
   data: string;
 }
 
-/** What a ticker is told by its feed. */
+/** Receiver of a feed's ticks. */
 export interface TickFollower {
-  /** Another node has made a tick: to be sent to this node's clients. */
+  /** Called with each tick of another node, to be sent to this node's clients. */
   onTick(tick: Tick): void;
-  /** Where the latest producer has left off: to go on from, and not to be sent. */
+  /** Called with the previous leader's last prices, to continue from. They are not sent to clients. */
   onPrices(prices: readonly number[]): void;
 }
 
 /**
- * What makes the tickers of many nodes one: a single one, which holds a lease, makes the ticks, and all others relay them.
- * None is told twice, nor after a later one.
+ * Connection between the tickers of several nodes. The leader, which holds a lease, makes the ticks, and the other nodes
+ * relay them. A follower receives each tick at most once, and in order.
  */
 export interface TickFeed {
   /**
-   * A Float64Array of one cell in shared memory: until when this node's ticker makes the ticks, in milliseconds of the machine's
-   * monotonic clock; in the past while another node does.
+   * End of this node's lease, in milliseconds of the machine's monotonic clock. In the past if this node is not the leader.
+   * Shared memory for a Float64Array with one element.
    */
   readonly lease: SharedArrayBuffer;
-  /** Whether this node's ticker makes the ticks. */
+  /** Whether this node is the leader. */
   readonly leads: boolean;
-  /** Names the one ticker that is told, from now on. */
+  /** Sets the only follower. */
   follow(follower: TickFollower): void;
-  /** Says whether this node's ticker could make the ticks; one that cannot lets another one do it. */
+  /** Starts to campaign for the lease if this node's ticker is `able` to make ticks. Otherwise releases the lease. */
   compete(able: boolean): void;
-  /** Tells all other nodes of a tick. @returns false where the lease has run out meanwhile: then nobody is to see it */
+  /** Publishes a tick to the other nodes. @returns false if the lease has expired; the tick must then be discarded */
   publish(tick: Tick): boolean;
-  /** Lets go of the lease. */
+  /** Releases the lease. */
   close(): Promise<void>;
 }

@@ -4,18 +4,18 @@ import { HttpError } from '../http/errors.ts';
 import { TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
-/** The subprotocol of the stream: what a browser offers beside its token, and what the server selects. */
+/** Subprotocol of the price stream. A browser offers it beside its token, and the server selects it. */
 export const SUBPROTOCOL = 'ticker.v1';
 const TOKEN_PROTOCOL = 'bearer.';
 
-/** What the request's token restores; without a good one it is empty. */
+/** State restored from the token of a request. Empty without a valid token. */
 export interface SecurityContext {
   identity?: Identity;
 }
 
 /**
- * Restores actor and policies from the request's bearer token. A request without a good one goes on without
- * an actor: the endpoint decides what that means.
+ * Restores actor and policies from the request's bearer token. A request without a valid token proceeds without an
+ * identity, and the endpoint decides whether to refuse it.
  */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
@@ -36,7 +36,7 @@ export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token: string)
 }
 
 /**
- * The bearer token of a request, from the first of these that is there: the header `Authorization: Bearer …`,
+ * Returns the bearer token of a request, from the first of these that is present: the header `Authorization: Bearer …`,
  * the subprotocol `bearer.…` (browsers cannot set headers), the query parameter `token` (for tools).
  */
 export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {

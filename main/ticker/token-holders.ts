@@ -4,8 +4,8 @@ import type { Processes } from './processes.ts';
 import type { TokenEnd } from './token-store.ts';
 
 /**
- * The handlers that were started with each token, so that they can be ended together with it. A handler leaves when it
- * ends by any cause: there are never more entries than connections.
+ * Handlers by the token that they were started with, so that they can be ended together with the token. A handler is
+ * removed when it ends, so that there are never more entries than connections.
  */
 export class TokenHolders {
   readonly #processes: Processes;
@@ -15,7 +15,7 @@ export class TokenHolders {
     this.#processes = processes;
   }
 
-  /** Tokens that some handler was started with. */
+  /** Number of tokens with a running handler. */
   get size(): number {
     return this.#handlers.size;
   }

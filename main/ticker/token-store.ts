@@ -1,6 +1,6 @@
 import type { Awaitable } from '../awaitable.ts';
 
-/** What the store keeps of a token that was issued. */
+/** Entry of an issued token. */
 export interface TokenRecord {
   /** The token's identifier (`jti`). */
   id: string;
@@ -10,42 +10,42 @@ export interface TokenRecord {
   expiresAt: number;
 }
 
-/** The store cannot be obtained. */
+/** The store is closed, or its servers do not respond. */
 export class TokenStoreUnavailable extends Error {
   override name = 'TokenStoreUnavailable';
 }
 
-/** The store has reached its bound on all tokens and takes no further one. */
+/** The store has reached its maximum number of tokens. */
 export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
 
-/** How a token leaves the store before that is closed. An evicted token counts as revoked. */
+/** Why a token was removed from an open store. An evicted token counts as revoked. */
 export type TokenEnd = 'token revoked' | 'token expired';
 
-/** Told of every token that leaves a store before that is closed. */
+/** Called for every token that is removed from an open store. */
 export type OnRemove = (id: string, end: TokenEnd) => void;
 
-/** The tokens that are good. All of one store have the same lifetime. */
+/** Store of the valid tokens. All tokens of a store have the same lifetime. */
 export interface TokenStore {
-  /** How many tokens it knows of. */
+  /** Number of tokens known to this node. */
   readonly size: number;
-  /** Most tokens that the store holds. */
+  /** Maximum number of tokens. */
   readonly maxTokens: number;
-  /** To be set by who wants to be told. */
+  /** Callback for removed tokens, set by the owner of the store. */
   onRemove: OnRemove;
   /**
-   * Adds a token. Past the bound on the tokens of its API key the oldest of that key is evicted.
+   * Adds a token. If its API key has too many tokens, the oldest of them is evicted.
    *
    * @throws {TokenStoreUnavailable | TokenStoreFull}
    */
   put(record: TokenRecord): Awaitable<void>;
-  /** Whether the token is known here and has not expired. @throws {TokenStoreUnavailable} once it is closed */
+  /** Whether this node knows the token and the token has not expired. @throws {TokenStoreUnavailable} if closed */
   has(id: string): boolean;
-  /** Whether the token is good, known here or not; `has` knows of it from then on. @throws {TokenStoreUnavailable} */
+  /** Whether the token is valid. Makes a token of another node known to this one. @throws {TokenStoreUnavailable} */
   find(id: string): Awaitable<boolean>;
-  /** Lets go of a token before its time. @throws {TokenStoreUnavailable} */
+  /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): Awaitable<void>;
-  /** Makes the store unavailable and lets go of every token that is known here. */
+  /** Makes the store unavailable and clears the tokens known to this node. */
   close(): Awaitable<void>;
 }

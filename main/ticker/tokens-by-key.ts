@@ -1,12 +1,12 @@
-/** A live token in the order of its API key. */
+/** A valid token with its position among the tokens of its API key. */
 export interface OrderedToken {
   id: string;
   keyId: string;
-  /** Position among the tokens of the key: higher is newer. Tokens that two nodes issue at once may share one. */
+  /** Position among the tokens of the key; higher is newer. Tokens issued concurrently on two nodes may share a position. */
   order: number;
 }
 
-/** Token identifiers by API key, oldest first. No key has more than `max`; the owner of the map evicts the oldest. */
+/** Tokens by API key, oldest first, at most `max` for each key. The caller evicts the tokens that `add` returns. */
 export class TokensByKey {
   readonly #max: number;
   readonly #tokens = new Map<string, OrderedToken[]>();
@@ -15,25 +15,25 @@ export class TokensByKey {
     this.#max = max;
   }
 
-  /** Order of a token that is issued now. */
+  /** Position of the next token of a key. */
   next(keyId: string): number {
     return (this.#tokens.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }
 
-  /** Whether another token of the key evicts one. */
+  /** Whether adding a token of the key evicts another. */
   isFull(keyId: string): boolean {
     return (this.#tokens.get(keyId)?.length ?? 0) >= this.#max;
   }
 
   /**
-   * Adds a token. Nodes that add the same tokens in different sequence keep the same ones.
+   * Adds a token. Nodes that add the same tokens in any sequence keep the same ones.
    *
    * @returns the token to evict, which is the added one if the key has `max` newer tokens
    */
   add(token: OrderedToken): OrderedToken | undefined {
     const tokens = this.#tokens.get(token.keyId) ?? [];
     this.#tokens.set(token.keyId, tokens);
-    // Searched from the end: almost every token is the newest.
+    // Searches from the end, because almost every added token is the newest.
     tokens.splice(tokens.findLastIndex((other) => precedes(other, token)) + 1, 0, token);
     return tokens.length > this.#max ? tokens.shift() : undefined;
   }

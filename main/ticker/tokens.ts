@@ -4,29 +4,29 @@ import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } 
 import { isScope, type Scope } from './policy.ts';
 import type { OnRemove, TokenStore } from './token-store.ts';
 
-/** Who acts, and what they may do: what a token says, restored in each request that bears it. */
+/** Actor and scope that a token grants. */
 export interface Identity {
   actor: { id: string; metadata: { role: string; user_id: string } };
   scope: Scope;
-  /** The `jti` of the token. */
+  /** The token's identifier (`jti`). */
   tokenId: string;
 }
 
-/** Whom a token is issued for. */
+/** User that a token is issued to. */
 export interface TokenUser {
   user_id: string;
   role: string;
-  /** The API key that is exchanged for the token. */
+  /** API key exchanged for the token. */
   apiKey: string;
 }
 
 export interface TokensOptions {
-  /** Secret of at least 32 bytes; undefined makes a random one, with which tokens end with the process. */
+  /** Secret of at least 32 bytes. If undefined, a random one, and no token stays valid after a restart. */
   key: string | undefined;
   lifetimeSeconds: number;
-  /** Where they are kept; closed with them. */
+  /** Token store, closed by {@link Tokens.close}. */
   store: TokenStore;
-  /** Told of every token that ends before the store does. */
+  /** Called for every token that is revoked, evicted or expired. */
   onEnd?: OnRemove;
 }
 
@@ -38,17 +38,17 @@ interface Verified {
 /** The specification's token length setting. */
 const TOKEN_LENGTH = 32;
 const KEY_ID_LENGTH = 16;
-/** Longer than any token that is issued here; a longer text is not worth the decryption. */
+/** Length above that of any issued token. A longer text is rejected without decryption. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
-/** By how much the clock of the node that issued a token may be ahead. Its end is the store's to say, to the second. */
+/** Tolerated difference from the clock of the node that issued a token. The exact expiry is enforced by the store. */
 const CLOCK_TOLERANCE_SECONDS = 60;
 
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
 /**
- * Issues and checks bearer tokens: PASETO v3.local (AES-256-CTR and HMAC-SHA384), good while they verify and
- * are in the token store.
+ * Issues and verifies bearer tokens: PASETO v3.local (AES-256-CTR and HMAC-SHA384). A token is valid until it expires or
+ * is removed from the token store.
  */
 export class Tokens {
   readonly lifetimeSeconds: number;
@@ -56,12 +56,12 @@ export class Tokens {
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
   /**
-   * Tokens that were decrypted once, by their text, so that only the first use of each costs a decryption.
-   * A token leaves with its record in the store, whose bound is therefore this map's too.
+   * Verified tokens by their text, so that each token is decrypted once. An entry is removed with the token's record in
+   * the store, so the bound of the store applies here, too.
    */
   readonly #verified = new Map<string, Verified>();
   readonly #textOf = new Map<string, string>();
-  /** Decryptions under way, so that a thousand clients that come at once with one token wait for one. */
+  /** Pending decryptions by token text, shared by concurrent requests with the same token. */
   readonly #decrypting = new Map<string, Promise<Verified | undefined>>();
 
   private constructor(key: LocalKey, digestKey: Uint8Array, { lifetimeSeconds, store, onEnd }: TokensOptions) {
@@ -70,7 +70,7 @@ export class Tokens {
     this.lifetimeSeconds = lifetimeSeconds;
     this.store = store;
     store.onRemove = (id, end) => {
-      this.#forget(id);
+      this.#removeVerified(id);
       onEnd?.(id, end);
     };
   }
@@ -84,9 +84,9 @@ export class Tokens {
   }
 
   /**
-   * @param user whom the token is for
-   * @param scope what it allows
-   * @param remoteAddress where it was asked for; kept in the token's metadata
+   * Issues a token.
+   *
+   * @param remoteAddress address of the client, stored in the token
    * @throws {TokenStoreUnavailable | TokenStoreFull}
    */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
@@ -109,8 +109,8 @@ export class Tokens {
   }
 
   /**
-   * Whom `token` stands for, or undefined when it is malformed, was not issued here, has expired or is not in
-   * the store.
+   * Returns the identity of `token`, or undefined if the token is malformed, encrypted with another key, expired or not
+   * in the store.
    *
    * @throws {TokenStoreUnavailable}
    */
@@ -119,17 +119,17 @@ export class Tokens {
     return verified !== undefined && this.store.has(verified.id) ? verified.identity : undefined;
   }
 
-  /** Whether the token of an identity that was verified here is still good. @throws {TokenStoreUnavailable} */
+  /** Whether the token of a verified identity is still valid. @throws {TokenStoreUnavailable} */
   isLive({ tokenId }: Identity): boolean {
     return this.store.has(tokenId);
   }
 
-  /** Ends the token of an identity at once. @throws {TokenStoreUnavailable} */
+  /** Revokes the token of an identity. @throws {TokenStoreUnavailable} */
   async revoke({ tokenId }: Identity): Promise<void> {
     await this.store.revoke(tokenId);
   }
 
-  /** Ends the store; no token is good after this. */
+  /** Closes the store. No token can be issued or verified after this. */
   async close(): Promise<void> {
     await this.store.close();
     this.#verified.clear();
@@ -166,12 +166,12 @@ export class Tokens {
     return verified;
   }
 
-  /** Identifier of an API key in the token store, the same on all nodes. Tells nothing about the key without the secret. */
+  /** Identifier of an API key in the token store, the same on all nodes. A keyed hash, so that the store reveals no key. */
   #keyId(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }
 
-  #forget(id: string): void {
+  #removeVerified(id: string): void {
     const text = this.#textOf.get(id);
     if (text === undefined) return;
     this.#textOf.delete(id);
@@ -179,7 +179,7 @@ export class Tokens {
   }
 }
 
-/** `length` random characters of the base64url alphabet: six bits each. */
+/** Returns `length` random characters of the base64url alphabet, six bits each. */
 function randomText(length: number): string {
   return randomBytes(Math.ceil((length * 6) / 8))
     .toString('base64url')

@@ -15,7 +15,7 @@ export interface WsRouterOptions {
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
   /** Starts a connection's handler for an actor; see `handler`. */
   createHandler: (actorId: string) => Pid;
-  /** Handlers end with the tokens that they were started with. */
+  /** Registers handlers, so that they are ended together with their tokens. */
   holders: Pick<TokenHolders, 'add'>;
 }
 
@@ -26,7 +26,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    // It was good a moment ago; from here on nothing comes between this look and the handler that ends with the token.
+    // Checked again: no await follows before the handler is registered, so no revocation can be missed.
     if (identity === undefined || !tokens.isLive(identity)) {
       throw authenticationRequired();
     }
@@ -55,7 +55,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   return router;
 }
 
-/** JSON for a header, which takes no other characters: `user_id` may hold any. */
+/** Serializes a value as ASCII JSON for a header. Other characters are escaped, because `user_id` may contain any. */
 function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,

@@ -158,6 +158,6 @@ describeWithServers('two nodes', () => {
     await cluster.nats.kill();
     const { errors, output, exited } = await startProgram({ env: cluster.env });
     expect((await exited).code).to.equal(1);
-    expect(errors() + output()).to.match(/cannot reach NATS at 127\.0\.0\.1:\d+: [^\n]+: start it, or mend NATS_URL/);
+    expect(errors() + output()).to.match(/cannot reach NATS at 127\.0\.0\.1:\d+: [^\n]+: start it, or fix NATS_URL/);
   });
 });

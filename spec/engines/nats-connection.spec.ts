@@ -13,7 +13,7 @@ describeWithNats('the connection to NATS', () => {
     const url = `nats://user:hunter2@127.0.0.1:${port}`;
     const error = await connectNats(url, captureLog().log).catch((reason: Error) => reason);
     expect((error as Error).message).to.match(
-      new RegExp(`^cannot reach NATS at 127\\.0\\.0\\.1:${port}: .+: start it, or mend NATS_URL$`),
+      new RegExp(`^cannot reach NATS at 127\\.0\\.0\\.1:${port}: .+: start it, or fix NATS_URL$`),
     );
     expect((error as Error).message).not.to.include('hunter2');
   });

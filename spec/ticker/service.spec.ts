@@ -50,7 +50,7 @@ describe('service A with a feed', () => {
       mock.timers.tick(2_999);
       expect(check()).to.equal(undefined);
       mock.timers.tick(1_501);
-      expect(check()).to.equal('no tick from the producer for 4.5 s');
+      expect(check()).to.equal('no tick from the leader for 4.5 s');
       tick();
       expect(check()).to.equal(undefined);
     } finally {
