@@ -153,9 +153,12 @@ function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
   return tasks === 0 ? undefined : `${tasks} completed tasks run again at the next start: ${reason}`;
 }
 
-/** Heap of the thread that parses bodies: a value of many small arrays takes 40 times the memory of its text. */
+/**
+ * Heap limit of the thread that parses bodies. A value of many small arrays takes 40 times the memory of its text; the limit is far
+ * above that, because V8 ends the whole process if a thread reaches its limit at the wrong moment.
+ */
 function parserMemoryMb({ bodyLimit }: Config): number {
-  return 64 + Math.ceil((64 * bodyLimit) / 2 ** 20);
+  return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
 }
 
 /**

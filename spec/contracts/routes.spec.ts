@@ -12,7 +12,7 @@ import { wsRouter } from '../../main/ticker/ws-router.ts';
 /** What a client finds at `/`, below it, and at no route of a router. */
 const STATIC = ['/', '/{path}'];
 /** A router that is asked for its routes only needs nothing. */
-const nothing = {} as never;
+const nothing = { queue: {} } as never;
 
 /** Methods of each path, as the contract writes both; none where a route takes them all. */
 function routes(...routers: Pick<Router, 'stack'>[]): Map<string, Set<string>> {

@@ -111,7 +111,7 @@ describe('a database', () => {
     }
   }
 
-  it('queue.db that is away at SIGTERM: an orderly end all the same', async () => {
+  it('queue.db that is away at SIGTERM: an orderly end that reports its tasks as lost', async () => {
     const DATA_DIR = await temporaryFolder();
     const env = { DATA_DIR, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500' };
     const services = await startServices({ env });
@@ -122,9 +122,13 @@ describe('a database', () => {
     const giveBack = await moveAway(join(DATA_DIR, 'queue.db'));
     services.child.kill('SIGTERM');
     expect((await client.closed).code).to.equal(1001);
-    expect(await services.exited).to.deep.include({ code: 0 });
-    // A task that cannot succeed needs no row to come to its end.
-    expect(services.lines.at(-1)).to.include({ msg: 'stopped' }).and.property('unfinished').that.is.within(1, 10);
+    expect(await services.exited).to.deep.include({ code: 20 });
+    const last = services.lines.at(-1);
+    // A task that cannot succeed needs no row.
+    expect(last)
+      .to.include({ msg: 'stopped: accepted tasks are lost' })
+      .and.property('unfinished')
+      .that.is.within(1, 10);
     await unlock?.();
     await giveBack();
     await ledger.settled(await startServices({ env }), DATA_DIR);

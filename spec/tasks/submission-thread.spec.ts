@@ -4,16 +4,14 @@ import type { SubmittedBody } from '../../workers/submission.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 
-const MIB = 1024 * 1024;
-
 function bodyOf(text: string): SubmittedBody {
   return { bytes: new TextEncoder().encode(text), id: 'x', createdAt: 1, hasKey: false };
 }
 
-function start({ file, memoryMb = 64 }: { file?: string; memoryMb?: number } = {}) {
+function start({ file }: { file?: string } = {}) {
   const captured = captureLog();
   const thread = new SubmissionThread({
-    memoryMb,
+    memoryMb: 64,
     log: captured.log,
     ...(file && { file: new URL(`../support/submission-threads/${file}.ts`, import.meta.url) }),
   });
@@ -68,12 +66,6 @@ describe('the submission thread', () => {
     ]);
     expect(started()).to.equal(3);
     expect(lines.map(({ msg }) => msg)).to.deep.equal(Array(2).fill('the submission thread ended'));
-  });
-
-  it('fails a body that takes too much memory', async () => {
-    const { parse } = start({ memoryMb: 16 });
-    const large = `{"action":"a","data":{"a":[${'[],'.repeat(MIB)}[]]}}`;
-    expect(await parse(large, '{')).to.deep.equal(['failed to queue task', 'invalidJson']);
   });
 
   it('that does not start refuses all bodies that wait, and is started again for the next one', async () => {
