@@ -5,7 +5,7 @@ import { useToken } from './tasks-api.ts';
 
 const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
 
-/** Sign-in and sign-out, which appear only once the service has asked for a token. */
+/** Sign-in and sign-out, which appear only if the service requires a token. */
 export class Access {
   readonly #desk = part(document, 'desk', HTMLElement);
   readonly #signOut = part(document, 'sign-out', HTMLButtonElement);
@@ -25,7 +25,7 @@ export class Access {
     });
     this.#signOut.addEventListener('click', () => {
       if (this.#session !== undefined) revoke(this.#session.token);
-      // Nothing of the user stays on the page.
+      // A reload removes all data of the user from the page.
       location.reload();
     });
   }

@@ -17,7 +17,7 @@ const pill = new ConnectionPill();
 const ownTasks = new OwnTasks(() => poller.now());
 const taskList = new TaskList();
 let paused = false;
-/** Whether the user asked for what is listed next: that is shown even while updates are paused. */
+/** Whether the user requested the next listing, which is then shown even while updates are paused. */
 let asked = false;
 
 const poller = new Poller({

@@ -1,4 +1,4 @@
-/** Has a button copy what `source` shows, and say whether that worked. */
+/** Makes a button copy the text of `source` and show whether that succeeded. */
 export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): void {
   const label = button.textContent;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -11,7 +11,7 @@ export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): 
   });
 }
 
-/** Browsers give access to the clipboard on secure origins only; elsewhere the text is selected for the user. */
+/** Browsers allow clipboard access on secure origins only. Elsewhere, the text is selected instead. */
 async function copy(source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(source.textContent);

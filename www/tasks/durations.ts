@@ -4,7 +4,7 @@ export function formatMeasured(milliseconds: number): string {
   return `${seconds < 1 ? seconds.toFixed(2) : seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
 }
 
-/** What two times in whole seconds say about how long something took. */
+/** Duration between two times in whole seconds. */
 export function formatBetween(created: number, processed: number | null): string {
   if (processed === null) return '';
   const seconds = processed - created;
@@ -14,7 +14,7 @@ export function formatBetween(created: number, processed: number | null): string
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const dateAndTime = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
-/** `14:03:22` in the user's time zone, with the date where it was not today. */
+/** `14:03:22` in the user's time zone, with the date if it is not today. */
 export function formatMoment(second: number, now = new Date()): string {
   const moment = new Date(second * 1000);
   return (moment.toDateString() === now.toDateString() ? time : dateAndTime).format(moment);

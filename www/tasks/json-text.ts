@@ -1,6 +1,6 @@
 import type { Submission } from './tasks-api.ts';
 
-/** JSON text laid out for reading; text that is no JSON stays as it is. */
+/** Indented JSON text. Text that is not JSON is returned unchanged. */
 export function indent(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);

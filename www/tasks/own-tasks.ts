@@ -3,7 +3,7 @@ import { formatMeasured } from './durations.ts';
 import { readOutput } from './json-text.ts';
 import { findTask, retryTask, type Submission, type TaskState } from './tasks-api.ts';
 
-/** How many stay in sight. */
+/** Maximum number of shown tasks. */
 const LIMIT = 8;
 
 interface OwnTask {
@@ -14,7 +14,7 @@ interface OwnTask {
   status: TaskState['status'] | 'gone';
 }
 
-/** The tasks that were queued from this page, from the answer to their end. */
+/** Tasks queued from this page, with their progress. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
@@ -22,13 +22,13 @@ export class OwnTasks {
   readonly #onRetry: () => void;
   #tasks: OwnTask[] = [];
 
-  /** @param onRetry told when a task that had failed is queued again */
+  /** @param onRetry called when a failed task is queued again */
   constructor(onRetry: () => void) {
     this.#onRetry = onRetry;
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether a task is still to come to its end. */
+  /** Whether a task is neither completed nor failed. */
   get open(): boolean {
     return this.#tasks.some(isOpen);
   }
@@ -47,7 +47,7 @@ export class OwnTasks {
     this.#status.textContent = `Queued ${action}`;
   }
 
-  /** Asks the service how far the open tasks have come. @throws as `findTask` */
+  /** Requests the progress of the unfinished tasks. @throws as `findTask` */
   async refresh(): Promise<void> {
     await Promise.all(
       this.#tasks.filter(isOpen).map(async (task) => this.#show(task, (await findTask(task.id)) ?? { status: 'gone' })),
@@ -95,7 +95,7 @@ function isOpen({ status }: { status: OwnTask['status'] }): boolean {
   return status === 'queued' || status === 'running' || status === 'retrying';
 }
 
-/** A state in words, and what to show and say of it. */
+/** State of a task, its text, and its announcement. */
 function describe(state: TaskState | { status: 'gone' }): { word: string; output: string; said: string } {
   switch (state.status) {
     case 'queued':

@@ -2,15 +2,15 @@ import { backoff } from '../shared/backoff.ts';
 import { Refused } from './tasks-api.ts';
 
 const CALM_MS = 2_000;
-/** While the service tells of what happens by itself. */
+/** Interval while events are received. */
 const RARE_MS = 30_000;
-/** From being told of something to the look at it: a hundred events are one look. */
+/** Delay from an event to the poll, so that many events cause one poll. */
 const HINT_MS = 100;
 const EAGER_MS = 100;
-/** By how much the wait grows from look to look while something is expected, up to the calm one. */
+/** Growth of the interval between polls while changes are expected, up to the calm interval. */
 const GROWTH = 1.3;
 
-/** How the last look at the service went; `at` is the time of the next one. */
+/** Result of the last poll; `at` is the time of the next one. */
 export type PollState =
   | { kind: 'live' }
   | { kind: 'failing'; error: string; at: number }
@@ -18,18 +18,18 @@ export type PollState =
   | { kind: 'reconnecting'; at: number };
 
 export interface PollerOptions {
-  /** Looks once; rejects when that failed. */
+  /** Polls once. Rejects on failure. */
   look(): Promise<void>;
-  /** Whether something is expected to change soon. */
+  /** Whether a change is expected soon. */
   expecting(): boolean;
-  /** Whether `hint` is called when something changes. */
+  /** Whether `hint` is called on every change. */
   hinted(): boolean;
   onState(state: PollState): void;
 }
 
 /**
- * Looks at the service again and again: when it is told to, often while something is expected, ever more rarely while it
- * fails, and not while the user is signed out.
+ * Polls the service: on request, often while a change is expected, with growing delays after failures, and never while the user is
+ * signed out.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -45,7 +45,7 @@ export class Poller {
     this.#options = options;
   }
 
-  /** Looks now, and eagerly from now on where something is expected. */
+  /** Polls now, and restarts the short intervals if a change is expected. */
   now(): void {
     this.#stopped = false;
     this.#wait = EAGER_MS;
@@ -54,7 +54,7 @@ export class Poller {
     else void this.#look();
   }
 
-  /** Something has changed: looks in a moment. */
+  /** Polls shortly, because something changed. */
   hint(): void {
     this.#hint ??= setTimeout(() => {
       this.#hint = undefined;
@@ -87,12 +87,12 @@ export class Poller {
     this.#timer = setTimeout(() => void this.#look(), delay);
   }
 
-  /** Reports a failed look. @returns milliseconds until the next one */
+  /** Reports a failed poll. @returns milliseconds until the next one */
   #failed(error: unknown): number {
     const { onState } = this.#options;
     if (error instanceof Refused && error.signedOut) {
       this.#failures = 0;
-      // Until the user signs in, which may have happened during the look.
+      // Stops until the user signs in, which may have happened during the poll.
       this.#stopped = !this.#again;
       if (this.#stopped) onState({ kind: 'signed-out' });
       return 0;
@@ -103,7 +103,7 @@ export class Poller {
     return delay;
   }
 
-  /** How long a look that succeeded holds. */
+  /** Delay in milliseconds after a successful poll. */
   #delay(): number {
     const { expecting, hinted } = this.#options;
     if (hinted()) return expecting() ? CALM_MS : RARE_MS;

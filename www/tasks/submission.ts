@@ -1,6 +1,6 @@
 import type { Submission } from './tasks-api.ts';
 
-/** What the form holds, as it was typed. */
+/** Content of the form, as typed. */
 export interface Draft {
   kind: 'uppercase' | 'sum' | 'other';
   text: string;
@@ -11,7 +11,7 @@ export interface Draft {
 
 export type DraftField = Exclude<keyof Draft, 'kind'>;
 
-/** Something in a draft that the user has to mend first. */
+/** A mistake in a draft that the user must fix. */
 export class DraftError extends Error {
   override name = 'DraftError';
   readonly field: DraftField;
@@ -23,9 +23,9 @@ export class DraftError extends Error {
 }
 
 /**
- * The task that a draft describes.
+ * The submission of a draft.
  *
- * @throws {DraftError} when it describes none
+ * @throws {DraftError} if the draft is invalid
  */
 export function parseDraft(draft: Draft): Submission {
   switch (draft.kind) {

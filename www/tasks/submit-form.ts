@@ -4,7 +4,7 @@ import { curlCommand } from './curl.ts';
 import { type Draft, DraftError, type DraftField, parseDraft } from './submission.ts';
 import { Refused, type Submission, submitTask } from './tasks-api.ts';
 
-/** Where a task is described and queued. */
+/** Form that queues a task. */
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
   readonly #button = part(this.#form, 'submit', HTMLButtonElement);
@@ -52,7 +52,7 @@ export class SubmitForm {
     }
   }
 
-  /** The task that the form describes; where it describes none, `onError` learns why. */
+  /** The submission of the form, or undefined if it is invalid; `onError` gets the reason. */
   #parse(onError: (error: DraftError) => void): Submission | undefined {
     const values = Object.fromEntries(new FormData(this.#form)) as unknown as Draft;
     try {
@@ -71,7 +71,7 @@ export class SubmitForm {
     }
   }
 
-  /** Shows the command that queues the same task. */
+  /** Shows the curl command that queues the same task. */
   showCurl(): void {
     const submission = this.#parse(() => {});
     part(document, 'curl-panel', HTMLElement).hidden = submission === undefined;

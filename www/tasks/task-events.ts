@@ -1,15 +1,15 @@
 import { authorization } from './tasks-api.ts';
 
-/** Pause after a lost stream, and after a refused one. */
+/** Delay before a reconnection after a lost stream, and after a refused one. */
 const LOST_MS = 1_000;
 const REFUSED_MS = 60_000;
 
-/** A comment, which the service sends to keep the connection alive. */
+/** Comment that the service sends as a heartbeat. */
 const HEARTBEAT = /^(:\s*)+$/;
 
 /**
- * Reports that something happens to a task, as long as the service tells; what happened is looked up. Not an `EventSource`,
- * which cannot send a token.
+ * Reports that a task changed, without the change itself, while the event stream is connected. Uses `fetch`, because an `EventSource`
+ * cannot send a token.
  */
 export class TaskEvents {
   readonly #onEvent: () => void;
@@ -21,12 +21,12 @@ export class TaskEvents {
     this.#onEvent = onEvent;
   }
 
-  /** Whether it is connected. */
+  /** Whether the stream is connected. */
   get live(): boolean {
     return this.#live;
   }
 
-  /** Connects, unless it is connected, or was lost or refused a moment ago. */
+  /** Connects, unless the stream is connected, or its retry delay is not over. */
   open(): void {
     if (this.#connection !== undefined || performance.now() < this.#notBefore) return;
     const connection = new AbortController();
@@ -35,7 +35,7 @@ export class TaskEvents {
       if (this.#connection !== connection) return;
       this.close();
       this.#notBefore = performance.now() + pauseMs;
-      // Events may be missed from now on.
+      // From now on events may be missed.
       this.#onEvent();
     });
   }
@@ -47,19 +47,19 @@ export class TaskEvents {
     this.#notBefore = 0;
   }
 
-  /** Reads the events to their end. @returns milliseconds until the next attempt */
+  /** Reads the stream until it ends. @returns milliseconds until the next attempt */
   async #follow(signal: AbortSignal): Promise<number> {
     try {
       const response = await fetch('/tasks/events', { headers: authorization(), signal });
       if (!response.ok || response.body === null) return REFUSED_MS;
       this.#live = true;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      // Events before the connection are not sent. The first text follows it at once.
+      // Earlier events are not sent. The first text arrives at once.
       for (let text = await reader.read(); !text.done; text = await reader.read()) {
         if (!HEARTBEAT.test(text.value)) this.#onEvent();
       }
     } catch {
-      // Lost, or closed here.
+      // The stream was lost, or closed by this page.
     }
     return LOST_MS;
   }

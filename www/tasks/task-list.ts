@@ -2,7 +2,7 @@ import { part } from '../shared/parts.ts';
 import { TaskItem } from './task-item.ts';
 import type { TaskRow } from './tasks-api.ts';
 
-/** The newest stored tasks, narrowed by what the user looks for. What is open, or has the focus, stays as it is. */
+/** The newest stored tasks, filtered by the user's search. Open and focused items are not replaced. */
 export class TaskList {
   readonly #list = part(document, 'task-list', HTMLElement);
   readonly #count = part(document, 'task-count', HTMLElement);
@@ -12,7 +12,7 @@ export class TaskList {
   #status = '';
   #search = '';
 
-  /** Shows what the service listed for a status, which is empty where it was asked for all. */
+  /** Shows a listing. @param status filter of the listing; empty for all */
   show(rows: TaskRow[], status: string): void {
     this.#rows = rows;
     this.#status = status;

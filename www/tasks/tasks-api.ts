@@ -8,7 +8,7 @@ export interface TaskRow {
   processed_at: number | null;
 }
 
-/** How far a task has come, as the service tells of one; times are Unix seconds. */
+/** Progress of a task as the service reports it. Times are Unix seconds. */
 export type TaskState =
   | { status: 'queued' }
   | { status: 'running'; attempt: number }
@@ -16,7 +16,7 @@ export type TaskState =
   | { status: 'completed'; result: string | null }
   | { status: 'failed'; reason: string };
 
-/** What is sent to queue a task. */
+/** Body of `POST /tasks`. */
 export interface Submission {
   action: string;
   data: Record<string, unknown>;
@@ -25,7 +25,7 @@ export interface Submission {
 /** Token of the signed-in user. Always undefined without `TASKS_REQUIRE_TOKEN`. */
 let token: string | undefined;
 
-/** Sends a token with every request from now on, or none. */
+/** Sets the token of all further requests; undefined for none. */
 export function useToken(newToken: string | undefined): void {
   token = newToken;
 }
@@ -35,7 +35,7 @@ export function authorization(): Record<string, string> {
   return token === undefined ? {} : { Authorization: `Bearer ${token}` };
 }
 
-/** The service answered, with an error: `message` holds its own words. */
+/** The service responded with an error, whose text is `message`. */
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
@@ -50,7 +50,7 @@ export class Refused extends Error {
   }
 }
 
-/** The service did not answer. */
+/** The service did not respond. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
 }
@@ -66,7 +66,7 @@ export async function submitTask(submission: Submission): Promise<string> {
 }
 
 /**
- * How far a task has come; undefined for one that the service does not know.
+ * Progress of a task; undefined if the service does not know the task.
  *
  * @throws {Refused | Unreachable}
  */
@@ -78,7 +78,7 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
 }
 
 /**
- * Queues a task again that was given up.
+ * Redrives a dead-lettered task.
  *
  * @throws {Refused | Unreachable}
  */
@@ -87,7 +87,7 @@ export async function retryTask(id: string): Promise<void> {
 }
 
 /**
- * The newest 100 tasks, only those of `status` unless it is empty.
+ * The newest 100 tasks, filtered by `status` unless it is empty.
  *
  * @throws {Refused | Unreachable}
  */
