@@ -1,8 +1,7 @@
-import { execFileSync } from 'node:child_process';
-import { closeSync, constants, openSync, readFileSync, writeSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { fullPipe, namedPipe } from '../support/named-pipe.ts';
 import { post, request } from '../support/program.ts';
 import { type RedirectedServices, type RedirectOptions, startRedirected } from '../support/redirected-services.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
@@ -36,29 +35,6 @@ async function stop(services: RedirectedServices): Promise<void> {
   expect(await services.exitCode()).to.equal(0);
 }
 
-/** A named pipe whose reader reads nothing, and whose buffer may be full. */
-async function pipe({ full }: { full: boolean }) {
-  const path = join(await temporaryFolder(), 'pipe');
-  execFileSync('mkfifo', [path]);
-  const reader = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
-  let open = true;
-  const close = () => {
-    if (open) closeSync(reader);
-    open = false;
-  };
-  afterTest(close);
-  if (full) fillPipe(reader);
-  return { path, close };
-}
-
-function fillPipe(descriptor: number): void {
-  try {
-    for (;;) writeSync(descriptor, 'x'.repeat(4096));
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'EAGAIN') throw error;
-  }
-}
-
 for (const LOG_FORMAT of ['json', 'pretty']) {
   const start = (options: RedirectOptions) => startRedirected({ env: { LOG_FORMAT }, ...options });
 
@@ -71,7 +47,7 @@ for (const LOG_FORMAT of ['json', 'pretty']) {
     });
 
     it('a pipe whose reader has gone', async () => {
-      const { path, close } = await pipe({ full: false });
+      const { path, close } = await namedPipe();
       const services = await start({ redirect: `>${path}` });
       await serveDuring(services, close);
       expect(await services.metric('log_lines_lost_total')).to.be.at.least(5);
@@ -79,8 +55,7 @@ for (const LOG_FORMAT of ['json', 'pretty']) {
     });
 
     it('a pipe whose reader has stalled', async () => {
-      const { path } = await pipe({ full: true });
-      const services = await start({ redirect: `>${path}` });
+      const services = await start({ redirect: `>${await fullPipe()}` });
       await serveDuring(services);
       expect(await services.metric('log_lines_lost_total')).to.equal(0);
       await stop(services);

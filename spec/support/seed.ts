@@ -14,8 +14,8 @@ export interface Random {
 }
 
 /** Marsaglia's xorshift, 32 bits. @param stream tells the sequences of one seed apart */
-export function randomFrom(stream: number): Random {
-  let state = (seed ^ Math.imul(stream + 1, 0x9e3779b9)) | 0 || 1;
+export function randomFrom(stream: number, from = seed): Random {
+  let state = (from ^ Math.imul(stream + 1, 0x9e3779b9)) | 0 || 1;
   const below = (bound: number) => {
     state ^= state << 13;
     state ^= state >>> 17;

@@ -22,7 +22,8 @@ export function describeWithSmallDisk(title: string, define: () => void): void {
   describeWith(lackingMounts(), title, define);
 }
 
-function lackingMounts(): string | undefined {
+/** Why no file system can be mounted, if so. */
+export function lackingMounts(): string | undefined {
   try {
     execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt'], { stdio: 'ignore' });
     return undefined;

@@ -1,0 +1,158 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { head } from '../support/raw-connection.ts';
+import type { Random } from '../support/seed.ts';
+
+/** Addresses and secrets that an attack is given. */
+export interface Mark {
+  /** Ports of the three listeners. */
+  ports: { ticker: number; tasks: number; admin: number };
+  /** API key of the attacker, which is not the key of the neighbours. */
+  apiKey: string;
+}
+
+export type Service = keyof Mark['ports'];
+
+/** Longest wait for an answer that never comes. */
+const ANSWER_MS = 10_000;
+/** Neighbours use addresses of 127.0.0.0/24. */
+const NETWORK = '127.0.1.';
+
+/** Access of an attack to the services. Counts what the attack does, and closes its connections at the end. */
+export class Attacker {
+  readonly mark: Mark;
+  readonly random: Random;
+  readonly seed: number;
+  /** Number of requests, frames and connections that were sent. */
+  actions = 0;
+  /** Number of results by name: a status, a close code, or an error. */
+  readonly outcomes = new Map<string, number>();
+  readonly #ends: number;
+  readonly #sockets = new Set<Socket>();
+
+  constructor(mark: Mark, { random, seed, seconds }: { random: Random; seed: number; seconds: number }) {
+    this.mark = mark;
+    this.random = random;
+    this.seed = seed;
+    this.#ends = performance.now() + seconds * 1000;
+  }
+
+  get over(): boolean {
+    return performance.now() >= this.#ends;
+  }
+
+  /** Waits for the end of the attack. */
+  async rest(): Promise<void> {
+    await setTimeout(Math.max(0, this.#ends - performance.now()));
+  }
+
+  sent(actions = 1): void {
+    this.actions += actions;
+  }
+
+  got(outcome: string | number): void {
+    this.outcomes.set(`${outcome}`, (this.outcomes.get(`${outcome}`) ?? 0) + 1);
+  }
+
+  /** Repeats a step in `clients` concurrent loops until the attack is over. */
+  async repeat(clients: number, step: (client: number) => Promise<unknown>): Promise<void> {
+    const loop = async (client: number) => {
+      while (!this.over) {
+        await step(client);
+        await setTimeout(0);
+      }
+    };
+    await Promise.all(Array.from({ length: clients }, (_, client) => loop(client)));
+  }
+
+  /**
+   * Opens a connection from an address of the attacker's.
+   *
+   * @param host last number of that address
+   * @returns undefined if the connection was refused
+   */
+  async connect(service: Service, host = 1): Promise<Socket | undefined> {
+    const socket = connect({
+      port: this.mark.ports[service],
+      host: '127.0.0.1',
+      localAddress: `${NETWORK}${host}`,
+      noDelay: true,
+    });
+    this.#sockets.add(socket);
+    socket.on('error', () => {}).once('close', () => this.#sockets.delete(socket));
+    await Promise.race([once(socket, 'connect'), once(socket, 'close')]).catch(() => {});
+    if (!socket.destroyed) return socket;
+    this.got('refused');
+    await setTimeout(10);
+    return undefined;
+  }
+
+  /** Opens connections, 100 at a time, and returns those that were not refused. */
+  async connections(service: Service, count: number, host = 1): Promise<Socket[]> {
+    const sockets: Socket[] = [];
+    for (let opened = 0; opened < count; opened += 100) {
+      const batch = Array.from({ length: Math.min(100, count - opened) }, () => this.connect(service, host));
+      for (const socket of await Promise.all(batch)) if (socket !== undefined) sockets.push(socket);
+    }
+    return sockets;
+  }
+
+  /** Opens connections that send `text` and read only the first bytes of the answer. */
+  async readSlowly(service: Service, count: number, text: string, host = 1): Promise<Socket[]> {
+    const sockets = await this.connections(service, count, host);
+    for (const socket of sockets) {
+      socket.write(text);
+      this.sent();
+      socket.once('readable', () => this.got('began to answer'));
+    }
+    return sockets;
+  }
+
+  /** Sends bytes on a connection, waits for its end and counts the status of the first answer. */
+  async send(service: Service, bytes: string | Buffer, host = 1): Promise<string> {
+    const socket = await this.connect(service, host);
+    if (socket === undefined) return '';
+    socket.write(bytes);
+    this.sent();
+    return this.answer(socket);
+  }
+
+  /** Waits for the end of a connection, counts the status of the first answer, and returns all that was received. */
+  async answer(socket: Socket): Promise<string> {
+    let wire = '';
+    socket.setEncoding('latin1').on('data', (text: string) => {
+      wire += text;
+    });
+    socket.setTimeout(ANSWER_MS, () => socket.destroy());
+    if (!socket.closed) await once(socket, 'close').catch(() => {});
+    this.got(/^HTTP\/1\.1 (\d{3})/.exec(wire)?.[1] ?? 'no answer');
+    return wire;
+  }
+
+  /** Sends a POST with a body. */
+  post(service: Service, path: string, body: string | Buffer, headers: string[] = [], host = 1): Promise<string> {
+    return this.send(service, Buffer.concat([Buffer.from(posting(path, body, headers)), Buffer.from(body)]), host);
+  }
+
+  /** Exchanges the attacker's API key. */
+  async token(host = 1): Promise<string> {
+    const answer = await this.post('ticker', '/auth/token', JSON.stringify({ api_key: this.mark.apiKey }), [], host);
+    return /"token":"([^"]+)"/.exec(answer)?.[1] ?? '';
+  }
+
+  close(): void {
+    for (const socket of this.#sockets) socket.destroy();
+  }
+}
+
+/** Head of a POST whose connection ends with the answer. */
+export function posting(path: string, body: string | Buffer, headers: string[] = []): string {
+  return head(
+    `POST ${path} HTTP/1.1`,
+    'Host: localhost',
+    'Connection: close',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    ...headers,
+  );
+}

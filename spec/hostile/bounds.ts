@@ -1,0 +1,42 @@
+/** Limits of what neighbours may see during an attack, and of what may be left after it. */
+export interface Bounds {
+  /** Longest time from a tick's due time to its arrival. */
+  tickMs: number;
+  /** Longest time of a health answer. */
+  healthMs: number;
+  /** Growth of the peak resident memory during the attack, in MiB. */
+  peakMib: number;
+  /** Objects and buffers that the process keeps by design after the attack, in MiB, beside {@link LEFT_SHARE}. */
+  keptMib: number;
+  /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue or stops the process. */
+  refusals: boolean;
+  /** Whether streams of neighbours may be closed, because the scenario stops the process. */
+  disconnections: boolean;
+}
+
+/** Share of the objects and buffers at the start that may be left in addition after the attack. */
+export const LEFT_SHARE = 0.2;
+
+/**
+ * Growth of the resident memory since the start of the process, in MiB, beside that of objects and buffers. Allocators do
+ * not return all pages, so the memory of the budgets of bodies (64 MiB) and responses (128 MiB) may stay resident, once.
+ */
+export const RESIDENT_MIB = 192;
+
+export const usualBounds: Bounds = {
+  tickMs: 100,
+  healthMs: 250,
+  // Twice the budgets of request and response bodies (64 and 128 MiB), for garbage that is not collected yet.
+  peakMib: 384,
+  keptMib: 0,
+  refusals: false,
+  disconnections: false,
+};
+
+/** Bounds for a process that is stopped or killed during the scenario. */
+export const stopBounds: Partial<Bounds> = {
+  tickMs: Number.POSITIVE_INFINITY,
+  healthMs: Number.POSITIVE_INFINITY,
+  refusals: true,
+  disconnections: true,
+};

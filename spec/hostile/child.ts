@@ -1,0 +1,30 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterTest } from '../support/cleanup.ts';
+
+/** A child process that answers each message with one. */
+export interface Child<Message, Answer> {
+  ask(message: Message): Promise<Answer>;
+}
+
+/** Starts a file of this folder and waits until it is ready. */
+export async function startChild<Message extends object, Answer>(file: string): Promise<Child<Message, Answer>> {
+  const child = fork(fileURLToPath(new URL(file, import.meta.url)), [], { execArgv: [] });
+  const exited = once(child, 'exit').then(([code, signal]) => {
+    throw new Error(`${file} ended with ${code ?? signal}`);
+  });
+  exited.catch(() => {});
+  afterTest(async () => {
+    child.kill('SIGKILL');
+    await exited.catch(() => {});
+  });
+  const heard = async () => (await Promise.race([once(child, 'message'), exited]))[0];
+  await heard();
+  return {
+    ask(message) {
+      child.send(message);
+      return heard();
+    },
+  };
+}

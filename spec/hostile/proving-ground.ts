@@ -1,0 +1,148 @@
+import { queueCounts } from '../support/ledger.ts';
+import type { AttackEnd, AttackStart } from './attackers.ts';
+import { startAttackers } from './attackers.ts';
+import { type Bounds, usualBounds } from './bounds.ts';
+import type { Child } from './child.ts';
+import { type Footprint, measure, peakMib, settle } from './footprint.ts';
+import { Neighbours, type Sight } from './neighbours.ts';
+import { randomOf } from './random.ts';
+import type { Scenario, Setup } from './scenario.ts';
+import { Target } from './target.ts';
+import { type Baseline, broken, effectiveBounds, type Observation } from './verdict.ts';
+
+/** Outcome of one scenario. */
+export interface Result {
+  name: string;
+  group: string;
+  seed: number;
+  bounds: Bounds;
+  observed: Observation;
+  /** Tasks that the queue has accepted, all of which are accounted for. */
+  accepted: number;
+  /** Wall time of the scenario, start of the process included. */
+  seconds: number;
+  /** Bounds that were broken. */
+  broken: string[];
+}
+
+const QUIET: Scenario = { name: 'no attack', group: 'baseline' };
+/** Shortest window of neighbours: a health probe and ten ticks. */
+const WARM_UP_SECONDS = 1;
+
+/** Runs scenarios one after the other against real processes, each beside neighbours. */
+export class ProvingGround {
+  readonly #seed: number;
+  readonly #seconds: number;
+  readonly #neighbours: Neighbours;
+  readonly #attackers: Child<AttackStart, AttackEnd>;
+  #target: Target | undefined;
+  /** Size of the process when it was new. */
+  #start: Footprint | undefined;
+  #baseline: Baseline = { tickMs: 0, healthMs: 0 };
+
+  private constructor(seed: number, seconds: number, neighbours: Neighbours, attackers: Child<AttackStart, AttackEnd>) {
+    this.#seed = seed;
+    this.#seconds = seconds;
+    this.#neighbours = neighbours;
+    this.#attackers = attackers;
+  }
+
+  static async open({ seed, seconds }: { seed: number; seconds: number }): Promise<ProvingGround> {
+    const [neighbours, attackers] = await Promise.all([Neighbours.start(), startAttackers()]);
+    return new ProvingGround(seed, seconds, neighbours, attackers);
+  }
+
+  /** Measures the latencies of the machine without an attack, over the same time. */
+  async measureBaseline(): Promise<Result> {
+    const result = await this.run(QUIET);
+    const { tickMs, healthMs } = result.observed.sight;
+    this.#baseline = { tickMs, healthMs };
+    return result;
+  }
+
+  /** Runs a scenario and judges what was observed. */
+  async run(scenario: Scenario): Promise<Result> {
+    const { name, group, setup = {} } = scenario;
+    const began = performance.now();
+    const bounds = { ...usualBounds, ...scenario.bounds };
+    const target = await this.#targetOf(setup);
+    const before = await measure(target);
+    this.#start ??= before;
+    await this.#begin(target);
+    const attacked = await this.#attack(scenario, target);
+    const sight = (await this.#neighbours.do({ step: 'end' })) as Sight;
+    const peak = peakMib(target, before);
+    const errors = attacked.errors;
+    await this.#neighbours.do({ step: 'account', tasks: target.tasks }).catch(({ message }) => errors.push(message));
+    const after = await settle(target, before, bounds);
+    const { accepted } = (await queueCounts(target.tasks)) as unknown as { accepted: number };
+    const observed: Observation = { sight, peakMib: peak, start: this.#start, before, after, ...attacked, errors };
+    const effective = effectiveBounds(bounds, this.#baseline, sight);
+    if (setup.alone || sight.open < 20) await this.#end();
+    return {
+      name,
+      group,
+      seed: this.#seed,
+      bounds: effective,
+      observed,
+      accepted,
+      seconds: (performance.now() - began) / 1000,
+      broken: scenario === QUIET ? [] : broken(observed, effective, scenario.outcomes),
+    };
+  }
+
+  /** Runs both parts of an attack, which may take longer than the time of a scenario. */
+  async #attack(
+    { name, attack, fault }: Scenario,
+    target: Target,
+  ): Promise<Pick<Observation, 'actions' | 'outcomes' | 'errors'>> {
+    const { mark } = target;
+    const [seed, seconds] = [this.#seed, this.#seconds];
+    const total = { actions: 0, outcomes: {} as Record<string, number>, errors: [] as string[] };
+    const count = (outcome: string, times = 1) => {
+      total.outcomes[outcome] = (total.outcomes[outcome] ?? 0) + times;
+    };
+    const did = (outcome: string) => {
+      total.actions++;
+      count(outcome);
+    };
+    const faulted = fault?.({ target, random: randomOf(name, seed), seconds, did });
+    const ended = attack && this.#attackers.ask({ name, mark, seed, seconds });
+    const results = await Promise.allSettled([
+      ended,
+      faulted,
+      new Promise((resolve) => setTimeout(resolve, seconds * 1000)),
+    ]);
+    for (const result of results) if (result.status === 'rejected') total.errors.push(String(result.reason));
+    const { actions = 0, outcomes = {}, error }: Partial<AttackEnd> = (await ended?.catch(() => undefined)) ?? {};
+    total.actions += actions;
+    for (const [outcome, times] of Object.entries(outcomes)) count(outcome, times);
+    if (error !== undefined) total.errors.push(error);
+    return total;
+  }
+
+  async #targetOf(setup: Setup): Promise<Target> {
+    if (this.#target !== undefined && JSON.stringify(this.#target.setup) !== JSON.stringify(setup)) await this.#end();
+    if (this.#target !== undefined) return this.#target;
+    const target = await Target.start(setup);
+    this.#target = target;
+    await this.#neighbours.do({ step: 'join', ticker: target.mark.ports.ticker, token: await target.token() });
+    // A process that has never been used grows with its first requests.
+    await this.#begin(target);
+    await new Promise((resolve) => setTimeout(resolve, WARM_UP_SECONDS * 1000));
+    await this.#neighbours.do({ step: 'end' });
+    await this.#neighbours.do({ step: 'account', tasks: target.tasks });
+    return target;
+  }
+
+  async #begin({ tasks, admin }: Target): Promise<void> {
+    await this.#neighbours.do({ step: 'begin', tasks, admin, seed: this.#seed });
+  }
+
+  async #end(): Promise<void> {
+    await this.#neighbours.do({ step: 'leave' });
+    await this.#target?.end('SIGKILL');
+    this.#target = undefined;
+    this.#start = undefined;
+  }
+}

@@ -1,0 +1,159 @@
+import type { Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { head } from '../../support/raw-connection.ts';
+import { type Attacker, posting, type Service } from '../attacker.ts';
+import type { Scenario } from '../scenario.ts';
+import { submissionOf } from './submissions.ts';
+
+const MIB = 1024 * 1024;
+const DRIP_MS = 50;
+
+const nested = Buffer.from(`${'['.repeat(MIB / 2)}${']'.repeat(MIB / 2)}`);
+const wide = Buffer.from(`[${'[],'.repeat(MIB / 3 - 1)}[]]`);
+
+/** Sends many large bodies but for their last byte, and then all last bytes at once. */
+async function complete(attacker: Attacker, service: Service, path: string, body: Buffer): Promise<void> {
+  const sockets = await attacker.connections(service, 150);
+  const start = posting(path, body);
+  const sent = (socket: Socket) =>
+    new Promise<void>((resolve) => {
+      socket.once('close', () => resolve());
+      socket.write(Buffer.concat([Buffer.from(start), body.subarray(0, -1)]), () => resolve());
+    });
+  const answers = sockets.map((socket) => attacker.answer(socket));
+  await Promise.race([Promise.all(sockets.map(sent)), setTimeout(10_000)]);
+  for (const socket of sockets) if (socket.writable) socket.write(body.subarray(-1));
+  attacker.sent(sockets.length);
+  await Promise.all(answers);
+}
+
+/** Opens connections and sends one byte to each at intervals, after a common start. */
+async function drip(attacker: Attacker, { start, rest, count }: { start: string; rest: string; count: number }) {
+  const sockets = await attacker.connections('tasks', count);
+  for (const socket of sockets) socket.resume().write(start);
+  attacker.sent(sockets.length);
+  for (let at = 0; !attacker.over; at++) {
+    for (const socket of sockets) if (socket.writable) socket.write(rest.charAt(at % rest.length));
+    attacker.sent(sockets.length);
+    await setTimeout(DRIP_MS);
+  }
+  attacker.got('still open at the end');
+}
+
+function chunkedByBytes(text: string): string {
+  return `${text.replaceAll(/./g, '1\r\n$&\r\n')}0\r\n\r\n`;
+}
+
+/** Repeats submissions of what `body` returns. */
+const submits =
+  (clients: number, body: (attacker: Attacker) => string | Buffer, path = '/tasks') =>
+  (attacker: Attacker) =>
+    attacker.repeat(clients, () => attacker.post(path === '/tasks' ? 'tasks' : 'ticker', path, body(attacker)));
+
+const group = 'bodies';
+
+export const bodies: readonly Scenario[] = [
+  {
+    name: 'one-byte-chunks',
+    group,
+    outcomes: /^(202|no answer)$/,
+    attack: (attacker) => {
+      const chunks = chunkedByBytes(`{"action":"${'x'.repeat(MIB / 4)}"}`);
+      const lines = ['POST /tasks HTTP/1.1', 'Host: localhost', 'Connection: close', 'Transfer-Encoding: chunked'];
+      return attacker.repeat(4, () => attacker.send('tasks', head(...lines) + chunks));
+    },
+  },
+  {
+    name: 'nested-arrays-tasks',
+    group,
+    outcomes: /^(400|503|no answer)$/,
+    attack: (attacker) => complete(attacker, 'tasks', '/tasks', nested),
+  },
+  {
+    name: 'wide-arrays-tasks',
+    group,
+    outcomes: /^(400|503|no answer)$/,
+    attack: (attacker) => complete(attacker, 'tasks', '/tasks', wide),
+  },
+  {
+    name: 'nested-arrays-token',
+    group,
+    outcomes: /^(413|no answer)$/,
+    attack: (attacker) => complete(attacker, 'ticker', '/auth/token', nested),
+  },
+  {
+    name: 'half-sent-bodies',
+    group,
+    attack: async (attacker) => {
+      const body = submissionOf(MIB);
+      for (const socket of await attacker.connections('tasks', 300)) {
+        socket.resume().write(Buffer.concat([Buffer.from(posting('/tasks', body)), body.subarray(0, MIB / 2)]));
+        attacker.sent();
+      }
+    },
+  },
+  {
+    name: 'slow-headers',
+    group,
+    attack: (attacker) => drip(attacker, { start: 'GET /tasks HTTP/1.1\r\nHost: ', rest: 'localhost', count: 300 }),
+  },
+  {
+    name: 'slow-bodies',
+    group,
+    attack: (attacker) =>
+      drip(attacker, { start: posting('/tasks', submissionOf(MIB)), rest: '{"action"', count: 300 }),
+  },
+  {
+    name: 'wrong-lengths',
+    group,
+    attack: (attacker) =>
+      attacker.repeat(8, () => {
+        const { random } = attacker;
+        const lengths = ['Content-Length: 99999999999999999999', 'Content-Length: -1', 'Content-Length: 5, 5'];
+        const framing = random.pick([
+          ...lengths,
+          'Content-Length: 3\r\nContent-Length: 4',
+          'Content-Length: 3\r\nTransfer-Encoding: chunked',
+          'Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n',
+        ]);
+        const lines = ['POST /tasks HTTP/1.1', 'Host: localhost', 'Connection: close', framing];
+        return attacker.send('tasks', `${head(...lines)}{"action":"x"}`);
+      }),
+    outcomes: /^(400|413|no answer)$/,
+  },
+  {
+    name: 'deep-bodies',
+    group,
+    attack: submits(8, ({ random }) => {
+      const depth = 1 + random.below(50_000);
+      return `{"action":"x","data":${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}}`;
+    }),
+    outcomes: /^(202|400)$/,
+  },
+  {
+    name: 'invalid-utf8',
+    group,
+    attack: submits(4, ({ random }) => Buffer.alloc(MIB, 0x80 + random.below(0x80))),
+    outcomes: /^(400|503)$/,
+  },
+  {
+    name: 'many-keys',
+    group,
+    attack: submits(2, ({ random }) => {
+      const first = random.below(2 ** 20);
+      const keys = Array.from({ length: 60_000 }, (_, index) => `"k${first + index}":1`);
+      return `{"action":"x","data":{${keys.join(',')}}}`;
+    }),
+    outcomes: /^(202|503)$/,
+  },
+  {
+    name: 'two-byte-strings',
+    group,
+    attack: async (attacker) => {
+      const body = submissionOf(MIB, '€');
+      for (let task = 0; task < 40 && (task < 30 || !attacker.over); task++)
+        await attacker.post('tasks', '/tasks', body);
+    },
+    outcomes: /^(202|503)$/,
+  },
+];

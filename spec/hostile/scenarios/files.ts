@@ -1,0 +1,80 @@
+import { closeSync, openSync, statSync, writeSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
+import { migrate } from '../../../db/migrate.ts';
+import { temporaryFolder } from '../../support/cleanup.ts';
+import { startProgram } from '../../support/program.ts';
+import type { Attacker } from '../attacker.ts';
+import type { Scenario, Setup } from '../scenario.ts';
+import type { Stage } from '../stage.ts';
+import { submissionOf } from './submissions.ts';
+
+const PAGE = 4096;
+/** Tasks of an attack on a small disk, which has room for them. */
+const TASKS = 300;
+
+/** A second process on a folder, of low priority as an attack is. */
+async function start(DATA_DIR: string): Promise<string> {
+  const program = await startProgram({ env: { DATA_DIR }, within: ['nice', '-n', '19'] });
+  return `exit ${(await program.exited).code}`;
+}
+
+/** A folder with a database whose pages, but for the first, are overwritten. */
+async function damagedFolder(name: string): Promise<string> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const path = join(folder, name);
+  const bytes = statSync(path).size - PAGE;
+  const file = openSync(path, 'r+');
+  writeSync(file, Buffer.alloc(bytes, 7), 0, bytes, PAGE);
+  closeSync(file);
+  return folder;
+}
+
+/** Fills the disk for the middle third of the time. */
+async function fillDisk({ target, seconds, did }: Stage): Promise<void> {
+  await setTimeout((seconds * 1000) / 3);
+  target.disk?.fill();
+  did('full');
+  await setTimeout((seconds * 1000) / 3);
+  await target.disk?.free();
+}
+
+async function submits(attacker: Attacker): Promise<void> {
+  const body = submissionOf(10_000);
+  for (let task = 0; task < TASKS && !attacker.over; task++) await attacker.post('tasks', '/tasks', body);
+}
+
+const small: Setup = { diskMb: 64, alone: true };
+const group = 'files';
+
+export const files: readonly Scenario[] = [
+  {
+    name: 'full-disk-memory-queue',
+    group,
+    setup: small,
+    bounds: { keptMib: 16 },
+    fault: fillDisk,
+    attack: submits,
+    outcomes: /^(full|202)$/,
+  },
+  {
+    name: 'full-disk-durable-queue',
+    group,
+    setup: { ...small, env: { QUEUE_DRIVER: 'sqlite' } },
+    bounds: { refusals: true, keptMib: 16 },
+    fault: fillDisk,
+    attack: submits,
+    outcomes: /^(full|202|500)$/,
+  },
+  {
+    name: 'damaged-files',
+    group,
+    fault: async ({ target, random, did }) => {
+      did(await start(await damagedFolder(random.pick(['auth.db', 'tasks.db', 'queue.db']))));
+      // The folder of the process that runs is not to be had.
+      did(await start(target.dataDir));
+    },
+    outcomes: /^exit 1$/,
+  },
+];

@@ -1,0 +1,29 @@
+import fc from 'fast-check';
+import { sendings } from '../../support/http-corpus.ts';
+import { checkAnswers, exchange } from '../../support/http-exchange.ts';
+import type { Attacker } from '../attacker.ts';
+import type { Scenario } from '../scenario.ts';
+
+/** Samples that are made at a time. */
+const CHUNK = 50;
+
+const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {
+  for (let chunk = 0; !attacker.over; chunk++) {
+    const samples = fc.sample(sendings, { seed: attacker.seed + chunk, numRuns: CHUNK });
+    const client = async () => {
+      for (let pieces = samples.pop(); pieces !== undefined && !attacker.over; pieces = samples.pop()) {
+        checkAnswers(await exchange(attacker.mark.ports[service], pieces));
+        attacker.sent();
+        attacker.got('proper');
+      }
+    };
+    await Promise.all(Array.from({ length: 4 }, client));
+  }
+};
+
+const group = 'fuzz';
+
+export const fuzz: readonly Scenario[] = [
+  { name: 'fuzzed-requests-ticker', group, attack: fuzzes('ticker') },
+  { name: 'fuzzed-requests-tasks', group, attack: fuzzes('tasks') },
+];

@@ -1,0 +1,55 @@
+import { setTimeout } from 'node:timers/promises';
+import type { Attacker } from '../attacker.ts';
+import { stopBounds } from '../bounds.ts';
+import type { Scenario } from '../scenario.ts';
+import type { Stage } from '../stage.ts';
+import { failing } from './submissions.ts';
+
+/** Ends the process in the middle of the time, and starts it again in the same folder. */
+const stops =
+  (signal: NodeJS.Signals) =>
+  async ({ target, random, seconds, did }: Stage): Promise<void> => {
+    await setTimeout((seconds * 1000) / 3 + random.below(300));
+    did(`exit ${await target.end(signal)}`);
+    await target.start();
+  };
+
+const submits = (attacker: Attacker) =>
+  attacker.repeat(8, () => {
+    const bodies = ['{"action":"x"}', failing, '{"action":"sum","data":{"numbers":[1]}}'];
+    return attacker.post('tasks', '/tasks', attacker.random.pick(bodies));
+  });
+
+/** The new process holds the dead letters and keys of the old one. */
+const bounds = { ...stopBounds, keptMib: 32 };
+const group = 'stops';
+
+export const stopping: readonly Scenario[] = [
+  {
+    name: 'sigterm',
+    group,
+    setup: { alone: true },
+    bounds,
+    fault: stops('SIGTERM'),
+    attack: submits,
+    outcomes: /^(exit 0|202|500|503|refused|no answer)$/,
+  },
+  {
+    name: 'sighup',
+    group,
+    setup: { alone: true },
+    bounds,
+    fault: stops('SIGHUP'),
+    attack: submits,
+    outcomes: /^(exit 0|202|500|503|refused|no answer)$/,
+  },
+  {
+    name: 'sigkill',
+    group,
+    setup: { alone: true, env: { QUEUE_DRIVER: 'sqlite' } },
+    bounds,
+    fault: stops('SIGKILL'),
+    attack: submits,
+    outcomes: /^(exit SIGKILL|202|refused|no answer)$/,
+  },
+];

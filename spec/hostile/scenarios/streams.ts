@@ -1,0 +1,121 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import fc from 'fast-check';
+import { type Attack, attack, attacks } from '../../support/hostile.ts';
+import { handshake, head } from '../../support/raw-connection.ts';
+import type { Attacker } from '../attacker.ts';
+import type { Scenario } from '../scenario.ts';
+
+/** Address of the scenarios that need tokens, of which an address may have 20 a second. */
+const HOST = 9;
+const PING = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
+const FLOOD = Buffer.concat(Array(2000).fill(PING));
+
+/** A stream that has joined. */
+async function join(attacker: Attacker, token: string): Promise<Socket | undefined> {
+  const socket = await attacker.connect('ticker', HOST);
+  if (socket === undefined) return undefined;
+  socket.write(head(...handshake('/ws/ticker', token)));
+  attacker.sent();
+  const [data] = await Promise.race([once(socket, 'data'), once(socket, 'close')]).catch(() => ['']);
+  attacker.got(String(data).slice(9, 12) || 'no answer');
+  return socket;
+}
+
+/** Carries out attacks with frames, whose answers are checked, in concurrent loops. */
+async function attackWith(attacker: Attacker, next: (step: number) => Attack): Promise<void> {
+  const token = await attacker.token(HOST);
+  let step = 0;
+  await attacker.repeat(8, async () => {
+    await attack(attacker.mark.ports.ticker, token, next(step++));
+    attacker.sent();
+    attacker.got('closed');
+  });
+}
+
+function fragment(fin: boolean, opcode: number): Attack['frames'][number] {
+  const payload = new TextEncoder().encode('x');
+  return { fin, rsv: 0, opcode, mask: new Uint8Array(4), payload, length: undefined, wide: false };
+}
+
+const group = 'streams';
+
+export const streams: readonly Scenario[] = [
+  {
+    name: 'broken-frames',
+    group,
+    attack: (attacker) => {
+      const samples = fc.sample(attacks, { seed: attacker.seed, numRuns: 500 });
+      return attackWith(attacker, (step) => samples[step % samples.length] as Attack);
+    },
+  },
+  {
+    name: 'fragments',
+    group,
+    attack: (attacker) => {
+      const frames = [fragment(false, 1), ...Array(20).fill(fragment(false, 0)), fragment(true, 0)];
+      return attackWith(attacker, () => ({ frames, cut: undefined, piece: 1, end: 'FIN' }));
+    },
+  },
+  {
+    name: 'ping-flood',
+    group,
+    attack: async (attacker) => {
+      const token = await attacker.token(HOST);
+      await attacker.repeat(8, async () => {
+        const socket = await join(attacker, token);
+        if (socket === undefined) return;
+        while (socket.writable && !attacker.over) {
+          await new Promise((resolve) => socket.write(FLOOD, resolve));
+          attacker.sent(FLOOD.length / PING.length);
+        }
+        socket.destroy();
+      });
+    },
+    outcomes: /^(200|101|no answer|refused)$/,
+  },
+  {
+    name: 'streams-never-read',
+    group,
+    attack: async (attacker) => {
+      const token = await attacker.token(HOST);
+      for (const socket of await attacker.connections('ticker', 300, HOST)) {
+        socket.pause().write(head(...handshake('/ws/ticker', token)));
+        attacker.sent();
+      }
+    },
+  },
+  {
+    name: 'half-open-handshakes',
+    group,
+    attack: async (attacker) => {
+      const whole = head(...handshake('/ws/ticker', await attacker.token(HOST)));
+      await attacker.repeat(50, async (client) => {
+        const socket = await attacker.connect('ticker', HOST);
+        if (socket === undefined) return;
+        socket.resume();
+        attacker.sent();
+        const [kind, length] = [client % 3, attacker.random.below(whole.length)];
+        if (kind === 0) socket.write(whole.slice(0, length));
+        else if (kind === 1) socket.write(whole, () => socket.resetAndDestroy());
+        else socket.write(head(...handshake()));
+        await setTimeout(100);
+        if (kind !== 0) socket.destroy();
+      });
+    },
+  },
+  {
+    name: 'connect-storm',
+    group,
+    attack: async (attacker) => {
+      const token = await attacker.token(HOST);
+      await attacker.repeat(16, async () => {
+        const socket = await join(attacker, token);
+        if (attacker.random.below(2) === 0) socket?.resetAndDestroy();
+        else socket?.destroy();
+      });
+    },
+    outcomes: /^(200|101|no answer|refused)$/,
+  },
+];

@@ -1,0 +1,125 @@
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { type Inspector, inspect, inspectable } from '../support/inspector.ts';
+import { fullPipe } from '../support/named-pipe.ts';
+import { post, type RunningServices, startServices } from '../support/program.ts';
+import { type RedirectedServices, startRedirected } from '../support/redirected-services.ts';
+import { lackingMounts, mountSmallDisk, type SmallDisk } from '../support/small-disk.ts';
+import { eventually } from '../support/until.ts';
+import type { Mark } from './attacker.ts';
+import { TICK_INTERVAL_MS } from './neighbours.ts';
+import type { Setup } from './scenario.ts';
+
+const NEIGHBOUR_KEY = 'n'.repeat(32);
+const ATTACKER_KEY = 'a'.repeat(32);
+
+/** Memory of the process after a garbage collection, in bytes. */
+export interface Memory {
+  resident: number;
+  /** Objects and buffers of the main thread. */
+  live: number;
+}
+
+/** Why a setup cannot be had on this machine, if so. */
+export function lackingFor({ diskMb }: Setup): string | undefined {
+  return diskMb === undefined ? undefined : lackingMounts();
+}
+
+/** A real process that is attacked. */
+export class Target {
+  readonly setup: Setup;
+  readonly dataDir: string;
+  readonly disk: SmallDisk | undefined;
+  /** Access to the threads, where the setup asks for it. */
+  inspector: Inspector | undefined;
+  #services!: RunningServices | RedirectedServices;
+  #probeFile = '';
+
+  private constructor(setup: Setup, dataDir: string, disk: SmallDisk | undefined) {
+    this.setup = setup;
+    this.dataDir = dataDir;
+    this.disk = disk;
+  }
+
+  /** Starts the services and adds API keys for the neighbours and the attacker. */
+  static async start(setup: Setup): Promise<Target> {
+    const disk = setup.diskMb === undefined ? undefined : await mountSmallDisk(setup.diskMb);
+    const target = new Target(setup, disk?.path ?? (await temporaryFolder()), disk);
+    await target.start();
+    const database = new DatabaseSync(join(target.dataDir, 'auth.db'), { timeout: 5000 });
+    const insert = database.prepare('INSERT INTO api_keys (api_key, user_id, created_at) VALUES (?, ?, 1)');
+    insert.run(NEIGHBOUR_KEY, 'neighbour');
+    insert.run(ATTACKER_KEY, 'attacker');
+    database.close();
+    return target;
+  }
+
+  /** Starts the services in the same folder, on other ports. */
+  async start(): Promise<void> {
+    const { openFiles, inspected = false, output = 'read' } = this.setup;
+    this.#probeFile = join(await temporaryFolder(), 'memory');
+    const env = {
+      TICK_INTERVAL_MS: `${TICK_INTERVAL_MS}`,
+      DATA_DIR: this.dataDir,
+      MEMORY_PROBE_FILE: this.#probeFile,
+      NODE_OPTIONS: `--import=${new URL('memory-probe.ts', import.meta.url)}`,
+      ...this.setup.env,
+    };
+    if (output !== 'read') {
+      const redirect = output === 'full' ? '>/dev/full' : `>${await fullPipe()}`;
+      this.#services = await startRedirected({ redirect, env });
+      return;
+    }
+    const services = await startServices({
+      env,
+      ...(openFiles !== undefined && { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] }),
+      ...(inspected && { nodeOptions: inspectable }),
+    });
+    if (inspected) this.inspector = await inspect(services);
+    this.#services = services;
+  }
+
+  get pid(): number {
+    return 'pid' in this.#services ? this.#services.pid : (this.#services.child.pid as number);
+  }
+
+  get tasks(): string {
+    return this.#services.tasks;
+  }
+
+  get admin(): string {
+    return this.#services.admin;
+  }
+
+  get mark(): Mark {
+    const { ticker, tasks, admin } = this.#services;
+    const port = (url: string) => Number(new URL(url).port);
+    return { ports: { ticker: port(ticker), tasks: port(tasks), admin: port(admin) }, apiKey: ATTACKER_KEY };
+  }
+
+  /** A fresh token of the neighbours. */
+  async token(): Promise<string> {
+    return (await post(`${this.#services.ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token;
+  }
+
+  /** Sends a signal and returns the exit code, or the signal that ended the process. */
+  async end(signal: NodeJS.Signals): Promise<number | NodeJS.Signals | null> {
+    process.kill(this.pid, signal);
+    if ('pid' in this.#services) return this.#services.exitCode();
+    const { code, signal: by } = await this.#services.exited;
+    return by ?? code;
+  }
+
+  /** Has the process collect its garbage, and returns what is left. */
+  async memory(): Promise<Memory> {
+    rmSync(this.#probeFile, { force: true });
+    process.kill(this.pid, 'SIGUSR2');
+    await eventually(
+      () => existsSync(this.#probeFile),
+      (written) => written,
+    );
+    return JSON.parse(readFileSync(this.#probeFile, 'utf8'));
+  }
+}

@@ -1,0 +1,31 @@
+/**
+ * Longest time from a tick's due time to its arrival. Ticks are due at whole multiples of the interval of the wall clock,
+ * and are stamped with the second of that time.
+ */
+export class TickLateness {
+  readonly #intervalMs: number;
+  #dueMs: number | undefined;
+  worstMs = 0;
+
+  constructor(intervalMs: number) {
+    this.#intervalMs = intervalMs;
+  }
+
+  /**
+   * Records a tick. A tick that the ticker left out makes those after it late, until the next second.
+   *
+   * @param second the tick's timestamp
+   * @param nowMs time of its arrival, in milliseconds since the epoch
+   */
+  record(second: number, nowMs: number): void {
+    const latest = Math.floor(nowMs / this.#intervalMs) * this.#intervalMs;
+    const next = this.#dueMs === undefined ? latest : Math.max(this.#dueMs + this.#intervalMs, second * 1000);
+    this.#dueMs = Math.min(next, latest);
+    this.worstMs = Math.max(this.worstMs, nowMs - this.#dueMs);
+  }
+
+  /** Forgets the longest time so far. */
+  reset(): void {
+    this.worstMs = 0;
+  }
+}
