@@ -45,6 +45,8 @@ export class Connection implements Process {
   #slowSince: number | undefined;
   /** Data of the unanswered ping. */
   #ping: Buffer | undefined;
+  /** Whether the client has sent too many messages. */
+  #isFlooding = false;
   /** Time of the last ping or pong. */
   #pingSince = performance.now();
 
@@ -115,7 +117,10 @@ export class Connection implements Process {
 
   /** Counts a message, ping or pong of the client, and closes the connection past the limit. @returns whether to handle it */
   #admit(): boolean {
+    // The last packet may hold thousands of further frames.
+    if (this.#isFlooding) return false;
     if (this.#rate.take(performance.now())) return true;
+    this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
     // The client's close frame is not awaited, so that the rest of the flood is not read.
     this.#ws.pause();

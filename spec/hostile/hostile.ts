@@ -4,8 +4,8 @@ import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
 import { ProvingGround, type Result } from './proving-ground.ts';
 import { scenarioNamed, scenarios } from './scenarios/all.ts';
-import { lackingFor } from './target.ts';
 import { heading, line, outcomes } from './table.ts';
+import { lackingFor } from './target.ts';
 
 const USAGE = `npm run hostile -- [options] [scenario or group ...]
 

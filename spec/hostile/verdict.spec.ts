@@ -55,13 +55,21 @@ describe('the verdict on a scenario', () => {
   }
 
   it('allows refusals and disconnections where the scenario is about them', () => {
-    const seen = observation({ errors: { 'submission: no answer': 9 }, disconnections: { 'close code 1001': 20 }, open: 0 });
+    const seen = observation({
+      errors: { 'submission: no answer': 9 },
+      disconnections: { 'close code 1001': 20 },
+      open: 0,
+    });
     const bounds = { ...usualBounds, refusals: true, disconnections: true };
     expect(broken(seen, bounds, undefined)).to.deep.equal([]);
   });
 
   it('allows for the delays of the machine, twice over', () => {
-    const { tickMs, healthMs } = effectiveBounds(usualBounds, { tickMs: 60, healthMs: 20 }, { ...quiet, machineMs: 150 });
+    const { tickMs, healthMs } = effectiveBounds(
+      usualBounds,
+      { tickMs: 60, healthMs: 20 },
+      { ...quiet, machineMs: 150 },
+    );
     expect({ tickMs, healthMs }).to.deep.equal({ tickMs: 300, healthMs: 300 });
   });
 });

@@ -60,6 +60,18 @@ describe('a client that sends too much', () => {
     expect(heard).to.equal(2);
   });
 
+  it('is closed once, however many frames its last packet holds', async () => {
+    const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1 } });
+    const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    await raw.until(/"welcome"/);
+    const [server] = bundle.sockets as Set<Socket>;
+    const end = mock.method(server as Socket, 'end');
+    raw.socket.write(Buffer.concat(Array(1000).fill(Buffer.from([0x89, 0x80, 0, 0, 0, 0]))));
+    // The client's end of the connection is closed only after the whole packet was read.
+    await raw.until(/too many messages/);
+    expect(end.mock.callCount()).to.equal(1);
+  });
+
   it('is cut off when it goes on and never closes', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1 } });
