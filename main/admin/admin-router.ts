@@ -1,4 +1,5 @@
 import type Router from '@koa/router';
+import { Admission, TURN_BYTES } from '../http/admission.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
@@ -18,7 +19,10 @@ export function adminRouter({ checks, warnings, metrics }: Omit<AdminAppOptions,
     replyJson(ctx, result.status === 'ready' ? 200 : 503, result);
   });
 
+  // One rendering in each turn of the event loop: it takes milliseconds, and ticks and health probes come in between.
+  const admission = new Admission();
   router.get('/metrics', async (ctx) => {
+    await admission.enter(TURN_BYTES);
     ctx.type = metrics.contentType;
     ctx.body = await metrics.text();
   });

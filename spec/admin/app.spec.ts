@@ -2,9 +2,12 @@ import { expect } from 'chai';
 import { createAdminApp } from '../../main/admin/app.ts';
 import { Metrics } from '../../main/admin/metrics.ts';
 import type { Check } from '../../main/admin/readiness.ts';
+import { countTurns } from '../support/event-loop-turns.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
+import { connectRaw, head } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
 
 async function start(checks: Record<string, Check> = {}, warnings: Record<string, Check> = {}) {
   const metrics = new Metrics();
@@ -16,6 +19,23 @@ async function start(checks: Record<string, Check> = {}, warnings: Record<string
 }
 
 describe('the admin app', () => {
+  it('renders the metrics of each request in a turn of the event loop of its own', async () => {
+    const turn = countTurns();
+    const turns: number[] = [];
+    const text = async () => {
+      turns.push(turn());
+      return 'size 7';
+    };
+    const metrics = { contentType: 'text/plain', text };
+    const app = createAdminApp({ checks: {}, metrics, corsOrigins: [], log: captureLog().log });
+    const { listener, sockets } = await serve(app.callback());
+    const clients = await Promise.all(Array.from({ length: 20 }, () => connectRaw(listener.port)));
+    await until(() => sockets.size === clients.length);
+    for (const { socket } of clients) socket.write(head('GET /metrics HTTP/1.1', 'Host: localhost'));
+    await Promise.all(clients.map((client) => client.until(/size 7/)));
+    expect(new Set(turns).size).to.equal(20);
+  });
+
   it('says that the process lives, whatever its checks say', async () => {
     const { url } = await start({ never: () => 'no' });
     expect(await request(`${url}/healthz`)).to.deep.include({ status: 200, body: { status: 'ok' } });

@@ -19,9 +19,10 @@ export const LEFT_SHARE = 0.2;
 
 /**
  * Growth of the resident memory since the start of the process, in MiB, beside that of objects and buffers. Allocators do
- * not return all pages, so the memory of the budgets of bodies (64 MiB) and responses (128 MiB) may stay resident, once.
+ * not return all pages, so the memory of the budgets of bodies (64 MiB) and responses (128 MiB) and a third of it for
+ * garbage may stay resident, once.
  */
-export const RESIDENT_MIB = 192;
+export const RESIDENT_MIB = 256;
 
 export const usualBounds: Bounds = {
   tickMs: 100,

@@ -43,7 +43,7 @@ describe('the verdict on a scenario', () => {
     [
       'pages that stay',
       observation({}, { after: { ...footprint, resident: 400 * MIB } }),
-      'resident memory left in MiB: 300 over 192',
+      'resident memory left in MiB: 300 over 256',
     ],
     ['open descriptors', observation({}, { after: { ...footprint, descriptors: 50 } }), 'descriptors left: 7 over 0'],
     ['an attack that did nothing', observation({}, { actions: 0 }), 'the attack sent nothing'],

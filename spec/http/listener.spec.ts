@@ -6,6 +6,7 @@ import { type ListenOptions, listen } from '../../main/http/listener.ts';
 import { rawResponse } from '../../main/http/raw-response.ts';
 import { dataHeaders } from '../../main/http/security-headers.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { countTurns } from '../support/event-loop-turns.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
@@ -318,6 +319,21 @@ describe('the host of a request', () => {
     expect(await without.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*fine$/);
     const two = await connectRaw(listener.port, 'GET / HTTP/1.0', 'Host: x', 'Host: y');
     expect(parseResponse(await two.ended).status).to.equal(400);
+  });
+});
+
+describe('pipelined requests', () => {
+  it('are begun in turns of the event loop of their own, so that others are served in between', async () => {
+    const turn = countTurns();
+    const turns: number[] = [];
+    const { listener } = await serve((_request, response) => {
+      turns.push(turn());
+      response.end('fine');
+    });
+    const { socket } = await connectRaw(listener.port);
+    socket.write(head('GET / HTTP/1.1', 'Host: localhost').repeat(10));
+    await until(() => turns.length === 10);
+    expect(new Set(turns).size).to.equal(10);
   });
 });
 
