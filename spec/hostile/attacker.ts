@@ -19,12 +19,12 @@ const ANSWER_MS = 10_000;
 /** Neighbours use addresses of 127.0.0.0/24. */
 const NETWORK = '127.0.1.';
 
-/** Access of an attack to the services. Counts what the attack does, and closes its connections at the end. */
+/** Longest wait for an answer. */
 export class Attacker {
   readonly mark: Mark;
   readonly random: Random;
   readonly seed: number;
-  /** Number of requests, frames and connections that were sent. */
+  /** Number of requests, frames and connections sent. */
   actions = 0;
   /** Number of results by name: a status, a close code, or an error. */
   readonly outcomes = new Map<string, number>();
@@ -88,7 +88,7 @@ export class Attacker {
     return undefined;
   }
 
-  /** Opens connections, 100 at a time, and returns those that were not refused. */
+  /** Opens connections, 100 at a time, and returns the accepted ones. */
   async connections(service: Service, count: number, host = 1): Promise<Socket[]> {
     const sockets: Socket[] = [];
     for (let opened = 0; opened < count; opened += 100) {

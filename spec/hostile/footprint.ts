@@ -15,7 +15,7 @@ export interface Footprint extends Memory {
   descriptors: number;
 }
 
-/** Measures a process, and has its peak of memory counted anew. */
+/** Measures a process, and resets its peak of memory. */
 export async function measure(target: Target): Promise<Footprint> {
   const memory = await target.memory();
   // 5 resets the peak (proc(5)).

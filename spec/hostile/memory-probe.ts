@@ -13,7 +13,7 @@ if (isMainThread && file !== undefined) {
   process.on('SIGUSR2', () => {
     setFlagsFromString('--expose-gc');
     const collect: (how: object) => void = runInNewContext('gc');
-    // Returns memory to the system as V8 does by itself when a process has been idle for a while.
+    // Returns memory to the system as V8 does when a process is idle for a while.
     collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
     const { rss, heapUsed, external } = process.memoryUsage();
     writeFileSync(`${file}.new`, JSON.stringify({ resident: rss, live: heapUsed + external }));

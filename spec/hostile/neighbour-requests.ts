@@ -10,7 +10,7 @@ const PROBE_MS = 1000;
 const ACCOUNT_MS = 60_000;
 /** Kinds of the ledger's tasks that succeed; the next one fails, and becomes a dead letter. */
 const SUCCEEDING = 3;
-/** Every so many submissions, one task is bound to fail. */
+/** Interval, in submissions, of tasks that fail. */
 const FAILING = 20;
 
 /** Ten submissions and a health probe a second, each sent at its time whether or not the one before was answered. */

@@ -44,7 +44,7 @@ export class NeighbourStreams {
     }
   }
 
-  /** Waits for the ticks that are under way, and tells what the clients saw. */
+  /** Waits for the ticks that are under way, and reports the observations of the clients. */
   async end(): Promise<Pick<Sight, 'open' | 'ticks' | 'missed' | 'tickMs' | 'disconnections'>> {
     const deadline = performance.now() + CATCH_UP_MS;
     const ticks = this.#positions.size;

@@ -12,7 +12,7 @@ export type NeighbourTask =
   | { step: 'account'; tasks: string }
   | { step: 'leave' };
 
-/** What the neighbours saw between `begin` and `end`. */
+/** Observations of the neighbours between `begin` and `end`. */
 export interface Sight {
   seconds: number;
   /** Stream clients that are connected. */
@@ -28,13 +28,13 @@ export interface Sight {
   healthMs: number;
   /** Longest delay of the neighbours' own event loop, which is a measure of the machine and not of the services. */
   machineMs: number;
-  /** Refusals of submissions and probes by what was seen. */
+  /** Refusals of submissions and probes by status. */
   errors: Record<string, number>;
   /** Ends of streams by reason. */
   disconnections: Record<string, number>;
 }
 
-/** Answer to a step: what was seen after `end`, or why it failed. */
+/** Answer to a step: the observations after `end`, or the error. */
 export interface NeighbourAnswer {
   sight?: Sight;
   error?: string;

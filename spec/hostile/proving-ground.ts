@@ -60,7 +60,7 @@ export class ProvingGround {
     return result;
   }
 
-  /** Runs a scenario and judges what was observed. */
+  /** Runs a scenario and judges the observations. */
   async run(scenario: Scenario): Promise<Result> {
     const { name, group, setup = {} } = scenario;
     const began = performance.now();

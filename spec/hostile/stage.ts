@@ -1,7 +1,7 @@
 import type { Random } from '../support/seed.ts';
 import type { Target } from './target.ts';
 
-/** What a fault in the program itself works with. */
+/** Access of a fault, which runs in the program itself. */
 export interface Stage {
   target: Target;
   random: Random;

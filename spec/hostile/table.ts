@@ -7,7 +7,7 @@ const HEADER =
 /** Heading of the lines of {@link line}. */
 export const heading = HEADER;
 
-/** What a scenario observed, in one line; latencies with their bounds. */
+/** Observations of a scenario in one line, latencies with their bounds. */
 export function line({ name, bounds, observed, seconds }: Result): string {
   const { sight, actions, start, before, after, peakMib } = observed;
   const { tickMs, healthMs, submitMs, machineMs, accepted } = sight;

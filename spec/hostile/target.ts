@@ -112,7 +112,7 @@ export class Target {
     return by ?? code;
   }
 
-  /** Has the process collect its garbage, and returns what is left. */
+  /** Has the process collect its garbage, and returns its memory use. */
   async memory(): Promise<Memory> {
     rmSync(this.#probeFile, { force: true });
     process.kill(this.pid, 'SIGUSR2');

@@ -4,7 +4,7 @@ import type { Sight } from './neighbours.ts';
 
 /** Clients of the stream among the neighbours. */
 const STREAMS = 20;
-/** Noise of the machine is allowed so many times over: a delayed process and a delayed neighbour add up. */
+/** Noise of the machine is allowed twice: a delayed process and a delayed neighbour add up. */
 const NOISE_FACTOR = 2;
 
 /** Everything observed during a scenario. */
@@ -26,7 +26,7 @@ export interface Baseline {
   healthMs: number;
 }
 
-/** Bounds of this run: as stated, or a multiple of the delays of the machine itself where those are larger. */
+/** Bounds of this run: as stated, or a multiple of the delays of the machine itself if they are larger. */
 export function effectiveBounds(bounds: Bounds, baseline: Baseline, { machineMs }: Sight): Bounds {
   const { tickMs, healthMs } = bounds;
   return {
