@@ -42,6 +42,7 @@ describe('the pages of the guide', () => {
         'main/config.ts',
         'package.json',
         'compose.yaml',
+        'spec/hostile/hostile.ts',
         'spec/soak/load.long.ts',
         'spec/faults/kill.long.ts',
         'spec/support/seed.ts',
