@@ -1,49 +1,49 @@
 import type { Database } from './database.ts';
 
-/** A queued message as it is written down. Times are milliseconds since the epoch. */
+/** A stored message. Times are milliseconds since the epoch. */
 export interface StoredMessage {
-  /** Its number in this queue, for good. */
-  seq: number;
-  /** Its place in the order of waiting. */
-  turn: number;
+  /** Number in the order of arrival. */
+  sequence: number;
+  /** Position in the order of waiting. */
+  position: number;
   id: string;
   body: string;
   attempts: number;
   crashes: number;
+  /** Whether a process died while the message was in flight, and no attempt has ended since. */
+  suspect: boolean;
   /** Why the last attempt failed. */
   reason: string | null;
-  /** When it may be tried again; 0 when it waits for nothing. */
+  /** When the message may be delivered again; 0 if it is not delayed. */
   dueAt: number;
-  firstAt: number;
+  acceptedAt: number;
 }
 
-/** A message that was given up. */
+/** A stored dead letter. */
 export interface StoredDeadLetter {
-  seq: number;
+  sequence: number;
   id: string;
   body: string;
   reason: string;
   attempts: number;
-  firstAt: number;
-  lastAt: number;
+  acceptedAt: number;
+  failedAt: number;
 }
 
-/** A submission that is not to be taken twice. */
+/** A stored idempotency key. */
 export interface StoredKey {
   key: string;
-  /** Tells its body from another one. */
+  /** Distinguishes submissions that use the same key. */
   fingerprint: string;
   taskId: string;
   acceptedAt: number;
 }
 
-/** All that is held, each in its order: of waiting, of giving up, of age. */
+/** All stored contents, each in its order: position, time of failure, age. */
 export interface StoredQueue {
   messages: StoredMessage[];
   deadLetters: StoredDeadLetter[];
   keys: StoredKey[];
-  /** The `seq` of the messages that were being worked on when the process died. */
-  cut: number[];
 }
 
 /** What a queue keeps on disk: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
@@ -55,33 +55,32 @@ export class QueuedMessages {
   }
 
   /**
-   * Returns everything that is stored, and changes nothing: a start that fails can be repeated. A message that was
-   * running when the process ended counts as a crash, and is due at once.
+   * Returns everything that is stored, and changes nothing: a start that fails can be repeated. A message that was in flight
+   * when its process died becomes a suspect, due at once. A suspect that was running is charged an attempt and a crash.
    */
   read(): StoredQueue {
-    const cut = this.#database.statement('SELECT seq FROM messages WHERE running = 1').all();
     const messages = this.#database.statement(
-      `SELECT seq, turn, id, body, attempts + running AS attempts, crashes + running AS crashes, reason,
-         CASE running WHEN 1 THEN 0 ELSE due_at END AS dueAt, first_at AS firstAt
-       FROM messages ORDER BY turn, seq`,
+      `SELECT seq AS sequence, turn AS position, id, body, attempts + charged AS attempts, crashes + charged AS crashes, suspect OR running AS suspect,
+         iif(charged, 'the process died while the task was running', reason) AS reason,
+         iif(running, 0, due_at) AS dueAt, first_at AS acceptedAt
+       FROM (SELECT *, suspect AND running AS charged FROM messages) ORDER BY turn, seq`,
     );
     const deadLetters = this.#database.statement(
-      `SELECT seq, id, body, reason, attempts, first_at AS firstAt, last_at AS lastAt
+      `SELECT seq AS sequence, id, body, reason, attempts, first_at AS acceptedAt, last_at AS failedAt
        FROM dead_letters ORDER BY last_at, seq`,
     );
     const keys = this.#database.statement(
       `SELECT key, fingerprint, task_id AS taskId, accepted_at AS acceptedAt FROM idempotency_keys ORDER BY accepted_at, rowid`,
     );
     return {
-      messages: messages.all() as unknown as StoredMessage[],
+      messages: messages.all().map((row) => ({ ...row, suspect: row.suspect === 1 })) as unknown as StoredMessage[],
       deadLetters: deadLetters.all() as unknown as StoredDeadLetter[],
       keys: keys.all() as unknown as StoredKey[],
-      cut: cut.map(({ seq }) => seq as number),
     };
   }
 
-  /** The numbers of all messages. */
-  seqs(): Set<number> {
+  /** Sequences of all messages. */
+  sequences(): Set<number> {
     const messages = this.#database.statement('SELECT seq FROM messages').all();
     return new Set(messages.map(({ seq }) => seq as number));
   }
@@ -91,31 +90,33 @@ export class QueuedMessages {
     for (const table of ['messages', 'dead_letters', 'idempotency_keys']) this.#run(`DELETE FROM ${table}`);
   }
 
-  insert({ seq, turn, id, body, attempts, crashes, reason, dueAt, firstAt }: StoredMessage): void {
-    const columns = 'seq, turn, id, body, attempts, crashes, reason, due_at, first_at';
-    const values = [seq, turn, id, body, attempts, crashes, reason, dueAt, firstAt];
-    this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
+  insert(message: StoredMessage): void {
+    const { sequence, position, id, body, attempts, crashes, suspect, reason, dueAt, acceptedAt } = message;
+    const columns = 'seq, turn, id, body, attempts, crashes, suspect, reason, due_at, first_at';
+    const values = [sequence, position, id, body, attempts, crashes, Number(suspect), reason, dueAt, acceptedAt];
+    this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  /** Notes how far a message has come, and whether an attempt at it is under way. */
-  update({ seq, turn, attempts, crashes, reason, dueAt }: StoredMessage, running: boolean): void {
-    const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, reason = ?, due_at = ?';
-    const values = [running ? 1 : 0, turn, attempts, crashes, reason, dueAt, seq];
+  /** @param running see {@link read} */
+  update(message: StoredMessage, running: boolean): void {
+    const { sequence, position, attempts, crashes, suspect, reason, dueAt } = message;
+    const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, due_at = ?';
+    const values = [Number(running), position, attempts, crashes, Number(suspect), reason, dueAt, sequence];
     this.#run(`UPDATE messages SET ${set} WHERE seq = ?`, ...values);
   }
 
-  delete(seq: number): void {
-    this.#run('DELETE FROM messages WHERE seq = ?', seq);
+  delete(sequence: number): void {
+    this.#run('DELETE FROM messages WHERE seq = ?', sequence);
   }
 
-  insertDeadLetter({ seq, id, body, reason, attempts, firstAt, lastAt }: StoredDeadLetter): void {
+  insertDeadLetter({ sequence, id, body, reason, attempts, acceptedAt, failedAt }: StoredDeadLetter): void {
     const columns = 'seq, id, body, reason, attempts, first_at, last_at';
-    const values = [seq, id, body, reason, attempts, firstAt, lastAt];
+    const values = [sequence, id, body, reason, attempts, acceptedAt, failedAt];
     this.#run(`INSERT OR REPLACE INTO dead_letters (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  deleteDeadLetter(seq: number): void {
-    this.#run('DELETE FROM dead_letters WHERE seq = ?', seq);
+  deleteDeadLetter(sequence: number): void {
+    this.#run('DELETE FROM dead_letters WHERE seq = ?', sequence);
   }
 
   insertKey({ key, fingerprint, taskId, acceptedAt }: StoredKey): void {

@@ -175,18 +175,18 @@ export interface SelfTest {
 
 export type MainToPool = TaskBatch | SelfTest;
 
-/** How a handler can settle its delivery by itself, before it ends. */
-export type Settlement = 'ack' | 'nack';
+/** How a handler can settle its delivery itself, before it ends. */
+export type Acknowledgement = 'ack' | 'nack';
 
 /** Pool thread to main thread, while the handler still runs: the handler has settled its delivery. */
 export interface EarlySettlement {
   delivery: number;
-  settled: Settlement;
+  settled: Acknowledgement;
 }
 
 /** Pool thread to main thread: how a delivery ended. An envelope, since a thrown `null` would look like success. */
 export type TaskOutcome =
-  | { ended: 'returned'; settled?: Settlement }
-  | { ended: 'raised'; settled?: Settlement; reason: string; permanent: boolean }
+  | { ended: 'returned'; settled?: Acknowledgement }
+  | { ended: 'raised'; settled?: Acknowledgement; reason: string; permanent: boolean }
   /** The handler returned, but no row can be stored at present, this one or any other. */
-  | { ended: 'unstored'; settled?: Settlement; reason: string };
+  | { ended: 'unstored'; settled?: Acknowledgement; reason: string };

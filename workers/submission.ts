@@ -44,6 +44,12 @@ export function parseSubmission({ bytes, id, createdAt, hasKey }: SubmittedBody)
   };
 }
 
+/** The same message text under another id. */
+export function withId(text: string, id: string): string {
+  const endOfId = text.indexOf('",');
+  return `{"id":${JSON.stringify(id)}${text.slice(endOfId + 1)}`;
+}
+
 /** Finds deep nesting before `JSON.parse`, which takes ten times as long for it as for other bodies of the same size. */
 function checkDepth(body: Uint8Array): SubmissionError | undefined {
   if (body.length <= MAX_DEPTH) return undefined;

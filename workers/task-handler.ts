@@ -2,11 +2,11 @@ import { inspect } from 'node:util';
 import { parentPort, threadId, workerData } from 'node:worker_threads';
 import { PermanentError } from './actions.ts';
 import {
+  type Acknowledgement,
   AttemptField,
   type EarlySettlement,
   type MainToPool,
   type PoolThreadData,
-  type Settlement,
   type TaskBatch,
   type TaskDelivery,
   type TaskOutcome,
@@ -79,10 +79,10 @@ async function attempt<Row>(
   { delivery, body, arrival }: TaskDelivery,
   handler: TaskHandler<Row>,
 ): Promise<{ outcome: TaskOutcome; row?: Row }> {
-  let settled: Settlement | undefined;
-  const settle = (settlement: Settlement) => {
+  let settled: Acknowledgement | undefined;
+  const settle = (acknowledgement: Acknowledgement) => {
     if (settled !== undefined) return;
-    settled = settlement;
+    settled = acknowledgement;
     parentPort?.postMessage({ delivery, settled } satisfies EarlySettlement);
   };
   try {

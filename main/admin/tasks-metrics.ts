@@ -7,17 +7,17 @@ export function tasksMetrics(
   metrics: Metrics,
   { queue, storage, bounds, dispatcher, pool, events, requests, bodies, responses }: TasksFigures,
 ): void {
-  const { figures } = dispatcher;
+  const { metrics: dispatched } = dispatcher;
   const counts = () => queue.counts();
   metrics.counter('tasks_accepted_total', 'Submissions that this process accepted (200 or 202).', () =>
     submissions(requests, ''),
   );
-  metrics.counter('tasks_completed_total', 'Tasks that this process completed and stored.', () => figures.completed);
+  metrics.counter('tasks_completed_total', 'Tasks that this process completed and stored.', () => dispatched.completed);
   metrics.counter('tasks_retried_total', 'Failed attempts that are retried.', () =>
-    labelled('reason', figures.retried.entries()),
+    labelled('reason', dispatched.retried.entries()),
   );
   metrics.counter('tasks_dead_total', 'Tasks that were dead-lettered.', () =>
-    labelled('reason', figures.dead.entries()),
+    labelled('reason', dispatched.dead.entries()),
   );
   metrics.counter('tasks_refused_total', 'Submissions that the queue refused.', () =>
     submissions(requests, 'failed to queue task'),
@@ -65,13 +65,13 @@ export function tasksMetrics(
     () => storage.unsynced?.().tasks ?? 0,
   );
   metrics.histogram('tasks_wait_duration_seconds', 'From the acceptance of a task until its first attempt.', () => [
-    [{}, [figures.waits]],
+    [{}, [dispatched.waits]],
   ]);
   metrics.histogram('tasks_run_duration_seconds', 'Duration of an attempt, without storing the row.', () => [
     [{}, pool.runs],
   ]);
   metrics.gauge('tasks_pool_threads', 'Worker threads that process tasks.', () =>
-    labelled('state', Object.entries({ busy: dispatcher.busy, idle: pool.threads - dispatcher.busy })),
+    labelled('state', Object.entries({ busy: pool.busy, idle: pool.threads - pool.busy })),
   );
 }
 

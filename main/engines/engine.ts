@@ -2,7 +2,7 @@ import type { ApiKeyOwner } from '../../db/api-keys.ts';
 import type { TaskLocation, TaskRecord } from '../../db/tasks.ts';
 import type { Check } from '../admin/readiness.ts';
 import type { Awaitable } from '../awaitable.ts';
-import type { OpenQueue, TaskEvent } from '../tasks/queue/driver.ts';
+import type { OpenQueue, TaskEvent } from '../tasks/queue/queue.ts';
 import type { TickFeed } from '../ticker/tick-feed.ts';
 import type { TokenStore } from '../ticker/token-store.ts';
 

@@ -10,17 +10,14 @@ import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
 import { requireToken, type TaskAccess } from './access.ts';
 import { eventsRouter } from './events-router.ts';
-import type { QueueDriver } from './queue/driver.ts';
+import type { Queue } from './queue/queue.ts';
 import { queueRouter } from './queue-router.ts';
 import type { SubmissionThread } from './submission-thread.ts';
 import type { TaskEvents } from './task-events.ts';
 import { tasksRouter } from './tasks-router.ts';
 
 export interface TasksAppOptions {
-  queue: Pick<
-    QueueDriver,
-    'durable' | 'publish' | 'find' | 'counts' | 'newestDeadLetters' | 'retryDeadLetter' | 'deleteDeadLetter'
-  >;
+  queue: Pick<Queue, 'durable' | 'publish' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;
   tasks: TaskStore;
   events: TaskEvents;
   bodies: BodyBounds;

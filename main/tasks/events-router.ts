@@ -6,7 +6,7 @@ import { exactRouter } from '../http/exact-router.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import { dataHeaders } from '../http/security-headers.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
-import type { TaskEvent } from './queue/driver.ts';
+import type { TaskEvent } from './queue/queue.ts';
 import type { Cursor, TaskEvents } from './task-events.ts';
 import { unfinishedTask } from './task-status.ts';
 

@@ -1,5 +1,5 @@
 import { HttpError } from '../http/errors.ts';
-import { KeyInUse, KeyReused, QueueFull } from './queue/driver.ts';
+import { KeyInUse, KeyReused, QueueFull } from './queue/queue.ts';
 
 /** Seconds after which a client may try again when the queue was full, or its submission under way. */
 const RETRY_AFTER = { 'Retry-After': '1' };

@@ -14,7 +14,7 @@ const LISTING_SIZE = 100;
 
 type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
 
-/** The queue seen from outside: its counts at `/queue`, and the tasks that were given up at `/dead-letters`. */
+/** The queue seen from outside: its counts at `/queue`, and its dead letters at `/dead-letters`. */
 export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
@@ -41,7 +41,7 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   router.post('/dead-letters/:id/retry', async (ctx) => {
     authorize(ctx.state, 'create', 'task');
     const { id = '' } = ctx.params;
-    const found = await queue.retryDeadLetter(id).catch((cause) => {
+    const found = await queue.redrive(id).catch((cause) => {
       throw queueError(cause);
     });
     if (!found) throw new HttpError('deadLetterNotFound');
@@ -50,8 +50,7 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
 
   router.delete('/dead-letters/:id', async (ctx) => {
     authorize(ctx.state, 'delete', 'dead_letter');
-    if (!(await queue.deleteDeadLetter(ctx.params.id ?? '').catch(unavailable)))
-      throw new HttpError('deadLetterNotFound');
+    if (!(await queue.purge(ctx.params.id ?? '').catch(unavailable))) throw new HttpError('deadLetterNotFound');
     ctx.status = 204;
   });
 

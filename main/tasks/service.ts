@@ -9,11 +9,11 @@ import type { Log } from '../log.ts';
 import { workerFile } from '../worker-file.ts';
 import type { TaskAccess } from './access.ts';
 import { createTasksApp } from './app.ts';
-import { Dispatcher, unsettled } from './dispatcher.ts';
-import type { OpenQueue, QueueDriver, UnsyncedRows } from './queue/driver.ts';
+import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
+import { WorkerPool } from './pool/worker-pool.ts';
+import type { OpenQueue, Queue, UnsyncedRows } from './queue/queue.ts';
 import { SubmissionThread } from './submission-thread.ts';
 import { TaskEvents } from './task-events.ts';
-import { WorkerPool } from './worker-pool.ts';
 
 /** Most deliveries that a thread is given at once: their rows are stored together. */
 const MAX_BATCH = 32;
@@ -45,12 +45,12 @@ export interface TasksFigures {
   /** Bytes of request bodies, and of responses that clients have not read yet. */
   bodies: Pick<ByteBudget, 'used' | 'limit'>;
   responses: Pick<ByteBudget, 'used' | 'limit'>;
-  queue: Pick<QueueDriver, 'counts' | 'oldest'>;
+  queue: Pick<Queue, 'counts' | 'oldest'>;
   /** Health of what the queue is stored in. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
-  dispatcher: Pick<Dispatcher, 'figures' | 'busy'>;
-  pool: Pick<WorkerPool, 'threads' | 'runs'>;
+  dispatcher: Pick<Dispatcher, 'metrics'>;
+  pool: Pick<WorkerPool, 'threads' | 'busy' | 'runs'>;
   events: Pick<TaskEvents, 'followers'>;
 }
 

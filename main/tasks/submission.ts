@@ -1,9 +1,9 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
-import { type ParsedSubmission, parseSubmission, type SubmittedBody } from '../../workers/submission.ts';
+import { type ParsedSubmission, parseSubmission, type SubmittedBody, withId } from '../../workers/submission.ts';
 import type { BodyBuffer } from '../http/body-buffer.ts';
 import { HttpError } from '../http/errors.ts';
-import type { IdempotencyKey, Message } from './queue/driver.ts';
+import type { KeyedSubmission, Message } from './queue/queue.ts';
 
 /** Largest body that is parsed on the event loop, which takes up to 3 ms. The way to a thread and back takes 0.1 ms. */
 export const SMALL_BODY_BYTES = 16 * 1024;
@@ -23,7 +23,7 @@ export async function prepare(
   headers: IncomingHttpHeaders,
   userId: string | undefined,
   parseLarge: (body: SubmittedBody) => Promise<ParsedSubmission>,
-): Promise<{ message: Message; key: IdempotencyKey | undefined }> {
+): Promise<{ message: Message; key: KeyedSubmission | undefined }> {
   const key = idempotencyKey(headers, userId);
   const id = randomUUID();
   const submitted = { id, createdAt: Math.floor(Date.now() / 1000), hasKey: key !== undefined };
@@ -33,7 +33,8 @@ export async function prepare(
     : await parseLarge({ ...submitted, bytes: body.ownBytes() });
   if ('error' in parsed) throw new HttpError(parsed.error);
   const { text, fingerprint } = parsed;
-  return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint } : undefined };
+  const createMessage = (otherId: string) => ({ id: otherId, body: withId(text, otherId) });
+  return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
 }
 
 /**

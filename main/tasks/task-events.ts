@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { TaskEvent } from './queue/driver.ts';
+import type { TaskEvent } from './queue/queue.ts';
 
 /** Events that are remembered for those who are behind. */
 const WINDOW = 10_000;

@@ -1,4 +1,4 @@
-import type { DeadLetter, Progress } from './queue/driver.ts';
+import type { DeadLetter, Progress } from './queue/queue.ts';
 
 /** A task without a row, as a client sees it: how far it has come. Times are Unix seconds. */
 export function unfinishedTask(id: string, progress: Progress): object {
@@ -16,8 +16,8 @@ export function unfinishedTask(id: string, progress: Progress): object {
   }
 }
 
-/** A task that was given up, as a client sees it: accepted at `first_at`, given up at `last_at`, in Unix seconds. */
-export function failedTask({ id, body, reason, attempts, firstAt, lastAt }: DeadLetter) {
-  const [first_at, last_at] = [firstAt, lastAt].map((ms) => Math.floor(ms / 1000));
+/** A dead letter as a client sees it: accepted at `first_at`, discarded at `last_at`, in Unix seconds. */
+export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
+  const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
   return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };
 }

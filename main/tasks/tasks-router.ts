@@ -12,7 +12,7 @@ import { refuseOtherMethods } from '../http/other-methods.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { preferredWait } from './prefer.ts';
-import type { Progress } from './queue/driver.ts';
+import type { Progress } from './queue/queue.ts';
 import { queueError } from './queue-errors.ts';
 import { replyQueued } from './queue-router.ts';
 import { prepare } from './submission.ts';

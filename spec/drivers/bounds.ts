@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
+import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
+import { discard, type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
 
 /** How much a driver takes. */
 export function describeBounds(fresh: FreshQueue): void {
@@ -10,7 +10,7 @@ export function describeBounds(fresh: FreshQueue): void {
       await publishAll(queue, 'ab');
       await expectFull(queue, 'c');
       expect(queue.counts()).to.include({ accepted: 2, waiting: 2 });
-      const [a] = await openInbox(queue, 2).take(2);
+      const [a] = await openInbox(queue).take(2);
       await expectFull(queue, 'c');
       await a?.ack();
       await publishAll(queue, 'c');
@@ -24,7 +24,7 @@ export function describeBounds(fresh: FreshQueue): void {
       await expectFull(queue, '12345');
       await queue.publish({ id: 'b', body: '1234' });
       await expectFull(queue, '1');
-      const [a] = await openInbox(queue, 2).take(2);
+      const [a] = await openInbox(queue).take(2);
       await a?.ack();
       expect(queue.counts().bytes).to.equal(4);
       await queue.publish({ id: 'c', body: '123456' });
@@ -48,20 +48,20 @@ export function describeBounds(fresh: FreshQueue): void {
     it('counts retries that wait and what is released, not dead letters', async () => {
       const queue = await fresh({ maxLength: 1 });
       await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
-      await (await inbox.next()).nack(retry(5));
+      const inbox = openInbox(queue);
+      await (await inbox.next()).settle(retry(5));
       await expectFull(queue, 'b');
       const again = await inbox.next();
-      inbox.consumer.stop();
+      inbox.stop();
       await again.release();
       await expectFull(queue, 'b');
-      await (await openInbox(queue, 1).next()).nack({ verdict: 'dead', reason: 'no' });
+      await (await openInbox(queue).next()).settle(discard());
       await publishAll(queue, 'b');
     });
   });
 }
 
-async function expectFull(queue: QueueDriver, body: string): Promise<void> {
+async function expectFull(queue: Queue, body: string): Promise<void> {
   const before = queue.counts();
   const error = await queue.publish({ id: 'refused', body }).catch((error) => error);
   expect(error).to.be.instanceOf(QueueFull);

@@ -1,5 +1,5 @@
-import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
 import { heldBytes } from '../../main/tasks/queue/held-bytes.ts';
+import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeBounds } from './bounds.ts';
 import { describeClosing } from './closing.ts';
@@ -23,7 +23,7 @@ const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
  */
 export function describeDriver(
   name: string,
-  create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => QueueDriver | Promise<QueueDriver>,
+  create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => Queue | Promise<Queue>,
   reopen?: Reopen,
   bytesOf: BytesOf = heldBytes,
 ): void {

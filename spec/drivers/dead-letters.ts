@@ -1,16 +1,16 @@
 import { expect } from 'chai';
-import { type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, lettersOf, openInbox, publishAll } from './inbox.ts';
+import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
+import { discard, type FreshQueue, lettersOf, openInbox, publishAll } from './inbox.ts';
 
 /** Publishes messages and gives them up, in this order. */
-async function giveUp(queue: QueueDriver, ids: string): Promise<void> {
+async function giveUp(queue: Queue, ids: string): Promise<void> {
   await publishAll(queue, ids);
-  const inbox = openInbox(queue, ids.length);
-  for (const delivery of await inbox.take(ids.length)) await delivery.nack({ verdict: 'dead', reason: 'no' });
-  inbox.consumer.stop();
+  const inbox = openInbox(queue);
+  for (const delivery of await inbox.take(ids.length)) await delivery.settle(discard());
+  inbox.stop();
 }
 
-const idsOf = async (queue: QueueDriver) => (await lettersOf(queue)).map(({ id }) => id);
+const idsOf = async (queue: Queue) => (await lettersOf(queue)).map(({ id }) => id);
 
 /** What can be done about the tasks that were given up. */
 export function describeDeadLetters(fresh: FreshQueue): void {
@@ -24,7 +24,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
     it('are listed from the newest, as many as asked for, and each is read apart', async () => {
       const queue = await fresh();
       await giveUp(queue, 'abcdef');
-      for (const id of ['c', 'e']) await queue.deleteDeadLetter(id);
+      for (const id of ['c', 'e']) await queue.purge(id);
       const read = async (limit: number) => {
         const letters = await Promise.all((await queue.newestDeadLetters(limit)).map((listed) => listed.read()));
         return letters.map((letter) => letter?.body);
@@ -33,7 +33,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       expect(await read(100)).to.deep.equal(['f', 'd', 'b', 'a']);
       const listed = await queue.newestDeadLetters(2);
       for (const { bytes } of listed) expect(bytes).to.be.within(1, 1000);
-      await queue.deleteDeadLetter('f');
+      await queue.purge('f');
       expect((await Promise.all(listed.map((each) => each.read()))).map((letter) => letter?.id)).to.deep.equal([
         undefined,
         'd',
@@ -44,11 +44,11 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       const queue = await fresh();
       await giveUp(queue, 'ab');
       await publishAll(queue, 'c');
-      expect(await queue.retryDeadLetter('a')).to.equal(true);
+      expect(await queue.redrive('a')).to.equal(true);
       expect(await idsOf(queue)).to.deep.equal(['b']);
       expect(queue.counts()).to.include({ accepted: 3, dead: 1, waiting: 2, bytes: 2 });
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
-      const [c, a] = await openInbox(queue, 2).take(2);
+      const [c, a] = await openInbox(queue).take(2);
       expect(c?.message.id).to.equal('c');
       expect(a).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1, crashes: 0 });
       await a?.ack();
@@ -59,12 +59,17 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       const queue = await fresh();
       await giveUp(queue, 'a');
       const [first] = await lettersOf(queue);
-      await queue.retryDeadLetter('a');
-      const delivery = await openInbox(queue, 1).next();
-      expect(delivery.seq).to.equal(first?.seq);
-      await delivery.nack({ verdict: 'dead', reason: 'again' });
+      await queue.redrive('a');
+      const delivery = await openInbox(queue).next();
+      expect(delivery.sequence).to.equal(first?.sequence);
+      await delivery.settle(discard('again'));
       const [second] = await lettersOf(queue);
-      expect(second).to.deep.include({ seq: first?.seq, firstAt: first?.firstAt, attempts: 1, reason: 'again' });
+      expect(second).to.deep.include({
+        sequence: first?.sequence,
+        acceptedAt: first?.acceptedAt,
+        attempts: 1,
+        reason: 'again',
+      });
     });
 
     it('stay where they are while the queue is full', async () => {
@@ -72,7 +77,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       await giveUp(queue, 'a');
       await publishAll(queue, 'b');
       const before = queue.counts();
-      expect(await queue.retryDeadLetter('a').catch((error) => error)).to.be.instanceOf(QueueFull);
+      expect(await queue.redrive('a').catch((error) => error)).to.be.instanceOf(QueueFull);
       expect(queue.counts()).to.deep.equal(before);
       expect(await idsOf(queue)).to.deep.equal(['a']);
     });
@@ -80,7 +85,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
     it('can be deleted, which counts as dropped', async () => {
       const queue = await fresh();
       await giveUp(queue, 'ab');
-      expect(await queue.deleteDeadLetter('a')).to.equal(true);
+      expect(await queue.purge('a')).to.equal(true);
       expect(await idsOf(queue)).to.deep.equal(['b']);
       expect(queue.counts()).to.include({ accepted: 2, dead: 1, dropped: 1 });
       expect(await queue.find('a')).to.equal(undefined);
@@ -91,8 +96,8 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       await giveUp(queue, 'a');
       await publishAll(queue, 'b');
       for (const id of ['b', 'c', '']) {
-        expect(await queue.retryDeadLetter(id), id).to.equal(false);
-        expect(await queue.deleteDeadLetter(id), id).to.equal(false);
+        expect(await queue.redrive(id), id).to.equal(false);
+        expect(await queue.purge(id), id).to.equal(false);
       }
       expect(queue.counts()).to.include({ dead: 1, dropped: 0, waiting: 1 });
     });
@@ -100,7 +105,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
     it('are retried once, however often that is asked for at the same time', async () => {
       const queue = await fresh();
       await giveUp(queue, 'a');
-      const asked = [queue.retryDeadLetter('a'), queue.retryDeadLetter('a')];
+      const asked = [queue.redrive('a'), queue.redrive('a')];
       // At no time is it neither here nor there.
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
       const answers = await Promise.all(asked);

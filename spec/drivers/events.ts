@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { TaskEvent } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
+import type { TaskEvent } from '../../main/tasks/queue/queue.ts';
+import { discard, type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
 
 /** What a driver tells of the life of its messages. */
 export function describeEvents(fresh: FreshQueue): void {
@@ -8,15 +8,15 @@ export function describeEvents(fresh: FreshQueue): void {
     it('tell of every step, in order', async () => {
       const events: TaskEvent[] = [];
       const queue = await fresh({}, (event) => events.push(event));
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       await publishAll(queue, 'a');
       const first = await inbox.next();
-      await first.begin();
+      await first.markRunning();
       const before = Date.now();
-      await first.nack(retry(1));
+      await first.settle(retry(1));
       const after = Date.now();
       const second = await inbox.next();
-      await second.begin();
+      await second.markRunning();
       await second.ack();
       const [, , retrying] = events;
       if (retrying?.event !== 'retrying') throw new Error('the third event is another one');
@@ -33,12 +33,12 @@ export function describeEvents(fresh: FreshQueue): void {
     it('tell of a message that is given up, and of its way back', async () => {
       const events: TaskEvent[] = [];
       const queue = await fresh({}, (event) => events.push(event));
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       await publishAll(queue, 'a');
       const delivery = await inbox.next();
-      await delivery.begin();
-      await delivery.nack({ verdict: 'dead', reason: 'no' });
-      await queue.retryDeadLetter('a');
+      await delivery.markRunning();
+      await delivery.settle(discard());
+      await queue.redrive('a');
       expect(events.slice(2)).to.deep.equal([
         { event: 'failed', id: 'a', attempts: 1, reason: 'no' },
         { event: 'accepted', id: 'a' },
@@ -48,14 +48,14 @@ export function describeEvents(fresh: FreshQueue): void {
     it('tell nothing of one that was refused, or is settled already', async () => {
       const events: TaskEvent[] = [];
       const queue = await fresh({ maxLength: 1 }, (event) => events.push(event));
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       await publishAll(queue, 'a');
       await queue.publish({ id: 'b', body: 'b' }).catch(() => {});
       const delivery = await inbox.next();
       await delivery.ack();
-      await delivery.begin();
+      await delivery.markRunning();
       await delivery.ack();
-      await delivery.nack(retry());
+      await delivery.settle(retry());
       await publishAll(queue, 'c');
       expect(events.map(({ event, id }) => `${event} ${id}`)).to.deep.equal([
         'accepted a',

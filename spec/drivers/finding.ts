@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
+import { discard, type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 /** What a driver says about one message. */
 export function describeFinding(fresh: FreshQueue): void {
@@ -8,15 +8,15 @@ export function describeFinding(fresh: FreshQueue): void {
       const queue = await fresh();
       await publishAll(queue, 'ab');
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       const first = await inbox.next();
       // It is out of the queue, but nobody has begun with it.
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
-      await first.begin();
+      await first.markRunning();
       expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
 
       const before = Date.now();
-      await first.nack(retry(60_000));
+      await first.settle(retry(60_000));
       const retrying = await queue.find('a');
       expect(retrying).to.deep.include({ state: 'retrying', attempts: 1, reason: 'it failed' });
       expect(retrying)
@@ -24,7 +24,7 @@ export function describeFinding(fresh: FreshQueue): void {
         .that.is.within(before + 60_000, Date.now() + 60_000);
 
       const second = await inbox.next();
-      await second.begin();
+      await second.markRunning();
       await second.ack();
       expect(await queue.find('b')).to.equal(undefined);
     });
@@ -32,12 +32,12 @@ export function describeFinding(fresh: FreshQueue): void {
     it('tells of a further attempt, and of one that was given back', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
-      await (await inbox.next()).nack(retry());
+      const inbox = openInbox(queue);
+      await (await inbox.next()).settle(retry());
       const again = await inbox.next();
-      await again.begin();
+      await again.markRunning();
       expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 2 });
-      inbox.consumer.stop();
+      inbox.stop();
       await again.release();
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
     });
@@ -45,18 +45,18 @@ export function describeFinding(fresh: FreshQueue): void {
     it('is not misled by a delivery that begins after it has settled', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       const delivery = await inbox.next();
-      inbox.consumer.stop();
+      inbox.stop();
       await delivery.release();
-      await delivery.begin();
+      await delivery.markRunning();
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
     });
 
     it('shows the dead letter of one that was given up, and nothing for an unknown one', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      await (await openInbox(queue, 1).next()).nack({ verdict: 'dead', reason: 'no' });
+      await (await openInbox(queue).next()).settle(discard());
       const [letter] = await lettersOf(queue);
       expect(await queue.find('a')).to.deep.equal({ state: 'failed', letter });
       for (const id of ['b', '', '__proto__', 'constructor']) expect(await queue.find(id)).to.equal(undefined);

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
-import { KeyInUse, KeyReused, type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, openInbox, publishAll } from './inbox.ts';
+import { KeyInUse, KeyReused, type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
+import { type FreshQueue, keyed, openInbox, publishAll } from './inbox.ts';
 
-function publish(queue: QueueDriver, id: string, key: string, fingerprint = 'x'): Promise<string | Error> {
-  return queue.publish({ id, body: id }, { key, fingerprint }).catch((error) => error);
+function publish(queue: Queue, id: string, key: string, fingerprint = 'x'): Promise<string | Error> {
+  return queue.publish({ id, body: id }, keyed(key, fingerprint)).catch((error) => error);
 }
 
 /** What becomes of submissions that name themselves. */
@@ -14,7 +14,7 @@ export function describeIdempotency(fresh: FreshQueue): void {
       expect(await publish(queue, 'a', 'key')).to.equal('a');
       expect(await publish(queue, 'b', 'key')).to.equal('a');
       expect(queue.counts()).to.include({ accepted: 1, waiting: 1 });
-      await (await openInbox(queue, 1).next()).ack();
+      await (await openInbox(queue).next()).ack();
       expect(await publish(queue, 'c', 'key')).to.equal('a');
       expect(queue.counts()).to.include({ accepted: 1, completed: 1, waiting: 0 });
       expect(await publish(queue, 'd', 'other key')).to.equal('d');
@@ -41,7 +41,7 @@ export function describeIdempotency(fresh: FreshQueue): void {
       const queue = await fresh({ maxLength: 1 });
       await publishAll(queue, 'a');
       expect(await publish(queue, 'b', 'key')).to.be.instanceOf(QueueFull);
-      await (await openInbox(queue, 1).next()).ack();
+      await (await openInbox(queue).next()).ack();
       expect(await publish(queue, 'c', 'key')).to.equal('c');
     });
 

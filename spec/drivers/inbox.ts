@@ -1,4 +1,12 @@
-import type { Consumer, DeadLetter, Delivery, QueueDriver, TaskEvent, Verdict } from '../../main/tasks/queue/driver.ts';
+import type {
+  DeadLetter,
+  Delivery,
+  KeyedSubmission,
+  Queue,
+  Settlement,
+  SettlementOf,
+  TaskEvent,
+} from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 
 export interface QueueBounds {
@@ -8,67 +16,88 @@ export interface QueueBounds {
 }
 
 /** Makes an empty queue that is closed after the test, roomy where no bound is given. */
-export type FreshQueue = (bounds?: Partial<QueueBounds>, onEvent?: (event: TaskEvent) => void) => Promise<QueueDriver>;
+export type FreshQueue = (bounds?: Partial<QueueBounds>, onEvent?: (event: TaskEvent) => void) => Promise<Queue>;
 
 /** Number of bytes that a driver counts for an unsettled message. */
 export type BytesOf = (message: { body: string; reason: string | null }) => number;
 
 /** Opens the queue of a closed driver again, until the test ends. */
-export type Reopen = (closed: QueueDriver) => Promise<QueueDriver>;
+export type Reopen = (closed: Queue) => Promise<Queue>;
 
-/** A consumer of a queue that keeps what it receives until it is asked for. */
-export interface Inbox {
-  /** The next delivery that was not asked for yet. */
-  next(): Promise<Delivery>;
-  /** The next `count` of them. */
-  take(count: number): Promise<Delivery[]>;
-  /** How many came so far. */
-  received(): number;
-  consumer: Consumer;
+/** A delivery in hand. */
+export interface Received extends Delivery {
+  ack(): Promise<void>;
+  settle(settlement: Settlement): Promise<void>;
+  release(): Promise<void>;
+  markRunning(): Promise<void>;
 }
 
-export function openInbox(queue: QueueDriver, prefetch: number): Inbox {
-  const unread: Delivery[] = [];
-  let received = 0;
-  let wake = Promise.withResolvers<void>();
-  const consumer = queue.consume(prefetch, (delivery) => {
-    received += 1;
-    unread.push(delivery);
-    wake.resolve();
-    wake = Promise.withResolvers();
+/** Takes deliveries from a queue, no more than it is asked for. */
+export interface Inbox {
+  next(): Promise<Received>;
+  /** The next `count` deliveries. */
+  take(count: number): Promise<Received[]>;
+  /** At most `count` deliveries that can be taken without waiting. */
+  takeReady(count: number): Promise<Received[]>;
+  stop(): void;
+}
+
+export function openInbox(queue: Queue): Inbox {
+  let ready = Promise.withResolvers<void>();
+  const stop = queue.onReady(() => {
+    ready.resolve();
+    ready = Promise.withResolvers();
   });
-  afterTest(() => consumer.stop());
-  const next = async (): Promise<Delivery> => {
+  afterTest(stop);
+  const takeReady = async (count: number) => (await queue.take(count)).map((delivery) => received(queue, delivery));
+  const take = async (count: number): Promise<Received[]> => {
+    const deliveries: Received[] = [];
     for (;;) {
-      const delivery = unread.shift();
-      if (delivery !== undefined) return delivery;
-      await wake.promise;
+      const more = ready.promise;
+      deliveries.push(...(await takeReady(count - deliveries.length)));
+      if (deliveries.length === count) return deliveries;
+      await more;
     }
   };
-  const take = async (count: number): Promise<Delivery[]> => {
-    const deliveries: Delivery[] = [];
-    while (deliveries.length < count) deliveries.push(await next());
-    return deliveries;
+  const next = async () => (await take(1))[0] as Received;
+  return { next, take, takeReady, stop };
+}
+
+function received(queue: Queue, delivery: Delivery): Received {
+  return {
+    ...delivery,
+    ack: () => queue.settle(delivery, { kind: 'ack' }),
+    settle: (settlement) => queue.settle(delivery, settlement),
+    release: () => queue.settle(delivery, { kind: 'release' }),
+    markRunning: () => queue.markRunning(delivery),
   };
-  return { next, take, received: () => received, consumer };
 }
 
 /** Publishes messages with these ids, one after the other; each body is its id. */
-export async function publishAll(queue: QueueDriver, ids: Iterable<string>): Promise<void> {
+export async function publishAll(queue: Queue, ids: Iterable<string>): Promise<void> {
   for (const id of ids) await queue.publish({ id, body: id });
+}
+
+/** A submission with a key; a message that it creates has its id as its body. */
+export function keyed(key: string, fingerprint = 'x'): KeyedSubmission {
+  return { key, fingerprint, createMessage: (id) => ({ id, body: id }) };
+}
+
+/** All dead letters, oldest first. */
+export async function lettersOf(queue: Queue): Promise<DeadLetter[]> {
+  const listed = await queue.newestDeadLetters(Number.POSITIVE_INFINITY);
+  const letters = await Promise.all(listed.map((letter) => letter.read()));
+  return letters.filter((letter) => letter !== undefined).reverse();
 }
 
 export function idsOf(deliveries: Delivery[]): string[] {
   return deliveries.map(({ message }) => message.id);
 }
 
-export function retry(delayMs = 0, crashed = false): Verdict {
-  return { verdict: 'retry', delayMs, reason: 'it failed', crashed };
+export function retry(delayMs = 0, failure: 'transient' | 'crash' = 'transient'): SettlementOf<'retry'> {
+  return { kind: 'retry', delayMs, reason: 'it failed', failure };
 }
 
-/** All dead letters, oldest first. */
-export async function lettersOf(queue: QueueDriver): Promise<DeadLetter[]> {
-  const listed = await queue.newestDeadLetters(Number.POSITIVE_INFINITY);
-  const letters = await Promise.all(listed.map((letter) => letter.read()));
-  return letters.filter((letter) => letter !== undefined).reverse();
+export function discard(reason = 'no', attempts = 1): SettlementOf<'discard'> {
+  return { kind: 'discard', attempts, reason, failure: 'permanent' };
 }

@@ -1,7 +1,7 @@
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
-import type { QueueDriver, TaskEvent } from '../../main/tasks/queue/driver.ts';
 import { openNatsQueue } from '../../main/tasks/queue/nats/queue.ts';
+import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { sharedNatsServer } from '../support/nats-server.ts';
 import { ownName } from '../support/servers.ts';
@@ -36,7 +36,7 @@ export interface NodeOptions {
 }
 
 /** The queue as one more node has it, closed after the test. */
-export async function openNode({ nats, prefix, bounds = {}, ...rest }: NodeOptions): Promise<QueueDriver> {
+export async function openNode({ nats, prefix, bounds = {}, ...rest }: NodeOptions): Promise<Queue> {
   const options = { connection: nats, prefix, bounds: { ...roomy, ...bounds }, replicas: 1, ...rest };
   const { queue } = await openNatsQueue(options);
   afterTest(() => queue.close());

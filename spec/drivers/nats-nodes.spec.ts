@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { KeyReused, type TaskEvent } from '../../main/tasks/queue/driver.ts';
-import { retryPolicy } from '../../main/tasks/retry-policy.ts';
+import { retryPolicy } from '../../main/tasks/dispatch/retry-policy.ts';
+import { KeyReused, type TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { until } from '../support/until.ts';
-import { idsOf, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
+import { discard, idsOf, keyed, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode, ownPrefix } from './nats-node.ts';
 
 /** Ack wait where a node is cut off; elsewhere it is so long that no stall of a busy machine has a message redelivered. */
@@ -22,10 +22,10 @@ async function twoNodes(onEvent: (event: TaskEvent) => void = () => {}, ackWaitM
 }
 
 describeWithNats('two nodes with one NATS queue', () => {
-  it('share the work, each within its own prefetch', async () => {
+  it('share the work, each as much as it asked for', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'abcde');
-    const inboxes = [openInbox(first, 2), openInbox(second, 2)];
+    const inboxes = [openInbox(first), openInbox(second)];
     const deliveries = (await Promise.all(inboxes.map((inbox) => inbox.take(2)))).flat();
     expect(idsOf(deliveries).sort()).to.deep.equal([...'abcd']);
     await deliveries[0]?.ack();
@@ -34,21 +34,19 @@ describeWithNats('two nodes with one NATS queue', () => {
 
   it('take a submission with a key once, whichever it comes to', async () => {
     const { first, second } = await twoNodes();
-    const key = { key: 'key', fingerprint: 'x' };
+    const key = keyed('key');
     expect(await first.publish({ id: 'a', body: 'a' }, key)).to.equal('a');
     expect(await second.publish({ id: 'b', body: 'b' }, key)).to.equal('a');
-    const other = await second.publish({ id: 'c', body: 'c' }, { ...key, fingerprint: 'y' }).catch((error) => error);
+    const other = await second.publish({ id: 'c', body: 'c' }, keyed('key', 'y')).catch((error) => error);
     expect(other).to.be.instanceOf(KeyReused);
     expect((await lettersOf(second)).length).to.equal(0);
     const taken = await Promise.allSettled(
-      [first, second].map((queue, index) =>
-        queue.publish({ id: `d${index}`, body: 'd' }, { key: 'k', fingerprint: 'z' }),
-      ),
+      [first, second].map((queue, index) => queue.publish({ id: `d${index}`, body: `d${index}` }, keyed('k', 'z'))),
     );
     expect(taken.map(({ status }) => status)).to.include('fulfilled');
-    const [delivery, next] = await openInbox(second, 5).take(2);
+    const [delivery, next] = await openInbox(second).take(2);
     expect(delivery?.message.id).to.equal('a');
-    expect(next?.message.body).to.equal('d');
+    expect(next?.message.body).to.match(/^d[01]$/);
     await until(() => first.counts().accepted === 2);
   });
 
@@ -76,12 +74,12 @@ describeWithNats('two nodes with one NATS queue', () => {
     const { first, second } = await twoNodes((event) => events.push(event));
     await publishAll(first, 'a');
     expect(await second.find('a')).to.deep.equal({ state: 'queued' });
-    const inbox = openInbox(first, 1);
+    const inbox = openInbox(first);
     const delivery = await inbox.next();
-    await delivery.begin();
+    await delivery.markRunning();
     await until(() => events.length === 2);
     expect(await second.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
-    await delivery.nack(retry(60_000));
+    await delivery.settle(retry(60_000));
     await until(() => events.length === 3);
     expect(await second.find('a')).to.deep.include({ state: 'retrying', attempts: 1, reason: 'it failed' });
     expect(events.map(({ event, id }) => `${event} ${id}`)).to.deep.equal(['accepted a', 'started a', 'retrying a']);
@@ -90,17 +88,17 @@ describeWithNats('two nodes with one NATS queue', () => {
   it('see, retry and delete the same dead letters', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'abc');
-    const inbox = openInbox(first, 3);
-    for (const delivery of await inbox.take(3)) await delivery.nack({ verdict: 'dead', reason: 'no' });
-    inbox.consumer.stop();
+    const inbox = openInbox(first);
+    for (const delivery of await inbox.take(3)) await delivery.settle(discard());
+    inbox.stop();
     expect((await lettersOf(second)).map(({ id }) => id)).to.deep.equal([...'abc']);
     expect(await second.find('a')).to.deep.include({ state: 'failed' });
-    expect(await second.deleteDeadLetter('a')).to.equal(true);
-    expect(await first.deleteDeadLetter('a')).to.equal(false);
-    const revived = await Promise.all([first.retryDeadLetter('b'), second.retryDeadLetter('b')]);
+    expect(await second.purge('a')).to.equal(true);
+    expect(await first.purge('a')).to.equal(false);
+    const revived = await Promise.all([first.redrive('b'), second.redrive('b')]);
     expect(revived).to.include(true);
     expect((await lettersOf(first)).map(({ id }) => id)).to.deep.equal(['c']);
-    expect(await openInbox(second, 2).next()).to.deep.include({ attempt: 1, message: { id: 'b', body: 'b' } });
+    expect(await openInbox(second).next()).to.deep.include({ attempt: 1, message: { id: 'b', body: 'b' } });
     await until(() => first.counts().inFlight === 1 && second.counts().dead === 1);
     expect(first.counts()).to.include({ waiting: 0, dead: 1 });
   });
@@ -109,11 +107,11 @@ describeWithNats('two nodes with one NATS queue', () => {
     const { first, second } = await twoNodes();
     const ids = Array.from('abcd', () => randomUUID());
     await publishAll(first, ids);
-    const inbox = openInbox(second, 3);
+    const inbox = openInbox(second);
     const [a, b, c] = await inbox.take(3);
     await a?.ack();
-    await b?.nack({ verdict: 'dead', reason: 'no' });
-    await c?.nack(retry(60_000));
+    await b?.settle(discard());
+    await c?.settle(retry(60_000));
     await inbox.next();
     const settled = { accepted: 4, completed: 1, dead: 1 };
     await until(() => first.counts().completed === 1 && first.counts().inFlight === 2);
@@ -126,41 +124,24 @@ describeWithNats('two nodes with one NATS queue', () => {
   it('keep attempts, crashes and reasons from one to the other', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'a');
-    const inbox = openInbox(first, 1);
-    await (await inbox.next()).nack(retry(0, true));
+    const inbox = openInbox(first);
+    await (await inbox.next()).settle(retry(0, 'crash'));
     const again = await inbox.next();
-    expect(again).to.include({ attempt: 2, crashes: 1, cut: false });
-    inbox.consumer.stop();
+    expect(again).to.include({ attempt: 2, crashes: 1, suspect: false });
+    inbox.stop();
     await again.release();
-    expect(await openInbox(second, 1).next()).to.include({ attempt: 2, crashes: 1, cut: false });
-  });
-
-  it('do not keep a suspect of one after its task went to the other', async () => {
-    const { first, second } = await twoNodes();
-    await publishAll(first, 'a');
-    const inbox = openInbox(first, 1);
-    await (await inbox.next()).release(true);
-    const suspect = await inbox.next();
-    expect(suspect.suspect).to.equal(true);
-    inbox.consumer.stop();
-    await suspect.release();
-    const others = openInbox(second, 1);
-    const delivery = await others.next();
-    expect(delivery.suspect).to.equal(false);
-    others.consumer.stop();
-    await delivery.release();
-    expect((await openInbox(first, 1).next()).suspect).to.equal(false);
+    expect(await openInbox(second).next()).to.include({ attempt: 2, crashes: 1, suspect: false });
   });
 
   it('hand over what one gives back when it closes, without a doubt about it', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'abc');
-    const [a] = await openInbox(first, 3).take(3);
-    await a?.begin();
+    const [a] = await openInbox(first).take(3);
+    await a?.markRunning();
     await first.close();
-    const deliveries = await openInbox(second, 3).take(3);
+    const deliveries = await openInbox(second).take(3);
     expect(idsOf(deliveries).sort()).to.deep.equal([...'abc']);
-    for (const delivery of deliveries) expect(delivery).to.include({ attempt: 1, crashes: 0, cut: false });
+    for (const delivery of deliveries) expect(delivery).to.include({ attempt: 1, crashes: 0, suspect: false });
   });
 });
 
@@ -168,12 +149,12 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
   it('loses nothing: what it held goes to another, which is told to be careful and blames nobody', async () => {
     const { first, second, one } = await twoNodes(undefined, ackWaitMs);
     await publishAll(first, 'abc');
-    const [a] = await openInbox(first, 3).take(3);
-    await a?.begin();
+    const [a] = await openInbox(first).take(3);
+    await a?.markRunning();
     await one.close();
-    const deliveries = await openInbox(second, 3).take(3);
+    const deliveries = await openInbox(second).take(3);
     expect(idsOf(deliveries).sort()).to.deep.equal([...'abc']);
-    for (const delivery of deliveries) expect(delivery).to.include({ attempt: 1, crashes: 0, cut: true });
+    for (const delivery of deliveries) expect(delivery).to.include({ attempt: 1, crashes: 0, suspect: true });
     for (const delivery of deliveries) await delivery.ack();
     expect(second.counts()).to.include({ waiting: 0, inFlight: 0 });
   });
@@ -187,18 +168,18 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     for (let deaths = 0; deaths <= retryPolicy.maxCrashes; deaths++) {
       const mortal = await connection();
       const node = await openNode({ nats: mortal, prefix, ackWaitMs });
-      const delivery = await openInbox(node, 5).next();
-      const { attempt, crashes, cut } = delivery;
-      seen.push({ attempt, crashes, cut });
-      await delivery.begin();
+      const delivery = await openInbox(node).next();
+      const { attempt, crashes, suspect } = delivery;
+      seen.push({ attempt, crashes, suspect });
+      await delivery.markRunning();
       await mortal.close();
     }
     expect(seen).to.deep.equal([
-      { attempt: 1, crashes: 0, cut: false },
-      { attempt: 1, crashes: 0, cut: true },
-      { attempt: 2, crashes: 1, cut: true },
+      { attempt: 1, crashes: 0, suspect: false },
+      { attempt: 1, crashes: 0, suspect: true },
+      { attempt: 2, crashes: 1, suspect: true },
     ]);
-    expect(await openInbox(publisher, 1).next()).to.include({ crashes: retryPolicy.maxCrashes });
+    expect(await openInbox(publisher).next()).to.include({ crashes: retryPolicy.maxCrashes });
   });
 
   it('does not blame a suspect that only waited', async () => {
@@ -208,10 +189,10 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     await publishAll(publisher, 'a');
     for (let deaths = 0; deaths < 3; deaths++) {
       const mortal = await connection();
-      await openInbox(await openNode({ nats: mortal, prefix, ackWaitMs }), 5).next();
+      await openInbox(await openNode({ nats: mortal, prefix, ackWaitMs })).next();
       await mortal.close();
     }
-    expect(await openInbox(publisher, 1).next()).to.include({ attempt: 1, crashes: 0, cut: true });
+    expect(await openInbox(publisher).next()).to.include({ attempt: 1, crashes: 0, suspect: true });
   });
 
   it('does not overwrite the attempts of another node when it was paused past its ack wait', async () => {
@@ -220,18 +201,18 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const paused = await openNode({ nats: await connection(), prefix, ackWaitMs }).finally(() => mock.timers.reset());
     await publishAll(paused, 'a');
-    const first = openInbox(paused, 1);
+    const first = openInbox(paused);
     const stale = await first.next();
-    first.consumer.stop();
+    first.stop();
     const events: TaskEvent[] = [];
     const onEvent = (event: TaskEvent) => events.push(event);
     const second = await openNode({ nats: await connection(), prefix, ackWaitMs, onEvent });
-    const inbox = openInbox(second, 1);
-    await (await inbox.next()).nack(retry(0));
-    await (await inbox.next()).nack(retry(60_000));
+    const inbox = openInbox(second);
+    await (await inbox.next()).settle(retry(0));
+    await (await inbox.next()).settle(retry(60_000));
     const progress = await second.find('a');
     expect(progress).to.include({ state: 'retrying', attempts: 2 });
-    await stale.nack({ ...retry(0), reason: 'stale' });
+    await stale.settle({ ...retry(0), reason: 'stale' });
     await publishAll(second, 'b');
     expect((await inbox.next()).message.id, 'a is not redelivered').to.equal('b');
     expect(await second.find('a')).to.deep.equal(progress);
@@ -241,10 +222,10 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
   it('is told when it cannot say what it has done, and the task is done again by another', async () => {
     const { first, second, one } = await twoNodes(undefined, ackWaitMs);
     await publishAll(first, 'a');
-    const delivery = await openInbox(first, 1).next();
+    const delivery = await openInbox(first).next();
     await one.close();
     expect(await delivery.ack().catch((error) => error)).to.be.instanceOf(Error);
-    expect((await openInbox(second, 1).next()).message.id).to.equal('a');
+    expect((await openInbox(second).next()).message.id).to.equal('a');
   });
 });
 
@@ -253,12 +234,13 @@ describeWithNats('a task that takes long', () => {
     const slowAckWaitMs = 2_000;
     const { first, second } = await twoNodes(undefined, slowAckWaitMs);
     await publishAll(first, 'ab');
-    const [a, b] = await openInbox(first, 2).take(2);
-    const others = openInbox(second, 2);
-    await a?.begin();
+    const [a, b] = await openInbox(first).take(2);
+    const others = openInbox(second);
+    expect(await others.takeReady(2)).to.deep.equal([]);
+    await a?.markRunning();
     const begun = performance.now();
     await until(() => performance.now() - begun > 1.5 * slowAckWaitMs);
-    expect(others.received()).to.equal(0);
+    expect(await others.takeReady(2)).to.deep.equal([]);
     await a?.ack();
     await b?.ack();
     expect(first.counts()).to.include({ completed: 2, waiting: 0 });

@@ -1,9 +1,9 @@
 import { expect } from 'chai';
-import { QueueFull } from '../../main/tasks/queue/driver.ts';
+import { QueueFull } from '../../main/tasks/queue/queue.ts';
 import { startNatsServer } from '../support/nats-server.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { eventually, until } from '../support/until.ts';
-import { lettersOf, openInbox, publishAll, retry } from './inbox.ts';
+import { discard, keyed, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode } from './nats-node.ts';
 
 describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes and comes', () => {
@@ -11,9 +11,9 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     const server = await startNatsServer();
     const queue = await openNode({ nats: await connection(server.url), prefix: 'p' });
     await publishAll(queue, 'abcd');
-    const inbox = openInbox(queue, 2);
+    const inbox = openInbox(queue);
     const [a, b] = await inbox.take(2);
-    await a?.nack(retry(100));
+    await a?.settle(retry(100));
     const c = await inbox.next();
     await server.kill();
 
@@ -42,10 +42,10 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     const server = await startNatsServer();
     const open = async () => openNode({ nats: await connection(server.url), prefix: 'p', ackWaitMs: 400 });
     const before = await open();
-    const key = { key: 'key', fingerprint: 'x' };
+    const key = keyed('key');
     await before.publish({ id: 'a', body: 'a' }, key);
     await publishAll(before, 'b');
-    await (await openInbox(before, 1).next()).nack({ verdict: 'dead', reason: 'no' });
+    await (await openInbox(before).next()).settle(discard());
     await before.close();
     await server.kill();
     await server.start();
@@ -54,13 +54,17 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
       { id: 'a', reason: 'no' },
     ]);
     expect(await after.publish({ id: 'c', body: 'c' }, key)).to.equal('a');
-    const inbox = openInbox(after, 5);
+    const inbox = openInbox(after);
     // A server that was killed may have forgotten that it let go of a task, or even that it ever delivered it.
     for (let delivery = await inbox.next(); delivery.message.id !== 'b'; delivery = await inbox.next()) {
-      await delivery.nack({ verdict: 'dead', reason: 'no' });
+      await delivery.settle(discard());
     }
+    // It is found to be settled when it is delivered again, which takes somebody who asks for it.
     await eventually(
-      () => after.find('a'),
+      async () => {
+        for (const again of await inbox.takeReady(5)) await again.settle(discard());
+        return after.find('a');
+      },
       (found) => found?.state === 'failed',
     );
     expect((await lettersOf(after)).length).to.equal(1);

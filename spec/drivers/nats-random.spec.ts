@@ -1,10 +1,10 @@
 import { jetstreamManager } from '@nats-io/jetstream';
 import { expect } from 'chai';
-import type { Delivery, QueueDriver } from '../../main/tasks/queue/driver.ts';
+import type { Queue } from '../../main/tasks/queue/queue.ts';
 import { randomFrom, seedNote } from '../support/seed.ts';
 import { describeWithNats } from '../support/servers.ts';
-import { eventually, until } from '../support/until.ts';
-import { lettersOf } from './inbox.ts';
+import { eventually } from '../support/until.ts';
+import { discard, lettersOf, openInbox, type Received, retry } from './inbox.ts';
 import { connection, openNode, ownPrefix } from './nats-node.ts';
 
 const STEPS = 400;
@@ -14,10 +14,11 @@ const PREFETCH = 4;
 /** So long that no stall of a busy machine has a message redelivered. */
 const ackWaitMs = 60_000;
 
-/** A node, and what its consumer has in hand. */
+/** A node, and the deliveries it has in hand. */
 interface Node {
-  queue: QueueDriver;
-  hand: Delivery[];
+  queue: Queue;
+  hand: Received[];
+  fill(): Promise<void>;
   /** Cuts it off without a word. */
   cutOff(): Promise<void>;
 }
@@ -30,10 +31,11 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
     const prefix = ownPrefix(steady);
     const open = async (): Promise<Node> => {
       const nats = await connection();
-      const hand: Delivery[] = [];
+      const hand: Received[] = [];
       const queue = await openNode({ nats, prefix, ackWaitMs });
-      queue.consume(PREFETCH, (delivery) => hand.push(delivery));
-      return { queue, hand, cutOff: () => nats.close() };
+      const inbox = openInbox(queue);
+      const fill = async () => void hand.push(...(await inbox.takeReady(PREFETCH - hand.length)));
+      return { queue, hand, fill, cutOff: () => nats.close() };
     };
     const nodes = [await open(), await open()];
     const accepted = new Set<string>();
@@ -45,14 +47,14 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
       const [delivery] = hand.splice(below(hand.length), 1);
       if (delivery === undefined) return;
       const { id } = delivery.message;
-      await delivery.begin();
+      await delivery.markRunning();
       if (does === 'release') await delivery.release();
       else if (does === 'retry') {
-        await delivery.nack({ verdict: 'retry', delayMs: below(20), reason: 'no', crashed: false });
+        await delivery.settle(retry(below(20)));
       } else {
         end(id);
         if (does === 'ack') await delivery.ack();
-        else await delivery.nack({ verdict: 'dead', reason: 'no' });
+        else await delivery.settle(discard());
       }
     };
 
@@ -65,6 +67,7 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
         accepted.add(id);
       } else if (does === 'turn') await new Promise(setImmediate);
       else await settle(node, does);
+      await node.fill();
       expect(node.hand.length).to.be.at.most(PREFETCH);
       if (step < STEPS_WITHOUT_LOSS) {
         const held = nodes.flatMap(({ hand }) => hand.map(({ message }) => message.id));
@@ -80,10 +83,11 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
     const { consumers } = await jetstreamManager(steady);
     await consumers.update(`${prefix}-tasks`, 'nodes', { ack_wait: 200 * 1_000_000 });
     while (ended.size < accepted.size) {
-      await until(() => nodes.some(({ hand }) => hand.length > 0));
       for (const node of nodes) {
+        await node.fill();
         await settle(node, 'ack');
       }
+      await new Promise(setImmediate);
     }
     expect(cuts).to.equal(2);
     expect([...ended.keys()].sort()).to.deep.equal([...accepted].sort());

@@ -1,21 +1,20 @@
 import { mock } from 'node:test';
 import { jetstreamManager } from '@nats-io/jetstream';
 import { expect } from 'chai';
-import { type QueueDriver, QueueFull } from '../../main/tasks/queue/driver.ts';
+import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { describeDriver } from './conformance.ts';
-import { openInbox, publishAll } from './inbox.ts';
-import { AtOnce } from './nats-at-once.ts';
+import { discard, openInbox, publishAll } from './inbox.ts';
 import { connection, type NodeOptions, openNode, ownPrefix } from './nats-node.ts';
 
 describeWithNats('NATS', () => {
-  const nodes = new WeakMap<QueueDriver, NodeOptions>();
+  const nodes = new WeakMap<Queue, NodeOptions>();
   describeDriver(
     'the NATS queue',
     async (bounds, onEvent) => {
       const nats = await connection();
       const options = { nats, prefix: ownPrefix(nats), bounds, onEvent };
-      const queue = new AtOnce(await openNode(options));
+      const queue = await openNode(options);
       nodes.set(queue, options);
       return queue;
     },
@@ -29,9 +28,9 @@ describeWithNats('NATS', () => {
     const queue = await openNode({ nats, prefix, bounds: { maxBytes: 1_000_000 } });
     const body = 'x'.repeat(50_000);
     for (const id of 'abcd') await queue.publish({ id, body });
-    const inbox = openInbox(queue, 4);
-    for (const delivery of await inbox.take(4)) await delivery.nack({ verdict: 'dead', reason: 'no' });
-    inbox.consumer.stop();
+    const inbox = openInbox(queue);
+    for (const delivery of await inbox.take(4)) await delivery.settle(discard());
+    inbox.stop();
     const before = nats.stats().inBytes;
     const [newest] = await queue.newestDeadLetters(3);
     expect(nats.stats().inBytes - before).to.be.below(20_000);

@@ -1,8 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { Delivery } from '../../main/tasks/queue/driver.ts';
-import type { BytesOf, FreshQueue } from './inbox.ts';
-import { lettersOf } from './inbox.ts';
+import { type BytesOf, discard, type FreshQueue, lettersOf, openInbox, type Received, retry } from './inbox.ts';
 
 const BOUNDS = { maxLength: 12, maxBytes: 60 };
 const PREFETCH = 4;
@@ -41,19 +39,19 @@ const operations = fc.array(
 );
 
 /** Settles `delivery`. @returns what its message counts as from now on, if it leaves the queue */
-async function settle(delivery: Delivery, does: Operation['does']): Promise<'completed' | 'dead' | undefined> {
+async function settle(delivery: Received, does: Operation['does']): Promise<'completed' | 'dead' | undefined> {
   switch (does) {
     case 'ack':
       await delivery.ack();
       return 'completed';
     case 'give up':
-      await delivery.nack({ verdict: 'dead', reason: 'no' });
+      await delivery.settle(discard());
       return 'dead';
     case 'release':
       await delivery.release();
       return undefined;
     default:
-      await delivery.nack({ verdict: 'retry', delayMs: 0, reason: 'no', crashed: does === 'crash' });
+      await delivery.settle({ ...retry(0, does === 'crash' ? 'crash' : 'transient'), reason: 'no' });
       return undefined;
   }
 }
@@ -64,17 +62,12 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
     await fc.assert(
       fc.asyncProperty(operations, async (steps) => {
         const queue = await fresh(BOUNDS);
-        const open: Delivery[] = [];
+        const open: Received[] = [];
         const unsettled = new Map<string, { body: string; reason: string | null }>();
         // Counted here, because a driver may compute its own number of accepted messages from the others.
         const ended = { completed: 0, dead: 0, dropped: 0 };
         let accepted = 0;
-        let wake = Promise.withResolvers<void>();
-        queue.consume(PREFETCH, (delivery) => {
-          open.push(delivery);
-          wake.resolve();
-          wake = Promise.withResolvers();
-        });
+        const inbox = openInbox(queue);
         const check = () => {
           const counts = queue.counts();
           expect(counts).to.include(ended).and.to.include({ accepted });
@@ -86,8 +79,8 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
           const bodies = [...unsettled.values()].map(({ body }) => bytesOf({ body, reason: null }));
           expect(sum(bodies)).to.be.at.most(BOUNDS.maxBytes);
         };
-        const end = async (delivery: Delivery, does: Operation['does']) => {
-          open.splice(open.indexOf(delivery), 1);
+        const end = async (delivery: Received, does: Operation['does']) => {
+          if (open.includes(delivery)) open.splice(open.indexOf(delivery), 1);
           const { id, body } = delivery.message;
           const end = await settle(delivery, does);
           if (end !== undefined) {
@@ -116,12 +109,12 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
             const letter = letters[step.which % letters.length];
             if (letter === undefined) continue;
             if (step.does === 'delete letter') {
-              expect(await queue.deleteDeadLetter(letter.id)).to.equal(true);
+              expect(await queue.purge(letter.id)).to.equal(true);
               ended.dead -= 1;
               ended.dropped += 1;
             } else {
               unsettled.set(letter.id, { body: letter.body, reason: null });
-              const taken = await queue.retryDeadLetter(letter.id).catch(() => false);
+              const taken = await queue.redrive(letter.id).catch(() => false);
               if (taken) ended.dead -= 1;
               else unsettled.delete(letter.id);
             }
@@ -129,12 +122,11 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
             const delivery = open[step.which % open.length];
             if (delivery !== undefined) await end(delivery, step.does);
           }
+          open.push(...(await inbox.takeReady(PREFETCH - open.length)));
           check();
         }
         while (unsettled.size > 0) {
-          const delivery = open[0];
-          if (delivery === undefined) await wake.promise;
-          else await end(delivery, 'ack');
+          await end(open[0] ?? (await inbox.next()), 'ack');
           check();
         }
         expect(ended.completed + ended.dead + ended.dropped).to.equal(accepted);

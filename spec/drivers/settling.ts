@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import type { Delivery } from '../../main/tasks/queue/driver.ts';
-import { type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
+import type { Settlement, SettlementOf } from '../../main/tasks/queue/queue.ts';
+import { discard, type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 /** What becomes of a message by what is said about its delivery. */
 export function describeSettling(fresh: FreshQueue): void {
@@ -8,7 +8,7 @@ export function describeSettling(fresh: FreshQueue): void {
     it('is done with a message that was acknowledged', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      await (await openInbox(queue, 1).next()).ack();
+      await (await openInbox(queue).next()).ack();
       expect(queue.counts()).to.deep.equal({
         accepted: 1,
         completed: 1,
@@ -26,13 +26,13 @@ export function describeSettling(fresh: FreshQueue): void {
       expect(queue.oldest()).to.equal(undefined);
       const before = Date.now();
       await publishAll(queue, 'ab');
-      const inbox = openInbox(queue, 2);
+      const inbox = openInbox(queue);
       const [first, second] = [await inbox.next(), await inbox.next()];
       expect(first.acceptedAt).to.be.within(before, Date.now());
       expect(queue.oldest()).to.equal(first.acceptedAt);
       await second.ack();
       expect(queue.oldest()).to.equal(first.acceptedAt);
-      await first.nack(retry(60_000));
+      await first.settle(retry(60_000));
       expect(queue.oldest()).to.equal(first.acceptedAt);
       const third = await queue.publish({ id: 'c', body: 'c' }).then(() => inbox.next());
       await third.ack();
@@ -40,19 +40,15 @@ export function describeSettling(fresh: FreshQueue): void {
     });
 
     it('takes the first settlement of a delivery and ignores the others', async () => {
-      const settlements: ((delivery: Delivery) => Promise<void>)[] = [
-        (delivery) => delivery.ack(),
-        (delivery) => delivery.nack(retry(60_000)),
-        (delivery) => delivery.nack({ verdict: 'dead', reason: 'no' }),
-      ];
-      const counted = ['completed', 'delayed', 'dead'] as const;
+      const settlements: Settlement[] = [{ kind: 'ack' }, retry(60_000), snooze(60_000), discard()];
+      const counted = ['completed', 'delayed', 'delayed', 'dead'] as const;
       for (const [index, first] of settlements.entries()) {
         const queue = await fresh();
         await publishAll(queue, 'a');
-        const delivery = await openInbox(queue, 1).next();
-        await first(delivery);
+        const delivery = await openInbox(queue).next();
+        await delivery.settle(first);
         const after = queue.counts();
-        for (const later of settlements) await later(delivery);
+        for (const later of settlements) await delivery.settle(later);
         await delivery.release();
         expect(queue.counts()).to.deep.equal(after);
         expect(after[counted[index] as 'completed']).to.equal(1);
@@ -62,7 +58,7 @@ export function describeSettling(fresh: FreshQueue): void {
     it('ignores what a delivery says that was released, not the one that followed it', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       const released = await inbox.next();
       await released.release();
       const again = await inbox.next();
@@ -75,7 +71,7 @@ export function describeSettling(fresh: FreshQueue): void {
     it('puts what is released back at the head, as if it had not been tried', async () => {
       const queue = await fresh();
       await publishAll(queue, 'abc');
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       const first = await inbox.next();
       await first.release();
       const again = await inbox.next();
@@ -88,7 +84,7 @@ export function describeSettling(fresh: FreshQueue): void {
     it('tries what was negatively acknowledged again after its delay, with attempt and crashes counted', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       const expected = [
         [1, 0],
         [2, 0],
@@ -99,27 +95,36 @@ export function describeSettling(fresh: FreshQueue): void {
         const delivery = await inbox.next();
         expect(delivery).to.include({ attempt, crashes });
         expect(delivery.message).to.deep.equal({ id: 'a', body: 'a' });
-        await delivery.nack(retry(0, delivery.attempt > 1));
+        await delivery.settle(retry(0, delivery.attempt > 1 ? 'crash' : 'transient'));
       }
       expect(await inbox.next()).to.include({ attempt: 5, crashes: 3 });
     });
 
-    it('keeps a retry out of the prefetch window', async () => {
+    it('does not count a retry that waits as in flight', async () => {
       const queue = await fresh();
       await publishAll(queue, 'abc');
-      const inbox = openInbox(queue, 1);
-      await (await inbox.next()).nack(retry(60_000));
+      const inbox = openInbox(queue);
+      await (await inbox.next()).settle(retry(60_000));
       expect((await inbox.next()).message.id).to.equal('b');
       expect(queue.counts()).to.include({ delayed: 1, inFlight: 1, waiting: 1 });
+    });
+
+    it('delivers what was snoozed after its delay, with no attempt counted', async () => {
+      const queue = await fresh();
+      await publishAll(queue, 'a');
+      const inbox = openInbox(queue);
+      await (await inbox.next()).settle(retry(0, 'crash'));
+      await (await inbox.next()).settle(snooze(0));
+      expect(await inbox.next()).to.include({ attempt: 2, crashes: 1, suspect: false });
     });
 
     it('delivers a retry no earlier than its delay', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
+      const inbox = openInbox(queue);
       const first = await inbox.next();
       const begun = performance.now();
-      await first.nack(retry(60));
+      await first.settle(retry(60));
       const again = await inbox.next();
       // Timers count whole milliseconds and may be one early.
       expect(performance.now() - begun).to.be.at.least(59);
@@ -129,52 +134,37 @@ export function describeSettling(fresh: FreshQueue): void {
     it('delivers the retry with the shorter of two delays first', async () => {
       const queue = await fresh();
       await publishAll(queue, 'ab');
-      const inbox = openInbox(queue, 2);
+      const inbox = openInbox(queue);
       const [a, b] = await inbox.take(2);
-      await a?.nack(retry(60_000));
-      await b?.nack(retry(10));
+      await a?.settle(retry(60_000));
+      await b?.settle(retry(10));
       expect((await inbox.next()).message.id).to.equal('b');
       expect(queue.counts()).to.include({ delayed: 1, inFlight: 1 });
-    });
-
-    it('keeps for the next delivery that a released message is a suspect, until it is tried', async () => {
-      const queue = await fresh();
-      await publishAll(queue, 'a');
-      const inbox = openInbox(queue, 1);
-      const seen: boolean[] = [];
-      const next = async () => {
-        const delivery = await inbox.next();
-        seen.push(delivery.suspect);
-        return delivery;
-      };
-      await (await next()).release(true);
-      await (await next()).release();
-      await (await next()).release(false);
-      await (await next()).release(true);
-      await (await next()).nack(retry());
-      await next();
-      expect(seen).to.deep.equal([false, true, true, false, true, false]);
     });
 
     it('keeps what was given up as a dead letter with its reason, attempts and times', async () => {
       const queue = await fresh();
       const before = Date.now();
       await publishAll(queue, 'ab');
-      const inbox = openInbox(queue, 2);
+      const inbox = openInbox(queue);
       const [a, b] = await inbox.take(2);
-      await b?.nack({ verdict: 'dead', reason: 'bad data' });
-      await a?.nack(retry());
-      await (await inbox.next()).nack({ verdict: 'dead', reason: 'too often' });
+      await b?.settle(discard('bad data'));
+      await a?.settle(retry());
+      await (await inbox.next()).settle(discard('too often', 2));
       const letters = await lettersOf(queue);
-      expect(letters.map(({ firstAt, lastAt, seq, ...letter }) => letter)).to.deep.equal([
+      expect(letters.map(({ acceptedAt, failedAt, sequence, ...letter }) => letter)).to.deep.equal([
         { id: 'b', body: 'b', reason: 'bad data', attempts: 1 },
         { id: 'a', body: 'a', reason: 'too often', attempts: 2 },
       ]);
-      for (const { firstAt, lastAt } of letters) {
-        expect(firstAt).to.be.within(before, lastAt);
-        expect(lastAt).to.be.at.most(Date.now());
+      for (const { acceptedAt, failedAt } of letters) {
+        expect(acceptedAt).to.be.within(before, failedAt);
+        expect(failedAt).to.be.at.most(Date.now());
       }
       expect(queue.counts()).to.include({ dead: 2, completed: 0, waiting: 0, delayed: 0, inFlight: 0, bytes: 0 });
     });
   });
+}
+
+function snooze(delayMs: number): SettlementOf<'snooze'> {
+  return { kind: 'snooze', delayMs, reason: 'it is not known' };
 }

@@ -26,8 +26,7 @@ async function start() {
     queue,
     Array.from({ length: TASKS }, (_, index) => `task-${index}`),
   );
-  const deliveries = await openInbox(queue, TASKS).take(TASKS);
-  await Promise.all(deliveries.map((delivery) => delivery.begin()));
+  const deliveries = await openInbox(queue).take(TASKS);
   const beside = new DatabaseSync(path);
   afterTest(() => beside.close());
   const running = () => beside.prepare('SELECT count(*) AS n FROM messages WHERE running = 1').get()?.n;

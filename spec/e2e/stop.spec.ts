@@ -25,7 +25,12 @@ async function stopWithLockedRows(env: Record<string, string>, signal: NodeJS.Si
   const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
   afterTest(() => database.close());
   database.exec('BEGIN EXCLUSIVE');
-  await post(`${services.tasks}/tasks`, { action: 'sum' });
+  const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
+  // The stop does not wait for a task that no thread has started.
+  await eventually(
+    () => request(`${services.tasks}/tasks/${body.id}`),
+    (task) => task.body.status === 'running',
+  );
   services.child.kill(signal);
   await services.logged(({ msg }) => msg === 'stopping');
   return { services, database };
@@ -120,7 +125,7 @@ describe('the stop', () => {
     for (let i = 0; i < 3; i++) services.child.kill('SIGINT');
     await services.logged(({ msg }) => msg === 'stopping');
     // That is logged when the task has waited for the lock, which is longer than signals count as one.
-    await services.logged(({ msg }) => msg === 'what is done cannot be written down: all tasks wait');
+    await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
     services.child.kill('SIGINT');
     expect((await services.exited).code).to.equal(20);
     expect(services.lines.at(-1)).to.include({ msg: 'stopped by force', unfinished: 1 });
@@ -138,7 +143,7 @@ describe('the stop', () => {
 
   it('is not forced by a second SIGHUP', async () => {
     const { services, database } = await stopWithLockedRows({}, 'SIGHUP');
-    await services.logged(({ msg }) => msg === 'what is done cannot be written down: all tasks wait');
+    await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
     services.child.kill('SIGHUP');
     database.exec('COMMIT');
     expect((await services.exited).code).to.equal(0);

@@ -138,7 +138,7 @@ describe('service B, end to end', () => {
     const { tasks } = services;
     const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
     const line = await services.logged(({ task }) => task === body.id);
-    expect(line).to.include({ verdict: 'dead', attempt: 1, reason: 'data.numbers must hold finite numbers only' });
+    expect(line).to.include({ decision: 'discard', attempt: 1, reason: 'data.numbers must hold finite numbers only' });
     expect((await request(`${tasks}/tasks`)).body.count).to.equal(0);
   });
 

@@ -18,7 +18,7 @@ function openBeside(path: string): DatabaseSync {
   return database;
 }
 
-const WAIT = 'what is done cannot be written down: all tasks wait';
+const WAIT = 'results cannot be stored: all tasks wait';
 /** Does something to the file of a database; what is returned puts it right again. */
 type Fault = (path: string) => Promise<() => Promise<void>>;
 

@@ -37,7 +37,7 @@ describeWithSmallDisk('a full disk', () => {
     for (let i = 0; i < 10; i++) await ledger.submit(services.tasks, random);
     disk.fill();
     for (let i = 0; i < 10; i++) expect(await ledger.submit(services.tasks, random, LARGE)).to.equal(202);
-    const pause = await services.logged(({ msg }) => msg === 'what is done cannot be written down: all tasks wait');
+    const pause = await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
     expect(pause.reason).to.equal('database or disk is full');
     expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
     expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);

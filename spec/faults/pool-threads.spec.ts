@@ -89,7 +89,7 @@ describe('the sudden death of pool threads', () => {
       await completed(services, [bad, ...(await others)]);
       const failures = services.lines.filter(({ failure }) => failure !== undefined);
       expect(failures).to.have.length(round);
-      expect(failures.at(-1)).to.include({ task: bad, failure: 'crash', attempt: 1, verdict: 'retry' });
+      expect(failures.at(-1)).to.include({ task: bad, failure: 'crash', attempt: 1, decision: 'retry' });
     }
     const { completed: done, dead } = (await request(`${services.tasks}/queue`)).body;
     expect({ done, dead }).to.deep.equal({ done: 42, dead: 0 });

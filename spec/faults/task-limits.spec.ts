@@ -47,7 +47,7 @@ describe('a task', () => {
       for (const text of 'cdefghij') others.push(await submit(services, text));
 
       const failure = await services.logged(({ msg }) => msg === 'task failed');
-      expect(failure).to.include({ task: bad, failure: 'crash', verdict: 'retry', attempt: 1 });
+      expect(failure).to.include({ task: bad, failure: 'crash', decision: 'retry', attempt: 1 });
       expect(failure.reason).to.include(reason);
       for (const id of others) expect(await ended(services, id)).to.include({ status: 'completed' });
       expect(await ended(services, bad)).to.include({ status: 'completed', result: '{"output":"BAD"}' });

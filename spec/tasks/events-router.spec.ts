@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { TaskEvent } from '../../main/tasks/queue/driver.ts';
+import type { TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { request } from '../support/program.ts';
 import { until } from '../support/until.ts';
 import { followEvents } from './event-client.ts';

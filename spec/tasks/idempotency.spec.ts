@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
+import { openInbox } from '../drivers/inbox.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** A journal that is as slow, or as broken, with what it accepts as a spec says. */
@@ -10,9 +11,9 @@ class HeldJournal implements Journal {
   }
   async update() {}
   async complete() {}
-  async bury() {}
-  async revive() {}
-  async forget() {}
+  async deadLetter() {}
+  async redrive() {}
+  async purge() {}
   problem() {
     return undefined;
   }
@@ -81,7 +82,7 @@ describe('POST /tasks with an Idempotency-Key', () => {
     expect((await submitAs(server, 'k', '{"data":{}}')).status).to.equal(400);
     expect((await submitAs(server, 'k')).status).to.equal(202);
     expect((await submitAs(server, 'next')).status).to.equal(500);
-    server.queue.consume(1, (delivery) => void delivery.ack()).stop();
+    await (await openInbox(server.queue).next()).ack();
     expect((await submitAs(server, 'next', '{"action":"other"}')).status).to.equal(202);
   });
 

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { discard, openInbox } from '../drivers/inbox.ts';
 import { request } from '../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -6,9 +7,7 @@ import { startTasksServer, type TasksServer } from './tasks-server.ts';
 async function giveUp({ submit, queue }: TasksServer, count: number, data = '{}'): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++) ids.push((await submit(`{"action":"sum","data":${data}}`)).body.id);
-  const settled: Promise<void>[] = [];
-  queue.consume(count, (delivery) => settled.push(delivery.nack({ verdict: 'dead', reason: 'bad data' }))).stop();
-  await Promise.all(settled);
+  for (const delivery of await openInbox(queue).take(count)) await delivery.settle(discard('bad data'));
   return ids;
 }
 

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { openInbox } from '../drivers/inbox.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { until } from '../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
@@ -85,7 +86,7 @@ describe('POST /tasks while the queue cannot take a task', () => {
     const refused = await submit('{"action":"x"}');
     expect(refused).to.deep.include(failed);
     expect(refused.headers.get('retry-after')).to.equal('1');
-    queue.consume(1, (delivery) => void delivery.ack());
+    await (await openInbox(queue).next()).ack();
     expect((await submit('{"action":"x"}')).status).to.equal(202);
     expect(
       lines.filter(({ level }) => level >= 40),

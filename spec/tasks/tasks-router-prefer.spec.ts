@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Delivery } from '../../main/tasks/queue/driver.ts';
+import { discard, openInbox, type Received } from '../drivers/inbox.ts';
 import { until } from '../support/until.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -10,13 +10,11 @@ function submitAndWait({ submit }: TasksServer, seconds: number, init: RequestIn
 }
 
 /** The next delivery of a queue. */
-function take({ queue }: TasksServer): Promise<Delivery> {
-  const { promise, resolve } = Promise.withResolvers<Delivery>();
-  const consumer = queue.consume(1, resolve);
-  return promise.finally(() => consumer.stop());
+function take({ queue }: TasksServer): Promise<Received> {
+  return openInbox(queue).next();
 }
 
-function rowOf({ message: { id, body: payload } }: Delivery) {
+function rowOf({ message: { id, body: payload } }: Received) {
   return { id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 } as const;
 }
 
@@ -49,7 +47,7 @@ describe('POST /tasks with Prefer: wait', function () {
     const server = await startTasksServer();
     const answering = submitAndWait(server, 30);
     const delivery = await take(server);
-    await delivery.nack({ verdict: 'dead', reason: 'no' });
+    await delivery.settle(discard());
     expect((await answering).status).to.equal(202);
   });
 

@@ -1,14 +1,14 @@
 import { renameSync } from 'node:fs';
 import { expect } from 'chai';
+import { discard, openInbox, retry } from '../drivers/inbox.ts';
 import { request } from '../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** Submits a task and takes its delivery out of the queue. */
 async function submitAndTake({ submit, queue }: TasksServer) {
   const { body, headers } = await submit('{"action":"sum"}');
-  const taken = Promise.withResolvers<import('../../main/tasks/queue/driver.ts').Delivery>();
-  queue.consume(1, taken.resolve).stop();
-  return { id: body.id as string, location: headers.get('location') ?? '', delivery: await taken.promise };
+  const delivery = await openInbox(queue).next();
+  return { id: body.id as string, location: headers.get('location') ?? '', delivery };
 }
 
 describe('GET /tasks/:id', () => {
@@ -25,10 +25,10 @@ describe('GET /tasks/:id', () => {
     const server = await startTasksServer();
     const { id, location, delivery } = await submitAndTake(server);
     const look = async () => (await request(server.url + location)).body;
-    await delivery.begin();
+    await delivery.markRunning();
     expect(await look()).to.deep.equal({ id, status: 'running', attempt: 1 });
     const before = Date.now() / 1000;
-    await delivery.nack({ verdict: 'retry', delayMs: 60_000, reason: 'query failed', crashed: false });
+    await delivery.settle({ ...retry(60_000), reason: 'query failed' });
     const { next_attempt_at, ...retrying } = await look();
     expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed' });
     expect(next_attempt_at)
@@ -57,7 +57,7 @@ describe('GET /tasks/:id', () => {
     const { id, location, delivery } = await submitAndTake(server);
     const payload = delivery.message.body;
     const row = { id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 } as const;
-    await delivery.begin();
+    await delivery.markRunning();
     server.tasks.store(row);
     // From the moment on when it is listed, be the queue told or not.
     expect((await request(server.url + location)).body).to.deep.equal(row);
@@ -71,7 +71,7 @@ describe('GET /tasks/:id', () => {
     const server = await startTasksServer();
     const before = Math.floor(Date.now() / 1000);
     const { id, location, delivery } = await submitAndTake(server);
-    await delivery.nack({ verdict: 'dead', reason: 'data.text must be a string' });
+    await delivery.settle(discard('data.text must be a string', 1));
     const { first_at, last_at, ...letter } = (await request(server.url + location)).body;
     const payload = delivery.message.body;
     const reason = 'data.text must be a string';

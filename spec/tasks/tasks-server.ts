@@ -7,9 +7,9 @@ import { RequestFigures } from '../../main/figures/requests.ts';
 import { ByteBudget } from '../../main/http/byte-budget.ts';
 import type { TaskAccess } from '../../main/tasks/access.ts';
 import { createTasksApp } from '../../main/tasks/app.ts';
-import type { Message } from '../../main/tasks/queue/driver.ts';
 import type { Journal } from '../../main/tasks/queue/journal.ts';
 import { MemoryQueue, type QueueBounds } from '../../main/tasks/queue/memory.ts';
+import type { Delivery, Message } from '../../main/tasks/queue/queue.ts';
 import { SubmissionThread } from '../../main/tasks/submission-thread.ts';
 import { TaskEvents } from '../../main/tasks/task-events.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
@@ -32,7 +32,7 @@ export interface TasksServer extends CapturedLog {
   file: string;
   tasks: Tasks;
   submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<Answer>;
-  /** The messages that wait in the queue, in order. */
+  /** Takes the messages that wait in the queue, in order. */
   queued(): Message[];
 }
 
@@ -106,10 +106,6 @@ export async function startTasksServer({
     file,
     tasks,
     submit: (body, init = {}) => request(tasksUrl, { method: 'POST', body, ...init }),
-    queued() {
-      const messages: Message[] = [];
-      queue.consume(Number.POSITIVE_INFINITY, ({ message }) => messages.push(message)).stop();
-      return messages;
-    },
+    queued: () => (queue.take(Number.POSITIVE_INFINITY) as Delivery[]).map(({ message }) => message),
   };
 }

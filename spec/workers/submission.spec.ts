@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { isObject } from '../../workers/json-object.ts';
-import { type ParsedSubmission, parseSubmission } from '../../workers/submission.ts';
+import { type ParsedSubmission, parseSubmission, withId } from '../../workers/submission.ts';
 
 function parse(text: string | Uint8Array, hasKey = true): ParsedSubmission {
   return parseSubmission({ bytes: Buffer.from(text as string), id: 'some-id', createdAt: 1_700_000_000, hasKey });
@@ -22,6 +22,17 @@ describe('a parsed submission', () => {
         const text = JSON.stringify({ id: 'some-id', action, data, created_at: 1_700_000_000 });
         const fingerprint = createHash('sha256').update(JSON.stringify({ action, data })).digest('base64');
         expect(parsed).to.deep.equal({ text, fingerprint });
+      }),
+    );
+  });
+
+  it('has a text that can get another id', () => {
+    fc.assert(
+      fc.property(submissions, (submission) => {
+        const { text } = parse(JSON.stringify(submission)) as { text: string };
+        const { action, data = {} } = JSON.parse(JSON.stringify(submission));
+        const id = 'another-id';
+        expect(withId(text, id)).to.equal(JSON.stringify({ id, action, data, created_at: 1_700_000_000 }));
       }),
     );
   });

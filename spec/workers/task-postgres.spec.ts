@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { WorkerPool } from '../../main/tasks/worker-pool.ts';
+import { BatchRunner } from '../../main/tasks/pool/batch-runner.ts';
 import { workerFile } from '../../main/worker-file.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -8,18 +8,17 @@ import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 
 /** A thread of workers/task over fresh tables. */
 async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migratedSchema>>) {
-  const pool = await WorkerPool.start({
+  const runner = await BatchRunner.start({
     file: workerFile('task'),
     threads: 1,
-    maxBatch: 10,
     timeoutMs: 60_000,
     memoryMb: 64,
     workerData: { databaseUrl },
     log: captureLog().log,
   });
-  afterTest(() => pool.destroy());
+  afterTest(() => runner.destroy());
   const works = (...bodies: string[]) =>
-    pool.run(bodies.map((body, index) => ({ body, arrival: index, onSettled() {} }))).outcomes;
+    runner.run(bodies.map((body, index) => ({ body, arrival: index, onSettled() {} }))).outcomes;
   const rows = () => sql('SELECT * FROM tasks ORDER BY arrival');
   return { sql, works, rows };
 }

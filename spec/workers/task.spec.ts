@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { migrate } from '../../db/migrate.ts';
-import { WorkerPool } from '../../main/tasks/worker-pool.ts';
+import { BatchRunner } from '../../main/tasks/pool/batch-runner.ts';
 import { workerFile } from '../../main/worker-file.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -13,20 +13,19 @@ async function start() {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
   const file = join(dataDir, 'tasks.db');
-  const pool = await WorkerPool.start({
+  const runner = await BatchRunner.start({
     file: workerFile('task'),
     threads: 1,
-    maxBatch: 10,
     timeoutMs: 60_000,
     memoryMb: 64,
     workerData: { dataDir },
     log: captureLog().log,
   });
-  afterTest(() => pool.destroy());
+  afterTest(() => runner.destroy());
   const beside = new DatabaseSync(file);
   afterTest(() => beside.close());
   const works = (...bodies: string[]) =>
-    pool.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} }))).outcomes;
+    runner.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} }))).outcomes;
   const work = async (body: string) => (await works(body))[0];
   const task = (id: string, action: string, data: object) => work(JSON.stringify({ id, action, data, created_at: 5 }));
   const rows = () => beside.prepare('SELECT * FROM tasks ORDER BY rowid').all();

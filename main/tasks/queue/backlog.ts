@@ -1,7 +1,7 @@
-import { type Progress, QueueFull } from './driver.ts';
 import { Fifo } from './fifo.ts';
 import { heldBytes } from './held-bytes.ts';
 import type { Entry } from './journal.ts';
+import { type Delivery, type Progress, QueueFull } from './queue.ts';
 
 export interface BacklogBounds {
   /** Messages that are waiting, delayed or in flight. */
@@ -13,23 +13,23 @@ export interface BacklogBounds {
 /** The messages that have not come to their end: waiting, delayed until their next attempt, or in flight. */
 export class Backlog {
   readonly #bounds: BacklogBounds;
-  readonly #onReady: () => void;
+  readonly #onDue: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Fifo<Entry>();
   /** Retries that wait for their time. They hold no place in the prefetch window. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
-  /** Of those in flight, the ones that an attempt has begun at. */
+  readonly #inFlight = new Map<Delivery, Entry>();
+  /** Messages in flight that a worker has started. */
   readonly #running = new Set<Entry>();
-  #inFlight = 0;
   #reserved = 0;
   #bytes = 0;
-  #turns = 0;
+  #positions = 0;
   #closed = false;
 
-  /** @param onReady told when a retry has waited long enough */
-  constructor(bounds: BacklogBounds, onReady: () => void) {
+  /** @param onDue called when a delayed message is due */
+  constructor(bounds: BacklogBounds, onDue: () => void) {
     this.#bounds = bounds;
-    this.#onReady = onReady;
+    this.#onDue = onDue;
   }
 
   get waiting(): number {
@@ -41,7 +41,7 @@ export class Backlog {
   }
 
   get inFlight(): number {
-    return this.#inFlight;
+    return this.#inFlight.size;
   }
 
   get bytes(): number {
@@ -51,12 +51,12 @@ export class Backlog {
   /** When the oldest of them was accepted. */
   get oldest(): number | undefined {
     // They are in here in the order in which they came, but for dead letters that were put back.
-    return this.#entries.values().next().value?.firstAt;
+    return this.#entries.values().next().value?.acceptedAt;
   }
 
   /** The next place in the order of waiting. */
-  nextTurn(): number {
-    return ++this.#turns;
+  nextPosition(): number {
+    return ++this.#positions;
   }
 
   /** @throws {QueueFull} when there is no room for one more message of so many bytes */
@@ -82,43 +82,57 @@ export class Backlog {
   add(entry: Entry): void {
     this.#entries.set(entry.id, entry);
     this.#bytes += entry.bytes;
-    this.#turns = Math.max(this.#turns, entry.turn);
+    this.#positions = Math.max(this.#positions, entry.position);
     if (entry.dueAt > Date.now()) this.#wait(entry);
     else this.#waiting.push(entry);
   }
 
-  /** The message whose turn it is; it is in flight from now on. */
-  shift(): Entry | undefined {
+  /** Takes the next message, which is in flight until `land`. */
+  take(): Delivery | undefined {
     const entry = this.#waiting.shift();
-    if (entry !== undefined) this.#inFlight += 1;
-    return entry;
+    if (entry === undefined) return undefined;
+    const { id, body, sequence, acceptedAt, attempts, crashes, suspect } = entry;
+    const delivery = { message: { id, body }, sequence, acceptedAt, attempt: attempts + 1, crashes, suspect };
+    this.#inFlight.set(delivery, entry);
+    return delivery;
   }
 
-  /** Notes that an attempt at a message in flight has begun. */
-  begin(entry: Entry): void {
+  /** The message of a delivery in flight. */
+  entryOf(delivery: Delivery): Entry | undefined {
+    return this.#inFlight.get(delivery);
+  }
+
+  markRunning(entry: Entry): void {
     this.#running.add(entry);
   }
 
-  /** A message in flight is at its end. */
+  /** Ends a delivery: its message is not in flight any more. @returns the message; undefined if the delivery has ended before */
+  land(delivery: Delivery): Entry | undefined {
+    const entry = this.#inFlight.get(delivery);
+    if (entry === undefined) return undefined;
+    this.#inFlight.delete(delivery);
+    this.#running.delete(entry);
+    return entry;
+  }
+
+  /** Removes a message that has landed. */
   remove(entry: Entry): void {
-    this.#land(entry);
     this.#entries.delete(entry.id);
     this.#bytes -= entry.bytes;
   }
 
-  /** A message in flight goes back to where it was. */
+  /** Puts a message that has landed back to its position. */
   putBack(entry: Entry): void {
-    this.#land(entry);
-    this.#waiting.putBack(entry, ({ turn }) => turn < entry.turn);
+    this.#waiting.putBack(entry, ({ position }) => position < entry.position);
   }
 
-  /** A message in flight has failed for `reason`. It waits for `entry.dueAt`, and then for its turn. */
-  postpone(entry: Entry, reason: string): void {
-    this.#land(entry);
+  /** Delays a message that has landed until `dueAt`, because of `reason`. */
+  postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
     entry.reason = reason;
     entry.bytes = heldBytes(entry);
     this.#bytes += entry.bytes;
+    entry.dueAt = dueAt;
     this.#wait(entry);
   }
 
@@ -133,7 +147,7 @@ export class Backlog {
 
   /** Everything, in the order of waiting. */
   list(): Entry[] {
-    return [...this.#entries.values()].sort((one, other) => one.turn - other.turn);
+    return [...this.#entries.values()].sort((one, other) => one.position - other.position);
   }
 
   /** No retry becomes ready from now on. */
@@ -142,18 +156,13 @@ export class Backlog {
     for (const timer of this.#delayed.values()) clearTimeout(timer);
   }
 
-  #land(entry: Entry): void {
-    this.#inFlight -= 1;
-    this.#running.delete(entry);
-  }
-
   #wait(entry: Entry): void {
     const ready = () => {
       this.#delayed.delete(entry);
       entry.dueAt = 0;
-      entry.turn = this.nextTurn();
+      entry.position = this.nextPosition();
       this.#waiting.push(entry);
-      this.#onReady();
+      this.#onDue();
     };
     this.#delayed.set(entry, this.#closed ? undefined : setTimeout(ready, Math.max(0, entry.dueAt - Date.now())));
   }

@@ -1,5 +1,5 @@
-import type { DeadLetter } from './driver.ts';
 import { heldBytes } from './held-bytes.ts';
+import type { DeadLetter } from './queue.ts';
 
 export interface DeadLetterBounds {
   maxLength: number;
@@ -9,7 +9,7 @@ export interface DeadLetterBounds {
 
 export const deadLetterBounds: DeadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
-/** The tasks that were given up. Past either bound the oldest go out, and are counted. */
+/** The dead letters of a queue in memory. Past either bound the oldest are evicted and counted. */
 export class DeadLetters {
   readonly #bounds: DeadLetterBounds;
   /** Oldest first. */

@@ -1,5 +1,5 @@
-import { type IdempotencyKey, KeyInUse, KeyReused } from './driver.ts';
 import type { KeyRecord } from './journal.ts';
+import { type IdempotencyKey, KeyInUse, KeyReused } from './queue.ts';
 
 /** How long a key stands for its submission. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;

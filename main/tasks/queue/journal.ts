@@ -1,25 +1,25 @@
-import type { DeadLetter, IdempotencyKey, Message, UnsyncedRows } from './driver.ts';
+import type { DeadLetter, IdempotencyKey, Message, UnsyncedRows } from './queue.ts';
 
-/** A message in a queue, with all that the queue knows of it. Times are milliseconds since the epoch. */
+/** An unsettled message and its state. Times are milliseconds since the epoch. */
 export interface Entry extends Message {
-  /** Its number, for good. */
-  seq: number;
-  /** Its place in the order of waiting; a retry gets a new one. */
-  turn: number;
+  /** Number in the order of arrival. */
+  sequence: number;
+  /** Position in the order of waiting; a retry gets a new one. */
+  position: number;
   /** Memory of body and reason; see `heldBytes`. */
   bytes: number;
   attempts: number;
   crashes: number;
+  /** Whether a process died while the message was in flight, and no attempt has ended since. */
+  suspect: boolean;
   /** Why the last attempt failed. */
   reason: string | null;
-  /** When it may be tried again; 0 when it waits for nothing. */
+  /** When the message may be delivered again; 0 if it is not delayed. */
   dueAt: number;
-  firstAt: number;
-  /** See `Delivery`. It is not written down. */
-  suspect?: boolean;
+  acceptedAt: number;
 }
 
-/** A submission that is not taken twice, and the task that stands for it. */
+/** An idempotency key and its task. */
 export interface KeyRecord extends IdempotencyKey {
   taskId: string;
   /** Milliseconds since the epoch. */
@@ -27,22 +27,25 @@ export interface KeyRecord extends IdempotencyKey {
 }
 
 /**
- * Where a queue writes down what is to outlive the process. What is written in order is kept in order; each promise
- * is fulfilled when its entry is safe from the end of the process, that of `accept`, `bury` and `revive` from a loss
- * of power, too; that of `complete` waits for the task's row first. What a message was accepted or revived by is not done when its promise is rejected; everything else is
- * written as soon as it can be.
+ * Storage that makes a queue durable. Writes keep their order. A promise is fulfilled when its write survives the end of the
+ * process; the writes of `accept`, `deadLetter` and `redrive` survive a loss of power as well. A rejected `accept` or `redrive`
+ * wrote nothing. Any other failed write is retried.
  */
 export interface Journal {
-  /** @param record the submission's key, and `forgotten` the keys that left for it */
+  /** @param record the submission's key, and `forgotten` the keys that were evicted for it */
   accept(entry: Entry, record?: KeyRecord, forgotten?: readonly string[]): Promise<void>;
-  /** How far the entry has come. While `running`, the process may die of it. */
+  /**
+   * Records the state of an entry. If the process dies after `running` was recorded, the entry becomes a suspect, or, if it
+   * is one, is charged an attempt and a crash.
+   */
   update(entry: Entry, running: boolean): Promise<void>;
+  /** Deletes a message once its row is on disk. */
   complete(entry: Entry): Promise<void>;
-  bury(letter: DeadLetter): Promise<void>;
-  /** What was given up is in the queue again. */
-  revive(entry: Entry): Promise<void>;
-  /** A dead letter is dropped. */
-  forget(letter: DeadLetter): Promise<void>;
+  deadLetter(letter: DeadLetter): Promise<void>;
+  /** Makes a dead letter a message again. */
+  redrive(entry: Entry): Promise<void>;
+  /** Deletes a dead letter. */
+  purge(letter: DeadLetter): Promise<void>;
   /** Returns why nothing can be written, or undefined when the last write succeeded and the storage is in place. */
   problem(): string | undefined;
   unsynced(): UnsyncedRows;
@@ -50,14 +53,12 @@ export interface Journal {
   close(): Promise<void>;
 }
 
-/** All that a queue holds, so that another one can go on with it. */
-export interface Holdings {
+/** Contents of a queue, from which another one continues. */
+export interface QueueSnapshot {
   /** In the order of waiting. */
   messages: readonly Omit<Entry, 'bytes'>[];
   /** Oldest first. */
   deadLetters: readonly DeadLetter[];
   /** Oldest first. */
   keys: readonly KeyRecord[];
-  /** The `seq` of the messages that were being worked on when their process died. */
-  cut: readonly number[];
 }

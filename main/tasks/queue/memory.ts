@@ -1,25 +1,28 @@
 import { Backlog, type BacklogBounds } from './backlog.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { heldBytes } from './held-bytes.ts';
+import { IdempotencyKeys } from './idempotency-keys.ts';
+import type { Entry, Journal, QueueSnapshot } from './journal.ts';
 import type {
-  Consumer,
   DeadLetter,
   Delivery,
-  IdempotencyKey,
+  KeyedSubmission,
   ListedDeadLetter,
   Message,
   Progress,
+  Queue,
   QueueCounts,
-  QueueDriver,
+  Settlement,
+  SettlementOf,
   TaskEvent,
   UnsyncedRows,
-  Verdict,
-} from './driver.ts';
-import { heldBytes } from './held-bytes.ts';
-import { IdempotencyKeys } from './idempotency-keys.ts';
-import type { Entry, Holdings, Journal } from './journal.ts';
+} from './queue.ts';
 
-/** Longer than any retry waits; one that was written down may seem to, where the clock was set back meanwhile. */
+/** Longest delay of a restored message, which would be longer if the clock was set back meanwhile. */
 const LONGEST_WAIT_MS = 60_000;
+
+/** Result of a change that no journal has to record. */
+const RECORDED = Promise.resolve();
 
 export interface QueueBounds extends BacklogBounds {
   /** Idempotency keys that are remembered. */
@@ -28,58 +31,55 @@ export interface QueueBounds extends BacklogBounds {
 
 export interface MemoryQueueOptions {
   deadLetters?: DeadLetters;
-  /** What makes the queue outlive its process. */
+  /** Makes the queue durable. */
   journal?: Journal;
-  /** What an earlier queue left. */
-  holdings?: Holdings;
-  /** Deletes the stored copy of `holdings`. Called before the first delivery; until then, a start that fails can be repeated. */
-  clearHoldings?: () => void;
-  /** Told of every step of every message. */
+  /** Contents of an earlier queue. */
+  snapshot?: QueueSnapshot;
+  /** Deletes the stored copy of `snapshot`. Called before the first delivery; until then, a start that fails can be repeated. */
+  clearSnapshot?: () => void;
+  /** Called with every state change of every message. */
   onEvent?: (event: TaskEvent) => void;
 }
 
 /**
- * The in-memory driver of the specification: what it holds is gone when the process is killed. Given a journal, it
- * holds the same in memory and writes down what becomes of it.
+ * The in-memory driver of the specification: its messages are lost when the process is killed. With a journal, it works from
+ * memory as well, and records every change.
  */
-export class MemoryQueue implements QueueDriver {
+export class MemoryQueue implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
   readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
-  #clearHoldings: (() => void) | undefined;
-  /** The `seq` of messages that were being worked on when an earlier process died, until they are tried again. */
-  readonly #cut = new Set<number>();
-  /** Ids of dead letters that the journal is writing down as messages. */
-  readonly #reviving = new Set<string>();
-  /** Begins where no earlier process can have come to: microseconds since the epoch. */
-  #seqs = Date.now() * 1000;
+  #clearSnapshot: (() => void) | undefined;
+  /** Ids of dead letters whose redrive is being recorded. */
+  readonly #redriving = new Set<string>();
+  /** Starts past the sequences of every earlier process: microseconds since the epoch. */
+  #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
-  #consumer: { prefetch: number; receive: (delivery: Delivery) => void } | undefined;
-  #handingOut = false;
+  #onReady = () => {};
   #closed = false;
 
   constructor(bounds: QueueBounds, options: MemoryQueueOptions = {}) {
-    const { deadLetters = new DeadLetters(), journal, holdings, clearHoldings, onEvent = () => {} } = options;
+    const { deadLetters = new DeadLetters(), journal, snapshot, clearSnapshot, onEvent = () => {} } = options;
     this.#onEvent = onEvent;
-    this.#backlog = new Backlog(bounds, () => this.#handOut());
+    this.#backlog = new Backlog(bounds, () => this.#onReady());
     this.#deadLetters = deadLetters;
     this.#keys = new IdempotencyKeys(bounds.maxKeys);
     this.durable = journal !== undefined;
     this.#journal = journal;
-    this.#clearHoldings = clearHoldings;
-    if (holdings !== undefined) this.#takeUp(holdings);
+    this.#clearSnapshot = clearSnapshot;
+    if (snapshot !== undefined) this.#restore(snapshot);
   }
 
-  async publish(message: Message, key?: IdempotencyKey): Promise<string> {
+  async publish(message: Message, keyed?: KeyedSubmission): Promise<string> {
     const now = Date.now();
-    const earlier = key && this.#keys.taskOf(key, now);
+    const earlier = keyed && this.#keys.taskOf(keyed, now);
     if (earlier !== undefined) return earlier;
-    const entry = this.#entry(message, { firstAt: now });
-    const record = key && { ...key, taskId: message.id, acceptedAt: now };
+    const entry = this.#entry(message, { acceptedAt: now });
+    const record = keyed && { key: keyed.key, fingerprint: keyed.fingerprint, taskId: message.id, acceptedAt: now };
     const forgotten = record && this.#keys.begin(record);
     let accepted = false;
     try {
@@ -94,23 +94,60 @@ export class MemoryQueue implements QueueDriver {
     return message.id;
   }
 
-  consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
-    if (this.#closed) throw new Error('the queue is closed');
-    if (this.#consumer !== undefined) throw new Error('the queue has a consumer already');
-    this.#clearHoldings?.();
-    this.#clearHoldings = undefined;
-    const consumer = { prefetch, receive };
-    this.#consumer = consumer;
-    this.#handOut();
-    return {
-      stop: () => {
-        if (this.#consumer === consumer) this.#consumer = undefined;
-      },
+  onReady(listener: () => void): () => void {
+    if (this.#closed) return () => {};
+    this.#clearSnapshot?.();
+    this.#clearSnapshot = undefined;
+    this.#onReady = listener;
+    return () => {
+      if (this.#onReady === listener) this.#onReady = () => {};
     };
   }
 
+  take(max: number): Delivery[] | Promise<Delivery[]> {
+    const deliveries: Delivery[] = [];
+    while (deliveries.length < max && !this.#closed) {
+      const delivery = this.#backlog.take();
+      if (delivery === undefined) break;
+      deliveries.push(delivery);
+    }
+    return this.#journal === undefined || deliveries.length === 0
+      ? deliveries
+      : this.#record(deliveries, this.#journal);
+  }
+
+  markRunning(delivery: Delivery): Promise<void> {
+    const entry = this.#backlog.entryOf(delivery);
+    if (entry === undefined) return RECORDED;
+    this.#backlog.markRunning(entry);
+    this.#onEvent({ event: 'started', id: entry.id, attempt: delivery.attempt });
+    return (entry.suspect ? this.#journal?.update(entry, true) : undefined) ?? RECORDED;
+  }
+
+  settle(delivery: Delivery, settlement: Settlement): Promise<void> {
+    const entry = this.#backlog.land(delivery);
+    if (entry === undefined) return RECORDED;
+    switch (settlement.kind) {
+      case 'ack':
+        return this.#complete(entry);
+      case 'retry':
+        entry.attempts += 1;
+        if (settlement.failure === 'crash') entry.crashes += 1;
+        entry.suspect = false;
+        return this.#postpone(entry, settlement);
+      case 'snooze':
+        return this.#postpone(entry, settlement);
+      case 'discard':
+        return this.#deadLetter(entry, settlement);
+      case 'release':
+        this.#backlog.putBack(entry);
+        this.#onReady();
+        return this.#journal?.update(entry, false) ?? RECORDED;
+    }
+  }
+
   async find(id: string): Promise<Progress | undefined> {
-    if (this.#reviving.has(id)) return { state: 'queued' };
+    if (this.#redriving.has(id)) return { state: 'queued' };
     const letter = this.#deadLetters.get(id);
     return letter === undefined ? this.#backlog.find(id) : { state: 'failed', letter };
   }
@@ -120,7 +157,7 @@ export class MemoryQueue implements QueueDriver {
     return {
       accepted: this.#accepted,
       completed: this.#completed,
-      dead: this.#deadLetters.size + this.#reviving.size,
+      dead: this.#deadLetters.size + this.#redriving.size,
       dropped: this.#deadLetters.dropped,
       waiting,
       delayed,
@@ -154,43 +191,42 @@ export class MemoryQueue implements QueueDriver {
     return newest.map((letter) => ({ bytes: Buffer.byteLength(letter.body), read: () => read(letter) }));
   }
 
-  async retryDeadLetter(id: string): Promise<boolean> {
+  async redrive(id: string): Promise<boolean> {
     const letter = this.#deadLetters.get(id);
     if (letter === undefined) return false;
-    const { seq, firstAt } = letter;
-    const entry = this.#entry(letter, { seq, firstAt });
+    const { sequence, acceptedAt } = letter;
+    const entry = this.#entry(letter, { sequence, acceptedAt });
     this.#deadLetters.take(letter);
-    this.#reviving.add(id);
+    this.#redriving.add(id);
     try {
-      const written = this.#journal?.revive(entry);
+      const written = this.#journal?.redrive(entry);
       if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
     } catch (error) {
       this.#deadLetters.add(letter);
       throw error;
     } finally {
-      this.#reviving.delete(id);
+      this.#redriving.delete(id);
     }
     this.#enqueue(entry);
     return true;
   }
 
-  async deleteDeadLetter(id: string): Promise<boolean> {
+  async purge(id: string): Promise<boolean> {
     const letter = this.#deadLetters.get(id);
     if (letter === undefined) return false;
     this.#deadLetters.drop(letter);
-    await this.#journal?.forget(letter);
+    await this.#journal?.purge(letter);
     return true;
   }
 
   /** All that a queue that follows this one has to take up. */
-  holdings(): Holdings {
+  snapshot(): QueueSnapshot {
     const messages = this.#backlog.list();
-    return { messages, deadLetters: this.#deadLetters.list(), keys: this.#keys.list(), cut: [...this.#cut] };
+    return { messages, deadLetters: this.#deadLetters.list(), keys: this.#keys.list() };
   }
 
   async close(): Promise<void> {
     this.#closed = true;
-    this.#consumer = undefined;
     this.#backlog.close();
     const journal = this.#journal;
     // What is settled from now on is delivered again by the next process, which does no harm.
@@ -199,111 +235,68 @@ export class MemoryQueue implements QueueDriver {
   }
 
   /** A message that has not been tried. @throws {QueueFull} when there is no room for it */
-  #entry({ id, body }: Message, { firstAt, seq }: { firstAt: number; seq?: number }): Entry {
+  #entry({ id, body }: Message, { acceptedAt, sequence }: { acceptedAt: number; sequence?: number }): Entry {
     if (this.#closed) throw new Error('the queue is closed');
     const bytes = heldBytes({ body, reason: null });
     this.#backlog.checkRoom(bytes);
-    const order = { seq: seq ?? ++this.#seqs, turn: this.#backlog.nextTurn() };
-    return { id, body, ...order, bytes, attempts: 0, crashes: 0, reason: null, dueAt: 0, firstAt };
+    const order = { sequence: sequence ?? ++this.#lastSequence, position: this.#backlog.nextPosition() };
+    return { id, body, ...order, bytes, attempts: 0, crashes: 0, suspect: false, reason: null, dueAt: 0, acceptedAt };
   }
 
-  #takeUp({ messages, deadLetters, keys, cut }: Holdings): void {
+  #restore({ messages, deadLetters, keys }: QueueSnapshot): void {
     const latest = Date.now() + LONGEST_WAIT_MS;
     for (const message of messages) {
       this.#backlog.add({ ...message, bytes: heldBytes(message), dueAt: Math.min(message.dueAt, latest) });
     }
-    for (const seq of cut) this.#cut.add(seq);
     for (const letter of deadLetters) {
-      for (const old of this.#deadLetters.add(letter)) void this.#journal?.forget(old).catch(() => {});
+      for (const old of this.#deadLetters.add(letter)) void this.#journal?.purge(old).catch(() => {});
     }
     for (const record of keys) this.#keys.add(record);
-    for (const { seq } of [...messages, ...deadLetters]) this.#seqs = Math.max(this.#seqs, seq);
+    for (const { sequence } of [...messages, ...deadLetters])
+      this.#lastSequence = Math.max(this.#lastSequence, sequence);
     this.#accepted = messages.length + deadLetters.length;
   }
 
   #enqueue(entry: Entry): void {
     this.#onEvent({ event: 'accepted', id: entry.id });
     this.#backlog.add(entry);
-    this.#handOut();
+    this.#onReady();
   }
 
-  #handOut(): void {
-    // A consumer may settle a delivery before it returns, which leads here again: the loop that runs goes on.
-    if (this.#handingOut) return;
-    this.#handingOut = true;
+  /** Records that deliveries are in flight. Does nothing for suspects, which stay suspects until an attempt has ended. */
+  async #record(deliveries: Delivery[], journal: Journal): Promise<Delivery[]> {
+    const entries = deliveries.flatMap((delivery) => this.#backlog.entryOf(delivery) ?? []);
     try {
-      while (this.#consumer !== undefined && this.#backlog.inFlight < this.#consumer.prefetch) {
-        const entry = this.#backlog.shift();
-        if (entry === undefined) break;
-        this.#consumer.receive(this.#delivery(entry));
-      }
-    } finally {
-      this.#handingOut = false;
+      await Promise.all(entries.map((entry) => (entry.suspect ? undefined : journal.update(entry, true))));
+      return deliveries;
+    } catch (error) {
+      for (const delivery of deliveries) this.settle(delivery, { kind: 'release' }).catch(() => {});
+      throw error;
     }
   }
 
-  #delivery(entry: Entry): Delivery {
-    const { id, body, seq, firstAt, attempts, crashes, suspect = false } = entry;
-    const cut = this.#cut.delete(seq);
-    let settled = false;
-    const settle = (then: () => Promise<unknown> | undefined) => async () => {
-      if (settled) return;
-      settled = true;
-      const written = then();
-      this.#handOut();
-      await written;
-    };
-    return {
-      message: { id, body },
-      seq,
-      acceptedAt: firstAt,
-      attempt: attempts + 1,
-      crashes,
-      cut,
-      suspect,
-      begin: async () => {
-        if (settled) return;
-        this.#backlog.begin(entry);
-        this.#onEvent({ event: 'started', id, attempt: entry.attempts + 1 });
-        await this.#journal?.update(entry, true);
-      },
-      ack: settle(() => this.#complete(entry)),
-      nack: (verdict) => settle(() => this.#judge(entry, verdict))(),
-      release: (isSuspect = suspect) =>
-        settle(() => {
-          if (cut) this.#cut.add(seq);
-          entry.suspect = isSuspect;
-          this.#backlog.putBack(entry);
-          return this.#journal?.update(entry, false);
-        })(),
-    };
-  }
-
-  #complete(entry: Entry): Promise<void> | undefined {
+  #complete(entry: Entry): Promise<void> {
     this.#completed += 1;
     this.#onEvent({ event: 'completed', id: entry.id });
     this.#backlog.remove(entry);
-    return this.#journal?.complete(entry);
+    return this.#journal?.complete(entry) ?? RECORDED;
   }
 
-  #judge(entry: Entry, verdict: Verdict): Promise<unknown> | undefined {
-    const { reason, tried = true } = verdict;
-    if (tried) entry.attempts += 1;
-    entry.suspect = false;
-    if (verdict.verdict === 'retry') {
-      if (verdict.crashed) entry.crashes += 1;
-      entry.dueAt = Date.now() + verdict.delayMs;
-      this.#backlog.postpone(entry, reason);
-      const { id, attempts, dueAt } = entry;
-      this.#onEvent({ event: 'retrying', id, attempts, reason, dueAt });
-      return this.#journal?.update(entry, false);
-    }
+  #postpone(entry: Entry, { delayMs, reason }: SettlementOf<'retry' | 'snooze'>): Promise<void> {
+    this.#backlog.postpone(entry, Date.now() + delayMs, reason);
+    const { id, attempts, dueAt } = entry;
+    this.#onEvent({ event: 'retrying', id, attempts, reason, dueAt });
+    return this.#journal?.update(entry, false) ?? RECORDED;
+  }
+
+  async #deadLetter(entry: Entry, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
     this.#backlog.remove(entry);
-    const { id, body, seq, attempts, firstAt } = entry;
-    const letter = { id, body, seq, reason, attempts, firstAt, lastAt: Date.now() };
-    const dropped = this.#deadLetters.add(letter);
+    const { id, body, sequence, acceptedAt } = entry;
+    const letter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
+    const evicted = this.#deadLetters.add(letter);
     this.#onEvent({ event: 'failed', id, attempts, reason });
     const journal = this.#journal;
-    return journal && Promise.all([journal.bury(letter), ...dropped.map((old) => journal.forget(old))]);
+    if (journal !== undefined)
+      await Promise.all([journal.deadLetter(letter), ...evicted.map((old) => journal.purge(old))]);
   }
 }

@@ -3,9 +3,9 @@ import { Locked, lock } from '../../../db/lock.ts';
 import { WalSync } from '../../../db/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
-import type { OpenQueue, TaskEvent } from './driver.ts';
 import { MemoryQueue } from './memory.ts';
-import { Spill } from './spill.ts';
+import type { OpenQueue, TaskEvent } from './queue.ts';
+import { SnapshotFile } from './snapshot-file.ts';
 import { LastWriteFailed, openSqliteQueue } from './sqlite.ts';
 
 type OnEvent = (event: TaskEvent) => void;
@@ -41,7 +41,10 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
       // The file may have every message, though not its latest state.
-      return error instanceof LastWriteFailed && queue.holdings().messages.every(({ seq }) => error.stored.has(seq));
+      return (
+        error instanceof LastWriteFailed &&
+        queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))
+      );
     }
   };
   return {
@@ -55,22 +58,22 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
 
 /** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
-  const spill = new Spill(file(config));
+  const snapshotFile = new SnapshotFile(file(config));
   const queue = new MemoryQueue(bounds(config), {
-    holdings: spill.read(),
-    clearHoldings: () => spill.clear(),
+    snapshot: snapshotFile.read(),
+    clearSnapshot: () => snapshotFile.clear(),
     onEvent,
   });
   const close = async () => {
     await queue.close();
     try {
-      spill.put(queue.holdings());
+      snapshotFile.put(queue.snapshot());
       return true;
     } catch (error) {
       log.error({ err: error }, 'what the queue holds could not be written down');
       return false;
     } finally {
-      spill.close();
+      snapshotFile.close();
     }
   };
   return { queue, close, evicted: () => queue.evicted };

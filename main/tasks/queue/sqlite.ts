@@ -1,8 +1,8 @@
 import { Database } from '../../../db/database.ts';
 import { QueuedMessages } from '../../../db/queued-messages.ts';
-import type { DeadLetter, UnsyncedRows } from './driver.ts';
-import type { Entry, Holdings, Journal, KeyRecord } from './journal.ts';
+import type { Entry, Journal, KeyRecord, QueueSnapshot } from './journal.ts';
 import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory.ts';
+import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
 /**
  * A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. Once
@@ -30,7 +30,7 @@ export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetter
  */
 export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: SqliteQueueOptions): MemoryQueue {
   const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }), rowsOnDisk);
-  return new MemoryQueue(bounds, { ...options, journal, holdings: journal.read() });
+  return new MemoryQueue(bounds, { ...options, journal, snapshot: journal.read() });
 }
 
 /** The last changes of a queue could not be written. */
@@ -84,7 +84,7 @@ class SqliteJournal implements Journal {
     this.#rowsOnDisk = rowsOnDisk;
   }
 
-  read(): Holdings {
+  read(): QueueSnapshot {
     return this.#messages.read();
   }
 
@@ -97,35 +97,35 @@ class SqliteJournal implements Journal {
   }
 
   update(entry: Entry, running: boolean): Promise<void> {
-    return this.#write(false, () => this.#messages.update(entry, running), entry.seq);
+    return this.#write(false, () => this.#messages.update(entry, running), entry.sequence);
   }
 
   /** The message stays until its row is safe: the two are in different files, and either could be lost without the other. */
-  complete({ seq }: Entry): Promise<void> {
-    return this.#track(this.#deleteOnceSynced(seq));
+  complete({ sequence }: Entry): Promise<void> {
+    return this.#track(this.#deleteOnceSynced(sequence));
   }
 
-  bury(letter: DeadLetter): Promise<void> {
+  deadLetter(letter: DeadLetter): Promise<void> {
     const write = () => {
-      this.#messages.delete(letter.seq);
+      this.#messages.delete(letter.sequence);
       this.#messages.insertDeadLetter(letter);
     };
-    return this.#write(true, write, letter.seq);
+    return this.#write(true, write, letter.sequence);
   }
 
-  revive(entry: Entry): Promise<void> {
+  redrive(entry: Entry): Promise<void> {
     return this.#write(true, () => {
-      this.#messages.deleteDeadLetter(entry.seq);
+      this.#messages.deleteDeadLetter(entry.sequence);
       this.#messages.insert(entry);
     });
   }
 
-  forget({ seq }: DeadLetter): Promise<void> {
+  purge({ sequence }: DeadLetter): Promise<void> {
     const write = () => {
-      this.#messages.delete(seq);
-      this.#messages.deleteDeadLetter(seq);
+      this.#messages.delete(sequence);
+      this.#messages.deleteDeadLetter(sequence);
     };
-    return this.#write(false, write, seq);
+    return this.#write(false, write, sequence);
   }
 
   problem(): string | undefined {
@@ -156,7 +156,7 @@ class SqliteJournal implements Journal {
   /** Read on the open connection: on a full disk, the file cannot be opened again. */
   #stored(): ReadonlySet<number> {
     try {
-      return this.#messages.seqs();
+      return this.#messages.sequences();
     } catch {
       return new Set();
     }
@@ -171,24 +171,24 @@ class SqliteJournal implements Journal {
     }
   }
 
-  async #deleteOnceSynced(seq: number): Promise<void> {
+  async #deleteOnceSynced(sequence: number): Promise<void> {
     try {
       await this.#rowsOnDisk();
     } catch (error) {
       this.#syncFailure = (error as Error).message;
-      this.#unsynced.add(seq);
+      this.#unsynced.add(sequence);
       const [oldest] = this.#unsynced;
       if (this.#unsynced.size > MAX_UNSYNCED && oldest !== undefined) this.#unsynced.delete(oldest);
       this.#retryLater();
       throw error;
     }
-    await this.#write(false, () => this.#messages.delete(seq), seq);
+    await this.#write(false, () => this.#messages.delete(sequence), sequence);
   }
 
   /** Retries a failed sync. Once it succeeds, the deletion of each completed message goes with the next transaction. */
   async #syncOwed(): Promise<void> {
-    const seqs = [...this.#unsynced];
-    if (seqs.length === 0) return;
+    const sequences = [...this.#unsynced];
+    if (sequences.length === 0) return;
     try {
       await this.#rowsOnDisk();
     } catch (error) {
@@ -196,9 +196,9 @@ class SqliteJournal implements Journal {
       this.#retryLater();
       return;
     }
-    for (const seq of seqs) {
-      this.#unsynced.delete(seq);
-      this.#owed.set(seq, () => this.#messages.delete(seq));
+    for (const sequence of sequences) {
+      this.#unsynced.delete(sequence);
+      this.#owed.set(sequence, () => this.#messages.delete(sequence));
     }
   }
 

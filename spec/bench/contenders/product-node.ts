@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { loadConfig } from '../../../main/config.ts';
 import { openEngine } from '../../../main/engines/open.ts';
 import { createLog } from '../../../main/log.ts';
-import { Dispatcher } from '../../../main/tasks/dispatcher.ts';
+import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { startPool } from '../../../main/tasks/service.ts';
 
 const share = Number(process.argv[2]);

@@ -5,7 +5,7 @@ import { Database } from '../../../db/database.ts';
 import { migrate } from '../../../db/migrate.ts';
 import { loadConfig } from '../../../main/config.ts';
 import { createLog } from '../../../main/log.ts';
-import { Dispatcher } from '../../../main/tasks/dispatcher.ts';
+import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { openQueue } from '../../../main/tasks/queue/open.ts';
 import { startPool } from '../../../main/tasks/service.ts';
 

@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-letters.ts';
-import type { DeadLetter } from '../../../main/tasks/queue/driver.ts';
+import type { DeadLetter } from '../../../main/tasks/queue/queue.ts';
 
 function letter(id: string, body = '', reason = ''): DeadLetter {
-  return { id, body, seq: 1, reason, attempts: 1, firstAt: 1, lastAt: 2 };
+  return { id, body, sequence: 1, reason, attempts: 1, acceptedAt: 1, failedAt: 2 };
 }
 
 /** Each body costs two bytes a character if one of its characters needs two, else one. */

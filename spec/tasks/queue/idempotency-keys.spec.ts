@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { KeyInUse, KeyReused } from '../../../main/tasks/queue/driver.ts';
 import { IdempotencyKeys, KEY_LIFETIME_MS } from '../../../main/tasks/queue/idempotency-keys.ts';
+import { KeyInUse, KeyReused } from '../../../main/tasks/queue/queue.ts';
 
 const record = (key: string, acceptedAt = 0) => ({ key, fingerprint: 'x', taskId: `task of ${key}`, acceptedAt });
 const named = (key: string, fingerprint = 'x') => ({ key, fingerprint });

@@ -4,9 +4,9 @@ import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { migrate } from '../../../db/migrate.ts';
 import { defaults } from '../../../main/config.ts';
-import type { OpenQueue } from '../../../main/tasks/queue/driver.ts';
 import { openQueue } from '../../../main/tasks/queue/open.ts';
-import { idsOf, lettersOf, openInbox, publishAll, retry } from '../../drivers/inbox.ts';
+import type { OpenQueue } from '../../../main/tasks/queue/queue.ts';
+import { discard, idsOf, keyed, lettersOf, openInbox, publishAll, retry } from '../../drivers/inbox.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 
@@ -40,13 +40,13 @@ describe('openQueue', () => {
       const folder = await freshFolder();
       const first = open(folder, before);
       await publishAll(first.queue, 'abcdef');
-      await first.queue.publish({ id: 'g', body: 'g' }, { key: 'k', fingerprint: 'x' });
-      const inbox = openInbox(first.queue, 3);
+      await first.queue.publish({ id: 'g', body: 'g' }, keyed('k'));
+      const inbox = openInbox(first.queue);
       const [a, b, c] = await inbox.take(3);
-      inbox.consumer.stop();
+      inbox.stop();
       await a?.ack();
-      await b?.nack({ verdict: 'dead', reason: 'no' });
-      await c?.nack(retry(60_000));
+      await b?.settle(discard());
+      await c?.settle(retry(60_000));
       const letters = await lettersOf(first.queue);
       const delayed = await first.queue.find('c');
       expect(delayed).to.deep.include({ state: 'retrying', reason: 'it failed' });
@@ -65,8 +65,8 @@ describe('openQueue', () => {
       });
       expect(await lettersOf(second.queue)).to.deep.equal(letters);
       expect(await second.queue.find('c')).to.deep.equal(delayed);
-      expect(await second.queue.publish({ id: 'h', body: 'h' }, { key: 'k', fingerprint: 'x' })).to.equal('g');
-      expect(idsOf(await openInbox(second.queue, 10).take(4))).to.deep.equal([...'defg']);
+      expect(await second.queue.publish({ id: 'h', body: 'h' }, keyed('k'))).to.equal('g');
+      expect(idsOf(await openInbox(second.queue).take(4))).to.deep.equal([...'defg']);
     });
   }
 
@@ -77,7 +77,7 @@ describe('openQueue', () => {
     await first.close();
     const second = open(folder);
     expect(second.queue.counts().waiting).to.equal(2);
-    for (const delivery of await openInbox(second.queue, 2).take(2)) await delivery.ack();
+    for (const delivery of await openInbox(second.queue).take(2)) await delivery.ack();
     await second.close();
     expect(open(folder).queue.counts()).to.include({ accepted: 0, waiting: 0 });
   });
@@ -92,11 +92,8 @@ describe('openQueue', () => {
     const stored = () => file.prepare('SELECT id FROM messages ORDER BY id').all();
     const second = open(folder);
     expect(stored()).to.deep.equal([{ id: 'a' }, { id: 'b' }]);
-    let atFirstDelivery: unknown;
-    second.queue.consume(1, () => {
-      atFirstDelivery = stored();
-    });
-    expect(atFirstDelivery).to.deep.equal([]);
+    await openInbox(second.queue).next();
+    expect(stored()).to.deep.equal([]);
   });
 
   it('delivers nothing if what an in-memory queue has left cannot be cleared', async () => {
@@ -107,32 +104,32 @@ describe('openQueue', () => {
     const second = open(folder);
     const other = new DatabaseSync(join(folder, 'queue.db'));
     other.exec('BEGIN IMMEDIATE');
-    expect(() => openInbox(second.queue, 1)).to.throw('database is locked');
+    expect(() => openInbox(second.queue)).to.throw('database is locked');
     expect(second.queue.counts()).to.include({ waiting: 1, inFlight: 0 });
     other.close();
-    expect((await openInbox(second.queue, 1).next()).message.id).to.equal('a');
+    expect((await openInbox(second.queue).next()).message.id).to.equal('a');
   });
 
   it('keeps what a durable queue has left when an in-memory queue opens it and stops without a delivery', async () => {
     const folder = await freshFolder();
     const first = open(folder, 'sqlite');
     await publishAll(first.queue, 'ab');
-    await (await openInbox(first.queue, 1).next()).begin();
+    await (await openInbox(first.queue).next()).markRunning();
     await first.close();
     await open(folder).close();
-    const delivery = await openInbox(open(folder).queue, 1).next();
-    expect(delivery).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 2, crashes: 1 });
+    const delivery = await openInbox(open(folder).queue).next();
+    expect(delivery).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1, crashes: 0, suspect: true });
   });
 
   it('counts no attempt at what it only gave back', async () => {
     const folder = await freshFolder();
     const first = open(folder);
     await publishAll(first.queue, 'a');
-    const delivery = await openInbox(first.queue, 1).next();
-    await delivery.begin();
+    const delivery = await openInbox(first.queue).next();
+    await delivery.markRunning();
     await delivery.release();
     await first.close();
-    expect(await openInbox(open(folder).queue, 1).next()).to.include({ attempt: 1, crashes: 0 });
+    expect(await openInbox(open(folder).queue).next()).to.include({ attempt: 1, crashes: 0 });
   });
 
   it('says that nothing was kept when it could not be written down', async () => {
@@ -161,13 +158,13 @@ describe('openQueue', () => {
     const folder = await freshFolder();
     const { queue, close } = open(folder, 'sqlite');
     await publishAll(queue, 'a');
-    const delivery = await openInbox(queue, 1).next();
+    const delivery = await openInbox(queue).next();
     for (const file of ['queue.db', 'queue.db-wal', 'queue.db-shm']) rmSync(join(folder, file));
     migrate(folder);
     const other = new DatabaseSync(join(folder, 'queue.db'));
     afterTest(() => other.close());
     other.exec('BEGIN IMMEDIATE');
-    void delivery.begin().catch(() => {});
+    void delivery.release().catch(() => {});
     expect(await close()).to.equal(false);
   });
 
@@ -175,8 +172,8 @@ describe('openQueue', () => {
     const folder = await freshFolder();
     const { queue, close } = open(folder, 'sqlite');
     await publishAll(queue, 'ab');
-    const delivery = await openInbox(queue, 1).next();
-    await delivery.begin();
+    const delivery = await openInbox(queue).next();
+    await delivery.markRunning();
     const other = new DatabaseSync(join(folder, 'queue.db'));
     other.exec('BEGIN IMMEDIATE');
     lines.length = 0;
@@ -184,7 +181,7 @@ describe('openQueue', () => {
     expect(await close()).to.equal(true);
     expect(lines.map(({ msg }) => msg)).to.deep.equal(['the last changes of the queue could not be written']);
     other.close();
-    expect(idsOf(await openInbox(open(folder).queue, 2).take(2))).to.deep.equal(['a', 'b']);
+    expect(idsOf(await openInbox(open(folder).queue).take(2))).to.deep.equal(['a', 'b']);
   });
 
   for (const driver of ['memory', 'sqlite'] as const) {

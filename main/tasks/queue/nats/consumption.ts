@@ -1,15 +1,15 @@
 import type { NatsLink } from '../../../engines/nats-link.ts';
-import type { Consumer, Delivery, Verdict } from '../driver.ts';
 import { Fifo } from '../fifo.ts';
+import type { Delivery, Settlement, SettlementOf } from '../queue.ts';
 import type { NatsCounts, OwnMessages } from './counts.ts';
 import type { NatsEvents } from './events.ts';
-import { Acknowledgements, type Holding, holding } from './holding.ts';
 import { type Arrival, NatsIntake } from './intake.ts';
+import { Acknowledgements, type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
 import { NatsSettling, type SettlingParts } from './settling.ts';
 import { CONSUMER, streamName } from './streams.ts';
 
-/** JetStream is told what this node still holds so often that it misses three times until it takes that away. */
-const BEATS = 4;
+/** In-progress acks per ack wait: JetStream redelivers a message only after it has missed several. */
+const PROGRESS_ACKS = 4;
 
 export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgements'> {
   prefix: string;
@@ -17,33 +17,36 @@ export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgement
 }
 
 /**
- * The messages that this node has out of the stream of tasks, from their arrival until they are settled. What is released
- * stays here, at the head of those that wait for the consumer, and is given back to all nodes when that has stopped.
+ * The deliveries of this node, from their arrival until they are settled. A released delivery stays here, first among the
+ * ready ones. Once the dispatcher has stopped, it is requeued for all nodes.
  */
 export class NatsConsumption {
-  /** Told of each message that comes here, before the consumer is. */
-  onArrival: (held: Holding) => void = () => {};
+  /** Called for each message that arrives, before the listener of `onReady` is. */
+  onArrival: (pending: PendingDelivery) => void = () => {};
   readonly #link: NatsLink;
   readonly #acknowledgements: Acknowledgements;
   readonly #settling: NatsSettling;
   readonly #counts: NatsCounts;
   readonly #events: NatsEvents;
   readonly #stream: string;
-  /** By their place in the stream. */
-  readonly #held = new Map<number, Holding>();
-  /** Of those, the ones that wait for the consumer. */
-  readonly #ready = new Fifo<Holding>();
-  /** Messages that were given back, until they come again or their time is long over: another node has them then. */
-  readonly #returned = new Map<number, { acceptedAt: number; dueAt: number }>();
-  /** Of those that this node holds, the ones whose earlier deliveries are being looked up. */
-  readonly #recalling = new Set<Holding>();
+  /** By stream sequence. */
+  readonly #pending = new Map<number, PendingDelivery>();
+  /** Pending deliveries that can be taken. */
+  readonly #ready = new Fifo<PendingDelivery>();
+  /** Pending deliveries that were taken. */
+  readonly #inFlight = new Map<Delivery, PendingDelivery>();
+  /** Requeued messages, until they arrive again or are long due: then another node has them. */
+  readonly #awaitingRedelivery = new Map<number, { acceptedAt: number; dueAt: number }>();
+  /** Redelivered messages whose state is being read. */
+  readonly #resolving = new Set<PendingDelivery>();
   readonly #operations = new Set<Promise<unknown>>();
-  readonly #beat: NodeJS.Timeout;
+  readonly #progressTimer: NodeJS.Timeout;
+  /** Present from `onReady` until its listener is removed. */
   #intake: NatsIntake | undefined;
-  #consumer: { prefetch: number; receive: (delivery: Delivery) => void } | undefined;
-  #out = 0;
+  #onReady = () => {};
+  /** Deliveries that the last `take` asked for and did not get. */
+  #wanted = 0;
   #turns = 0;
-  #handingOut = false;
 
   constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: ConsumptionOptions) {
     this.#link = link;
@@ -52,188 +55,180 @@ export class NatsConsumption {
     this.#counts = parts.counts;
     this.#events = parts.events;
     this.#stream = streamName(prefix, 'tasks');
-    this.#beat = setInterval(() => this.#keepAlive(ackWaitMs), ackWaitMs / BEATS).unref();
+    this.#progressTimer = setInterval(() => this.#keepAlive(ackWaitMs), ackWaitMs / PROGRESS_ACKS).unref();
   }
 
-  consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
-    if (this.#consumer !== undefined) throw new Error('the queue has a consumer already');
-    const consumer = { prefetch, receive };
-    this.#consumer = consumer;
-    this.#intake = new NatsIntake({
+  /** @returns a function that ends the requests to JetStream and requeues the deliveries that were not taken */
+  onReady(listener: () => void): () => void {
+    if (this.#intake !== undefined) this.#stop();
+    const intake = new NatsIntake({
       link: this.#link,
       stream: this.#stream,
       consumer: CONSUMER,
-      room: () => prefetch - this.#held.size,
+      room: () => this.#wanted - this.#ready.size - this.#resolving.size,
       receive: (arrival) => this.#arrive(arrival),
     });
-    this.#intake.ask();
-    return {
-      stop: () => {
-        if (this.#consumer === consumer) this.#stop();
-      },
+    this.#intake = intake;
+    this.#onReady = listener;
+    return () => {
+      if (this.#intake === intake) this.#stop();
     };
   }
 
-  find(id: string): Holding | undefined {
-    for (const held of this.#held.values()) if (held.id === id) return held;
+  /** Takes deliveries that have arrived, and requests the rest from JetStream. */
+  take(max: number): Delivery[] {
+    const deliveries: Delivery[] = [];
+    while (deliveries.length < max) {
+      const pending = this.#ready.shift();
+      if (pending === undefined) break;
+      const delivery = deliveryOf(pending);
+      this.#inFlight.set(delivery, pending);
+      deliveries.push(delivery);
+    }
+    this.#wanted = max - deliveries.length;
+    this.#intake?.ask();
+    return deliveries;
+  }
+
+  async markRunning(delivery: Delivery): Promise<void> {
+    const pending = this.#inFlight.get(delivery);
+    if (pending === undefined) return;
+    pending.isRunning = true;
+    await this.#track(this.#settling.markRunning(pending));
+  }
+
+  async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
+    const pending = this.#inFlight.get(delivery);
+    if (pending === undefined) return;
+    this.#inFlight.delete(delivery);
+    pending.isRunning = false;
+    await this.#track(this.#counts.during(() => this.#settle(pending, settlement)));
+  }
+
+  find(id: string): PendingDelivery | undefined {
+    for (const pending of this.#pending.values()) if (pending.id === id) return pending;
     return undefined;
   }
 
   own(): OwnMessages {
     const now = Date.now();
     let delayed = 0;
-    for (const { dueAt } of this.#returned.values()) if (dueAt > now) delayed += 1;
-    return { inFlight: this.#out, delayed, pending: this.#held.size + this.#returned.size };
+    for (const { dueAt } of this.#awaitingRedelivery.values()) if (dueAt > now) delayed += 1;
+    return { inFlight: this.#inFlight.size, delayed, pending: this.#pending.size + this.#awaitingRedelivery.size };
   }
 
-  /** What this node has, and what it gave back. */
+  /** Pending and requeued messages. */
   *unsettled(): Generator<{ acceptedAt: number }> {
-    yield* this.#held.values();
-    yield* this.#returned.values();
+    yield* this.#pending.values();
+    yield* this.#awaitingRedelivery.values();
   }
 
-  /** The connection is a new one. */
+  /** To be called when the connection was replaced. */
   renew(): void {
     this.#intake?.renew();
   }
 
-  /** Gives everything back, and waits for what was said about other messages, all within a few seconds. */
+  /** Requeues everything, and waits for all settlements in progress: a few seconds at most. */
   async close(): Promise<void> {
     this.#stop();
-    // What is being looked up comes back by itself, once it is known what is to be kept of it.
-    for (const held of this.#held.values()) if (!this.#recalling.has(held)) void this.#giveBack(held);
+    this.#inFlight.clear();
+    // A message whose state is being read is requeued after that.
+    for (const pending of this.#pending.values()) if (!this.#resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
-    clearInterval(this.#beat);
+    clearInterval(this.#progressTimer);
   }
 
   #stop(): void {
-    this.#consumer = undefined;
+    this.#onReady = () => {};
+    this.#wanted = 0;
     if (this.#intake !== undefined) void this.#track(this.#intake.stop());
     this.#intake = undefined;
-    for (let held = this.#ready.shift(); held !== undefined; held = this.#ready.shift()) void this.#giveBack(held);
+    for (let pending = this.#ready.shift(); pending !== undefined; pending = this.#ready.shift())
+      void this.#requeue(pending);
   }
 
   #arrive(arrival: Arrival): void {
-    const known = this.#held.get(arrival.place);
+    const known = this.#pending.get(arrival.streamSequence);
     if (known !== undefined) {
-      // JetStream has missed its beats, and gave it to the node that has it.
-      Object.assign(known, { reply: arrival.reply, deliveries: arrival.deliveries, touchedAt: Date.now() });
+      // JetStream has missed the in-progress acks, and redelivered the message to the node that has it.
+      Object.assign(known, { reply: arrival.reply, deliveries: arrival.deliveries, progressAt: Date.now() });
       return;
     }
-    const held = holding(arrival, ++this.#turns);
-    this.#held.set(held.place, held);
-    this.#returned.delete(held.place);
-    this.#events.arrived(held.id);
-    this.onArrival(held);
-    if (held.deliveries === 1) this.#admit(held);
-    else void this.#track(this.#recall(held));
+    const pending = pendingDelivery(arrival, ++this.#turns);
+    this.#pending.set(pending.streamSequence, pending);
+    this.#awaitingRedelivery.delete(pending.streamSequence);
+    this.#events.arrived(pending.id);
+    this.onArrival(pending);
+    if (pending.deliveries === 1) this.#admit(pending);
+    else void this.#track(this.#resolve(pending));
   }
 
-  async #recall(held: Holding): Promise<void> {
-    this.#recalling.add(held);
+  async #resolve(pending: PendingDelivery): Promise<void> {
+    this.#resolving.add(pending);
     try {
-      const open = await this.#counts.during(() => this.#settling.recall(held));
-      this.#recalling.delete(held);
-      if (open) return this.#admit(held);
+      const open = await this.#counts.during(() => this.#settling.resolve(pending));
+      this.#resolving.delete(pending);
+      if (open) return this.#admit(pending);
     } catch {
-      // JetStream gives it again after a while.
-      this.#recalling.delete(held);
+      // JetStream redelivers the message after its ack wait.
+      this.#resolving.delete(pending);
     }
-    this.#leave(held);
+    this.#leave(pending);
   }
 
-  #admit(held: Holding): void {
-    if (this.#consumer === undefined) return void this.#giveBack(held);
-    this.#ready.push(held);
-    this.#handOut();
+  #admit(pending: PendingDelivery): void {
+    if (this.#intake === undefined) return void this.#requeue(pending);
+    this.#ready.push(pending);
+    this.#onReady();
   }
 
-  #handOut(): void {
-    // A consumer may settle a delivery before it returns, which leads here again: the loop that runs goes on.
-    if (this.#handingOut) return;
-    this.#handingOut = true;
-    try {
-      while (this.#consumer !== undefined && this.#out < this.#consumer.prefetch) {
-        const held = this.#ready.shift();
-        if (held === undefined) break;
-        held.out = true;
-        this.#out += 1;
-        this.#consumer.receive(this.#delivery(held));
-      }
-    } finally {
-      this.#handingOut = false;
+  #settle(pending: PendingDelivery, settlement: Settlement): Promise<void> {
+    switch (settlement.kind) {
+      case 'ack':
+        return this.#after(pending, this.#settling.complete(pending));
+      case 'retry':
+      case 'snooze':
+        return this.#postpone(pending, settlement);
+      case 'discard':
+        return this.#after(pending, this.#settling.deadLetter(pending, settlement));
+      case 'release':
+        return this.#release(pending);
     }
   }
 
-  #delivery(held: Holding): Delivery {
-    const { id, body, seq, acceptedAt, note, suspect } = held;
-    let settled = false;
-    const isOver = () => settled || this.#held.get(held.place) !== held;
-    const settle = (then: () => Promise<void>) => async () => {
-      if (isOver()) return;
-      settled = true;
-      await this.#track(this.#counts.during(then));
-    };
-    return {
-      message: { id, body },
-      seq,
-      acceptedAt,
-      attempt: note.attempts + 1,
-      crashes: note.crashes,
-      cut: note.cut,
-      suspect,
-      begin: async () => {
-        if (isOver()) return;
-        held.begun = true;
-        await this.#track(this.#settling.begin(held));
-      },
-      ack: settle(() => this.#after(held, this.#settling.complete(held))),
-      nack: (verdict) => settle(() => this.#judge(held, verdict))(),
-      release: (isSuspect = suspect) => settle(() => this.#release(held, isSuspect))(),
-    };
+  #postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>): Promise<void> {
+    const dueAt = Date.now() + settlement.delayMs;
+    this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt });
+    return this.#after(pending, this.#settling.postpone(pending, settlement, dueAt));
   }
 
-  #judge(held: Holding, verdict: Verdict): Promise<void> {
-    if (verdict.verdict === 'dead') return this.#after(held, this.#settling.bury(held, verdict));
-    const dueAt = Date.now() + verdict.delayMs;
-    this.#returned.set(held.place, { acceptedAt: held.acceptedAt, dueAt });
-    return this.#after(held, this.#settling.retry(held, verdict, dueAt));
+  async #release(pending: PendingDelivery): Promise<void> {
+    if (this.#intake === undefined) return this.#requeue(pending);
+    const recorded = this.#settling.unmarkRunning(pending);
+    this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
+    this.#onReady();
+    await recorded;
   }
 
-  async #release(held: Holding, suspect: boolean): Promise<void> {
-    if (this.#consumer === undefined) return this.#giveBack(held);
-    const written = this.#settling.unbegin(held);
-    held.begun = false;
-    held.suspect = suspect;
-    held.out = false;
-    this.#out -= 1;
-    this.#ready.putBack(held, ({ turn }) => turn < held.turn);
-    this.#handOut();
-    await written;
-  }
-
-  #giveBack(held: Holding): Promise<void> {
-    this.#returned.set(held.place, { acceptedAt: held.acceptedAt, dueAt: 0 });
-    const given = this.#after(
-      held,
-      this.#counts.during(() => this.#settling.giveBack(held)),
+  #requeue(pending: PendingDelivery): Promise<void> {
+    this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt: 0 });
+    const requeued = this.#after(
+      pending,
+      this.#counts.during(() => this.#settling.requeue(pending)),
     );
-    // Where that does not arrive, JetStream takes it away after a while.
-    return this.#track(given.catch(() => {}));
+    // If that fails, JetStream redelivers the message after its ack wait.
+    return this.#track(requeued.catch(() => {}));
   }
 
-  /** Lets go of a message about which something is said, and takes another in its place. */
-  #after(held: Holding, said: Promise<void>): Promise<void> {
-    this.#leave(held);
-    return said;
+  /** Removes a delivery that is being settled. */
+  #after(pending: PendingDelivery, settled: Promise<void>): Promise<void> {
+    this.#leave(pending);
+    return settled;
   }
 
-  #leave(held: Holding): void {
-    if (!this.#held.delete(held.place)) return;
-    if (held.out) this.#out -= 1;
-    held.out = false;
+  #leave(pending: PendingDelivery): void {
+    this.#pending.delete(pending.streamSequence);
     this.#intake?.ask();
-    this.#handOut();
   }
 
   #track<T>(operation: Promise<T>): Promise<T> {
@@ -245,9 +240,15 @@ export class NatsConsumption {
 
   #keepAlive(ackWaitMs: number): void {
     const now = Date.now();
-    for (const held of this.#held.values())
-      if (now - held.touchedAt >= ackWaitMs / BEATS / 2) this.#acknowledgements.touch(held);
-    for (const [place, { dueAt }] of this.#returned) if (dueAt + 2 * ackWaitMs < now) this.#returned.delete(place);
+    for (const pending of this.#pending.values())
+      if (now - pending.progressAt >= ackWaitMs / PROGRESS_ACKS / 2) this.#acknowledgements.inProgress(pending);
+    for (const [streamSequence, { dueAt }] of this.#awaitingRedelivery)
+      if (dueAt + 2 * ackWaitMs < now) this.#awaitingRedelivery.delete(streamSequence);
     this.#intake?.check();
   }
+}
+
+function deliveryOf({ id, body, sequence, acceptedAt, note }: PendingDelivery): Delivery {
+  const { attempts, crashes, suspect } = note;
+  return { message: { id, body }, sequence, acceptedAt, attempt: attempts + 1, crashes, suspect };
 }

@@ -1,5 +1,5 @@
 import type { JetStreamManager } from '@nats-io/jetstream';
-import type { QueueCounts } from '../driver.ts';
+import type { QueueCounts } from '../queue.ts';
 import { CONSUMER, overhead, streamName } from './streams.ts';
 
 /** What changes here while JetStream is asked makes its answer useless; after so many of those it is taken all the same. */
@@ -29,15 +29,15 @@ export class NatsCounts {
   readonly #prefix: string;
   /** Numbers of the latest message of tasks, and of letters. */
   #stored = 0;
-  #buried = 0;
+  #deadLettered = 0;
   #unsettled = 0;
   #bytes = 0;
   #dead = 0;
-  #revived = 0;
-  /** Messages that other nodes hold. */
+  #redriven = 0;
+  /** Messages in flight on other nodes. */
   #elsewhere = 0;
   /** The first of the stream of tasks. */
-  #first: { place: number; at: number } | undefined;
+  #first: { streamSequence: number; at: number } | undefined;
   /** Operations that have begun, and how many of them are not over. */
   #operations = 0;
   #underWay = 0;
@@ -70,44 +70,44 @@ export class NatsCounts {
   }
 
   /** A message is in the stream of tasks. */
-  stored(place: number, bytes: number): void {
-    if (this.#unsettled === 0) this.#first = { place, at: Date.now() };
-    this.#stored = Math.max(this.#stored, place);
+  stored(streamSequence: number, bytes: number): void {
+    if (this.#unsettled === 0) this.#first = { streamSequence, at: Date.now() };
+    this.#stored = Math.max(this.#stored, streamSequence);
     this.#unsettled += 1;
     this.#bytes += bytes;
   }
 
   /** A message has come here; where another node has just published it, it is new. */
-  arrived(place: number, bytes: number, storedAt: number): void {
-    if (place > this.#stored) this.stored(place, bytes);
-    if (place === this.#first?.place) this.#first.at = storedAt;
+  arrived(streamSequence: number, bytes: number, storedAt: number): void {
+    if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
+    if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
   }
 
   /** A message leaves the stream of tasks. */
-  settled(place: number, bytes: number): void {
+  settled(streamSequence: number, bytes: number): void {
     this.#unsettled = Math.max(0, this.#unsettled - 1);
     this.#bytes = Math.max(0, this.#bytes - bytes);
-    if (place === this.#first?.place) this.#first = undefined;
+    if (streamSequence === this.#first?.streamSequence) this.#first = undefined;
   }
 
   /** A dead letter is stored. */
-  buried(place: number): void {
-    if (place <= this.#buried) return;
-    this.#buried = place;
+  deadLettered(streamSequence: number): void {
+    if (streamSequence <= this.#deadLettered) return;
+    this.#deadLettered = streamSequence;
     this.#dead += 1;
   }
 
-  /** A dead letter is gone. @param revived whether it is a message again */
-  unburied(revived: boolean): void {
+  /** A dead letter was removed. @param isRedriven whether it is a message again */
+  removed(isRedriven: boolean): void {
     this.#dead = Math.max(0, this.#dead - 1);
-    if (revived) this.#revived += 1;
+    if (isRedriven) this.#redriven += 1;
   }
 
   counts({ inFlight, delayed }: OwnMessages): QueueCounts {
     const out = inFlight + this.#elsewhere;
     const unsettled = Math.max(this.#unsettled, out + delayed);
-    const dropped = Math.max(0, this.#buried - this.#dead - this.#revived);
-    const completed = Math.max(0, this.#stored - this.#buried - unsettled);
+    const dropped = Math.max(0, this.#deadLettered - this.#dead - this.#redriven);
+    const completed = Math.max(0, this.#stored - this.#deadLettered - unsettled);
     const dead = this.#dead;
     return {
       accepted: completed + dead + dropped + unsettled,
@@ -151,8 +151,8 @@ export class NatsCounts {
       this.#stored = last_seq;
       this.#bytes = Math.max(0, bytes - messages * overhead(this.#prefix));
     }
-    this.#first = messages > 0 ? { place: first_seq, at: Date.parse(String(first_ts)) } : undefined;
-    this.#buried = letters.state.last_seq;
+    this.#first = messages > 0 ? { streamSequence: first_seq, at: Date.parse(String(first_ts)) } : undefined;
+    this.#deadLettered = letters.state.last_seq;
     this.#dead = letters.state.messages;
     this.#elsewhere = Math.max(0, consumer.num_ack_pending - own().pending);
   }

@@ -1,6 +1,6 @@
 import type { Subscription } from '@nats-io/transport-node';
 import type { NatsLink } from '../../../engines/nats-link.ts';
-import type { TaskEvent } from '../driver.ts';
+import type { TaskEvent } from '../queue.ts';
 
 /** Most events in one message between nodes. */
 const MOST_TOGETHER = 500;

@@ -18,7 +18,7 @@ export interface Arrival {
   /** Where to say what became of it. */
   reply: string;
   /** Its number in the stream. */
-  place: number;
+  streamSequence: number;
   /** How often it was delivered, this time included. */
   deliveries: number;
   /** When it was stored, in milliseconds since the epoch. */
@@ -138,11 +138,11 @@ export class NatsIntake {
 /** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<place>.<delivery>.<nanoseconds>.<pending>[.<random>]` */
 function arrival(message: Msg, reply: string): Arrival {
   const tokens = reply.split('.');
-  const [deliveries, place, , nanos] = tokens.slice(tokens.length === 9 ? 4 : 6).map(Number) as [
+  const [deliveries, streamSequence, , nanos] = tokens.slice(tokens.length === 9 ? 4 : 6).map(Number) as [
     number,
     number,
     number,
     number,
   ];
-  return { reply, place, deliveries, storedAt: Math.floor(nanos / 1_000_000), message };
+  return { reply, streamSequence, deliveries, storedAt: Math.floor(nanos / 1_000_000), message };
 }

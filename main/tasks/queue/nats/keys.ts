@@ -1,5 +1,5 @@
-import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../driver.ts';
 import { KEY_LIFETIME_MS } from '../idempotency-keys.ts';
+import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../queue.ts';
 import { digest } from './streams.ts';
 import { Conflict, type NatsValues } from './values.ts';
 

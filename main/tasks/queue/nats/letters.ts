@@ -1,30 +1,41 @@
 import { DeliverPolicy, type JetStreamManager, type JsMsg, type PubAck, type StoredMsg } from '@nats-io/jetstream';
-import type { DeadLetter } from '../driver.ts';
+import type { DeadLetter } from '../queue.ts';
 import { streamName, subject, token } from './streams.ts';
 import { removeMessage } from './values.ts';
 
 /** Time for one part of a listing to arrive. */
 const LISTING_WAIT_MS = 2000;
 
-/** A reason is cut to so many characters, so that a letter about a task that could be queued can be stored. */
+/** Length that a reason is cut to, so that every task that can be queued can be dead-lettered. */
 const LONGEST_REASON = 4096;
 
 /** A dead letter in its stream. */
 export interface StoredLetter {
   letter: DeadLetter;
-  /** Its number in the stream of letters. */
-  place: number;
-  /** The number that the message had in the stream of tasks when it was given up. */
+  /** Sequence in the stream of dead letters. */
+  streamSequence: number;
+  /** Sequence that the message had in the stream of tasks. */
+  taskSequence: number;
+}
+
+/** First line of a stored letter; its body is the rest. The names are those of earlier versions. */
+interface StoredHead {
+  id: string;
+  seq: number;
+  reason: string;
+  attempts: number;
+  firstAt: number;
+  lastAt: number;
   taskPlace: number;
 }
 
 interface LetterHead {
   /** Stream sequence. */
-  place: number;
+  streamSequence: number;
   bytes: number;
 }
 
-/** The tasks that were given up, on all nodes, one message each; the stream drops the oldest past its bounds. */
+/** Dead letters of all nodes, one message each. The stream evicts the oldest past its bounds. */
 export class NatsLetters {
   readonly #manager: JetStreamManager;
   readonly #prefix: string;
@@ -37,10 +48,12 @@ export class NatsLetters {
   }
 
   /** Stores a letter; the same one again leaves one. */
-  store({ body, ...head }: DeadLetter, taskPlace: number): Promise<PubAck> {
-    const { id, reason } = head;
-    const text = `${JSON.stringify({ ...head, reason: reason.slice(0, LONGEST_REASON), taskPlace })}\n${body}`;
-    const options = { msgID: `${token(id)} ${taskPlace}` };
+  store(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
+    const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
+    const reason = letter.reason.slice(0, LONGEST_REASON);
+    const head: StoredHead = { id, seq, reason, attempts, firstAt, lastAt, taskPlace: taskSequence };
+    const text = `${JSON.stringify(head)}\n${body}`;
+    const options = { msgID: `${token(id)} ${taskSequence}` };
     return this.#manager.jetstream().publish(subject(this.#prefix, 'letters', token(id)), text, options);
   }
 
@@ -63,8 +76,8 @@ export class NatsLetters {
   }
 
   /** Reads a letter by its stream sequence; undefined if it is gone. */
-  async read(place: number): Promise<DeadLetter | undefined> {
-    const message = await this.#manager.streams.getMessage(this.#stream, { seq: place });
+  async read(streamSequence: number): Promise<DeadLetter | undefined> {
+    const message = await this.#manager.streams.getMessage(this.#stream, { seq: streamSequence });
     return message === null ? undefined : parse(message).letter;
   }
 
@@ -81,7 +94,7 @@ export class NatsLetters {
         const before = heads.length;
         for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
           pending = message.info.pending;
-          if (message.seq <= last) heads.push({ place: message.seq, bytes: sizeOf(message) });
+          if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes: sizeOf(message) });
           if (pending === 0 || message.seq >= last) return heads;
         }
         // Some may have been removed since they were counted.
@@ -95,8 +108,8 @@ export class NatsLetters {
   }
 
   /** @returns whether it was still there */
-  remove(place: number): Promise<boolean> {
-    return removeMessage(this.#manager, this.#stream, place);
+  remove(streamSequence: number): Promise<boolean> {
+    return removeMessage(this.#manager, this.#stream, streamSequence);
   }
 }
 
@@ -108,6 +121,8 @@ function sizeOf({ headers }: JsMsg): number {
 function parse({ data, seq }: Pick<StoredMsg, 'data' | 'seq'>): StoredLetter {
   const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString();
   const end = text.indexOf('\n');
-  const { taskPlace, ...head } = JSON.parse(text.slice(0, end));
-  return { letter: { ...head, body: text.slice(end + 1) }, place: seq, taskPlace };
+  const head: StoredHead = JSON.parse(text.slice(0, end));
+  const { id, reason, attempts, seq: sequence, firstAt: acceptedAt, lastAt: failedAt, taskPlace: taskSequence } = head;
+  const letter = { id, body: text.slice(end + 1), sequence, reason, attempts, acceptedAt, failedAt };
+  return { letter, streamSequence: seq, taskSequence };
 }

@@ -1,52 +1,47 @@
-/**
- * What is known of a task that has not gone straight through. It is where every node finds it; a task that succeeds at
- * the first attempt has none.
- */
+/** State of a task that every node can read. A task that succeeds at the first attempt has none. */
 export interface Note {
-  /** Stream sequence of its message. A lower one is left from before the task was redriven. */
-  place: number;
+  /** Stream sequence of the message. A lower one is left from before the task was redriven. */
+  streamSequence: number;
   attempts: number;
   crashes: number;
   /** Why the last attempt failed. */
   reason: string;
-  /** When it may be tried again, in milliseconds since the epoch. */
+  /** When the message may be delivered again, in milliseconds since the epoch. */
   dueAt: number;
-  /** The last of JetStream's deliveries whose end is known: its node gave the message back, or said that it failed. */
-  explained: number;
-  /** Whether an attempt has begun since then. Only of suspects is that written down. */
-  begun: boolean;
-  /** Whether a process has died that held it, and it has not been tried since. */
-  cut: boolean;
+  /** JetStream's number of the last delivery whose node requeued the message, or reported a failed attempt. */
+  lastSettledDelivery: number;
+  /** Whether an attempt has started since then. Recorded for suspects only. */
+  running: boolean;
+  /** Whether the process of a delivery has died, and no attempt has ended since. */
+  suspect: boolean;
 }
 
 export const noNote: Note = {
-  place: 0,
+  streamSequence: 0,
   attempts: 0,
   crashes: 0,
   reason: '',
   dueAt: 0,
-  explained: 0,
-  begun: false,
-  cut: false,
+  lastSettledDelivery: 0,
+  running: false,
+  suspect: false,
 };
 
 /**
- * What a delivery has to go by, from the note that earlier ones left.
+ * The state of a message that is delivered, from the note of its earlier deliveries.
  *
- * JetStream counts deliveries. One that follows another whose end no note explains was taken away from its node, which
- * is dead or cannot be reached. Whether the task had begun there, or only waited in the dispatcher, is not known: to
- * write down each beginning would cost every task a round trip to the disk of all replicas. So nobody is blamed the first time;
- * the task is a suspect (`cut`): the dispatcher runs it alone, and its beginning is written down before. If that process
- * dies, too, it is certain that it died of this task, or with it, and the crash counts. A task that kills its process every time
- * does so once unnoticed and then `maxCrashes` times, and is given up; one that waited is run once alone.
+ * JetStream counts deliveries. If the delivery before this one is not settled, its node is dead or cannot be reached. Whether
+ * the task was running there is not known, because recording each start would cost a round trip to the disks of all replicas. So
+ * the task becomes a suspect, and no attempt is charged. The attempt at a suspect is recorded before it starts. If that attempt
+ * is not settled either, it is charged as a crash.
  *
- * @param deliveries how often JetStream has delivered it, this time included
+ * @param deliveries JetStream's number of this delivery
  */
-export function standing(note: Note, deliveries: number): Note {
-  if (note.explained >= deliveries - 1) return { ...note, begun: false };
-  const { place, attempts, crashes, reason, begun } = note;
-  const blame = begun ? 1 : 0;
-  const why = begun ? 'the process died while it was worked on' : reason;
-  const counted = { place, attempts: attempts + blame, crashes: crashes + blame, reason: why };
-  return { ...counted, dueAt: 0, explained: deliveries - 1, begun: false, cut: true };
+export function resolveDeliveryState(note: Note, deliveries: number): Note {
+  if (note.lastSettledDelivery >= deliveries - 1) return { ...note, running: false };
+  const { streamSequence, attempts, crashes, reason, running } = note;
+  const charged = running ? 1 : 0;
+  const why = running ? 'the process died while the task was running' : reason;
+  const counted = { streamSequence, attempts: attempts + charged, crashes: crashes + charged, reason: why };
+  return { ...counted, dueAt: 0, lastSettledDelivery: deliveries - 1, running: false, suspect: true };
 }

@@ -1,27 +1,27 @@
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream';
 import { headers, type NatsConnection } from '@nats-io/transport-node';
-import { type Message, QueueFull } from '../driver.ts';
 import type { QueueBounds } from '../memory.ts';
+import { type Message, QueueFull } from '../queue.ts';
 import type { NatsCounts } from './counts.ts';
-import { HEADERS, needsIdHeader, TIME_LIMIT_MS } from './holding.ts';
+import { HEADERS, needsIdHeader, TIME_LIMIT_MS } from './pending-delivery.ts';
 import { streamName, subject, token } from './streams.ts';
 
 /** Answered by JetStream for what it did not store, because a bound is reached or the disk fails. */
 const STORE_FAILED = 10077;
 
-/** What a dead letter needs beside its body, so that whatever can be queued can be given up. */
+/** Size of a dead letter beside its body, so that every task that can be queued can be dead-lettered. */
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 export interface PublishOptions {
   /** By what JetStream knows the message again; the task's id, where it is not given. */
   messageId?: string;
   /** Where the message was in the queue before. */
-  seq?: number;
+  sequence?: number;
   acceptedAt?: number;
 }
 
 export interface Published {
-  place: number;
+  streamSequence: number;
   bytes: number;
   /** Whether JetStream had a message with that `messageId`, and took no second one. */
   duplicate: boolean;
@@ -59,18 +59,18 @@ export class NatsPublisher {
    */
   async publish(
     { id, body }: Message,
-    { messageId = token(id), seq, acceptedAt }: PublishOptions = {},
+    { messageId = token(id), sequence, acceptedAt }: PublishOptions = {},
   ): Promise<Published> {
     const bytes = Buffer.byteLength(body);
     const head = headers();
     if (needsIdHeader(id)) head.set(HEADERS.id, encodeURIComponent(id));
-    if (seq !== undefined) head.set(HEADERS.seq, String(seq));
+    if (sequence !== undefined) head.set(HEADERS.sequence, String(sequence));
     if (acceptedAt !== undefined) head.set(HEADERS.acceptedAt, String(acceptedAt));
     this.#reserved += bytes;
     try {
       const options = { msgID: messageId, headers: head, timeout: TIME_LIMIT_MS };
       const ack = await this.#jetstream.publish(subject(this.#prefix, 'tasks', token(id)), body, options);
-      return { place: ack.seq, bytes, duplicate: ack.duplicate };
+      return { streamSequence: ack.seq, bytes, duplicate: ack.duplicate };
     } catch (error) {
       if (!isFull(error)) throw error;
       throw new QueueFull(`the queue is full: ${error.message}`, { cause: error });
@@ -85,9 +85,9 @@ export class NatsPublisher {
     return (await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), query)) !== null;
   }
 
-  /** The id of the task at a place of the stream; undefined when it is done. */
-  async idAt(place: number): Promise<string | undefined> {
-    const message = await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), { seq: place });
+  /** The id of the task with that stream sequence; undefined when it is completed. */
+  async idAt(streamSequence: number): Promise<string | undefined> {
+    const message = await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), { seq: streamSequence });
     if (message === null) return undefined;
     const id = message.header?.get(HEADERS.id);
     return id ? decodeURIComponent(id) : message.subject.slice(message.subject.lastIndexOf('.') + 1);

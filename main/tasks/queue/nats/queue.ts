@@ -2,26 +2,26 @@ import { randomUUID } from 'node:crypto';
 import { jetstreamManager } from '@nats-io/jetstream';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { NatsLink } from '../../../engines/nats-link.ts';
+import type { QueueBounds } from '../memory.ts';
 import type {
-  Consumer,
   Delivery,
-  IdempotencyKey,
+  KeyedSubmission,
   ListedDeadLetter,
   Message,
   OpenQueue,
   Progress,
+  Queue,
   QueueCounts,
-  QueueDriver,
+  Settlement,
   TaskEvent,
-} from '../driver.ts';
-import type { QueueBounds } from '../memory.ts';
+} from '../queue.ts';
 import { NatsConsumption } from './consumption.ts';
 import { NatsCounts } from './counts.ts';
 import { NatsEvents } from './events.ts';
-import { TIME_LIMIT_MS } from './holding.ts';
 import { NatsKeys } from './keys.ts';
 import { NatsLetters } from './letters.ts';
 import type { Note } from './notes.ts';
+import { TIME_LIMIT_MS } from './pending-delivery.ts';
 import { NatsPublisher, type Published, type PublishOptions } from './publisher.ts';
 import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './streams.ts';
 import { NatsValues } from './values.ts';
@@ -80,22 +80,22 @@ interface Parts {
   consumption: NatsConsumption;
 }
 
-class NatsQueue implements QueueDriver {
+class NatsQueue implements Queue {
   readonly durable = true;
   readonly #parts: Parts;
   /** Messages on their way to JetStream, by id. They may come back as deliveries before their acknowledgement does. */
   readonly #publishing = new Set<string>();
   /** Dead letters that are becoming messages. */
-  readonly #reviving = new Map<string, Promise<unknown>>();
+  readonly #redriving = new Map<string, Promise<unknown>>();
   readonly #refreshing: NodeJS.Timeout;
   readonly #forgetLink: () => void;
   #closed = false;
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    parts.consumption.onArrival = (held) => {
-      if (this.#publishing.has(held.id)) this.#accept(held.id, held);
-      parts.counts.arrived(held.place, held.bytes, held.acceptedAt);
+    parts.consumption.onArrival = (pending) => {
+      if (this.#publishing.has(pending.id)) this.#accept(pending.id, pending);
+      parts.counts.arrived(pending.streamSequence, pending.bytes, pending.acceptedAt);
     };
     this.#refreshing = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
     this.#forgetLink = parts.link.onUp(() => parts.consumption.renew());
@@ -107,39 +107,47 @@ class NatsQueue implements QueueDriver {
     await this.#parts.counts.refresh(() => this.#parts.consumption.own());
   }
 
-  async publish(message: Message, key?: IdempotencyKey): Promise<string> {
+  async publish(message: Message, keyed?: KeyedSubmission): Promise<string> {
     this.#checkOpen();
-    if (key === undefined) {
+    if (keyed === undefined) {
       await this.#publish(message);
       return message.id;
     }
-    return this.#parts.keys.take(key, message.id, async (messageId, id) => {
-      // The body names its task first of all.
-      const { duplicate, place } = await this.#publish(
-        { id, body: message.body.replace(message.id, id) },
-        { messageId },
-      );
-      return duplicate ? this.#parts.publisher.idAt(place) : id;
+    return this.#parts.keys.take(keyed, message.id, async (messageId, id) => {
+      const { duplicate, streamSequence } = await this.#publish(keyed.createMessage(id), { messageId });
+      return duplicate ? this.#parts.publisher.idAt(streamSequence) : id;
     });
   }
 
-  consume(prefetch: number, receive: (delivery: Delivery) => void): Consumer {
-    if (this.#closed) throw new Error('the queue is closed');
-    return this.#parts.consumption.consume(prefetch, receive);
+  onReady(listener: () => void): () => void {
+    return this.#closed ? () => {} : this.#parts.consumption.onReady(listener);
+  }
+
+  /** JetStream itself counts the deliveries of a message, so nothing has to be recorded. */
+  take(max: number): Delivery[] {
+    return this.#closed ? [] : this.#parts.consumption.take(max);
+  }
+
+  markRunning(delivery: Delivery): Promise<void> {
+    return this.#parts.consumption.markRunning(delivery);
+  }
+
+  settle(delivery: Delivery, settlement: Settlement): Promise<void> {
+    return this.#parts.consumption.settle(delivery, settlement);
   }
 
   async find(id: string): Promise<Progress | undefined> {
     this.#checkReachable();
     const { consumption, publisher, notes, letters, events } = this.#parts;
-    await this.#reviving.get(id)?.catch(() => {});
-    const held = consumption.find(id);
-    if (held?.begun) return { state: 'running', attempt: held.note.attempts + 1 };
+    await this.#redriving.get(id)?.catch(() => {});
+    const pending = consumption.find(id);
+    if (pending?.isRunning) return { state: 'running', attempt: pending.note.attempts + 1 };
     // A message is stored before its letter goes, and goes after its letter is stored: at worst it is found twice.
     if (await publisher.isStored(id)) {
       const attempt = events.attemptElsewhere(id);
-      if (held === undefined && attempt !== undefined) return { state: 'running', attempt };
+      if (pending === undefined && attempt !== undefined) return { state: 'running', attempt };
       const note = await notes.get(token(id));
-      if (held !== undefined || note === undefined || note.value.dueAt <= Date.now()) return { state: 'queued' };
+      if (pending !== undefined || note === undefined || note.value.dueAt <= Date.now()) return { state: 'queued' };
       const { attempts, reason, dueAt } = note.value;
       return { state: 'retrying', attempts, reason, dueAt };
     }
@@ -157,33 +165,33 @@ class NatsQueue implements QueueDriver {
 
   async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
     this.#checkReachable();
-    const read = async (place: number) => {
+    const read = async (streamSequence: number) => {
       this.#checkReachable();
-      return this.#parts.letters.read(place);
+      return this.#parts.letters.read(streamSequence);
     };
     const newest = await this.#parts.letters.newest(limit);
-    return newest.map(({ place, bytes }) => ({ bytes, read: () => read(place) }));
+    return newest.map(({ streamSequence, bytes }) => ({ bytes, read: () => read(streamSequence) }));
   }
 
-  async retryDeadLetter(id: string): Promise<boolean> {
-    const earlier = this.#reviving.get(id);
+  async redrive(id: string): Promise<boolean> {
+    const earlier = this.#redriving.get(id);
     if (earlier !== undefined) await earlier.catch(() => {});
-    const reviving = this.#parts.counts.during(() => this.#revive(id));
-    this.#reviving.set(id, reviving);
+    const redriving = this.#parts.counts.during(() => this.#redrive(id));
+    this.#redriving.set(id, redriving);
     try {
-      return await reviving;
+      return await redriving;
     } finally {
-      if (this.#reviving.get(id) === reviving) this.#reviving.delete(id);
+      if (this.#redriving.get(id) === redriving) this.#redriving.delete(id);
     }
   }
 
-  async deleteDeadLetter(id: string): Promise<boolean> {
+  async purge(id: string): Promise<boolean> {
     this.#checkReachable();
     const { counts, letters } = this.#parts;
     return counts.during(async () => {
       const stored = await letters.get(id);
-      const removed = stored !== undefined && (await letters.remove(stored.place));
-      if (removed) counts.unburied(false);
+      const removed = stored !== undefined && (await letters.remove(stored.streamSequence));
+      if (removed) counts.removed(false);
       return removed;
     });
   }
@@ -224,24 +232,24 @@ class NatsQueue implements QueueDriver {
     }
   }
 
-  #accept(id: string, { place, bytes }: Pick<Published, 'place' | 'bytes'>): void {
+  #accept(id: string, { streamSequence, bytes }: Pick<Published, 'streamSequence' | 'bytes'>): void {
     this.#publishing.delete(id);
-    this.#parts.counts.stored(place, bytes);
+    this.#parts.counts.stored(streamSequence, bytes);
     this.#parts.events.tell({ event: 'accepted', id });
   }
 
   /** The message is stored first. Of several nodes that do so at once, one is not told that it is there already. */
-  async #revive(id: string): Promise<boolean> {
+  async #redrive(id: string): Promise<boolean> {
     this.#checkOpen();
     const { letters, counts } = this.#parts;
     const stored = await letters.get(id);
     if (stored === undefined) return false;
-    const { letter, place, taskPlace } = stored;
-    const { body, seq, firstAt: acceptedAt } = letter;
-    const messageId = `${token(id)} ${taskPlace}`;
-    const { duplicate } = await this.#publish({ id, body }, { messageId, seq, acceptedAt });
-    const removed = await letters.remove(place);
-    if (removed) counts.unburied(true);
+    const { letter, streamSequence, taskSequence } = stored;
+    const { body, sequence, acceptedAt } = letter;
+    const messageId = `${token(id)} ${taskSequence}`;
+    const { duplicate } = await this.#publish({ id, body }, { messageId, sequence, acceptedAt });
+    const removed = await letters.remove(streamSequence);
+    if (removed) counts.removed(true);
     return removed || !duplicate;
   }
 }

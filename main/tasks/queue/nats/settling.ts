@@ -1,14 +1,14 @@
-import type { DeadLetter, Verdict } from '../driver.ts';
+import type { DeadLetter, SettlementOf } from '../queue.ts';
 import type { NatsCounts } from './counts.ts';
 import type { NatsEvents } from './events.ts';
-import type { Acknowledgements, Holding } from './holding.ts';
 import type { NatsLetters } from './letters.ts';
-import { type Note, noNote, standing } from './notes.ts';
+import { type Note, noNote, resolveDeliveryState } from './notes.ts';
+import type { Acknowledgements, PendingDelivery } from './pending-delivery.ts';
 import { token } from './streams.ts';
 import { Conflict, type NatsValues } from './values.ts';
 
-/** Messages whose acknowledgement was lost, so that they are acknowledged when they come again. */
-const MOST_UNHEARD = 10_000;
+/** Bound on unconfirmed acks. */
+const MAX_UNCONFIRMED_ACKS = 10_000;
 
 export interface SettlingParts {
   acknowledgements: Acknowledgements;
@@ -18,119 +18,130 @@ export interface SettlingParts {
   notes: NatsValues<Note>;
 }
 
-/** What becomes of a message, told to JetStream. What is to be known of it is always stored before the message is let go. */
+/** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
 export class NatsSettling {
   readonly #parts: SettlingParts;
-  /** Places in the stream of messages that are done here, though JetStream did not hear of it. */
-  readonly #unheard = new Set<number>();
+  /** Stream sequences of completed messages whose ack JetStream has not confirmed: it is repeated when they are redelivered. */
+  readonly #unconfirmedAcks = new Set<number>();
 
   constructor(parts: SettlingParts) {
     this.#parts = parts;
   }
 
   /**
-   * Finds out what earlier deliveries of a message have left, for one that is not the first.
+   * Reads the state that earlier deliveries of a redelivered message have left.
    *
-   * @returns whether it is still to be worked off: it may be done, or given up, and only the last word was lost
+   * @returns false if the message is completed or dead-lettered, and only the ack was lost
    */
-  async recall(held: Holding): Promise<boolean> {
+  async resolve(pending: PendingDelivery): Promise<boolean> {
     const { notes, letters, counts, acknowledgements } = this.#parts;
-    const [note, stored] = await Promise.all([notes.get(token(held.id)), letters.get(held.id)]);
-    held.noteRevision = note?.revision ?? 0;
-    held.note = standing(note === undefined || isStale(note.value, held) ? noNote : note.value, held.deliveries);
-    const done = this.#unheard.has(held.place);
-    if (!done && stored?.taskPlace !== held.place) return true;
-    counts.settled(held.place, held.bytes);
-    if (done) await this.#acknowledge(held);
-    else await acknowledgements.term(held);
-    await this.#forget(held);
+    const [note, stored] = await Promise.all([notes.get(token(pending.id)), letters.get(pending.id)]);
+    pending.noteRevision = note?.revision ?? 0;
+    pending.note = resolveDeliveryState(
+      note === undefined || isStale(note.value, pending) ? noNote : note.value,
+      pending.deliveries,
+    );
+    const done = this.#unconfirmedAcks.has(pending.streamSequence);
+    if (!done && stored?.taskSequence !== pending.streamSequence) return true;
+    counts.settled(pending.streamSequence, pending.bytes);
+    if (done) await this.#acknowledge(pending);
+    else await acknowledgements.term(pending);
+    await this.#forget(pending);
     return false;
   }
 
-  /** An attempt begins. Where it may end with the process, that is written down first. */
-  async begin(held: Holding): Promise<void> {
-    const { id, note } = held;
+  /** Announces an attempt, and records that of a suspect. */
+  async markRunning(pending: PendingDelivery): Promise<void> {
+    const { id, note } = pending;
     this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
-    if (note.cut) await this.#note(held, { ...note, begun: true });
+    if (note.suspect) await this.#note(pending, { ...note, running: true });
   }
 
-  async complete(held: Holding): Promise<void> {
-    this.#parts.counts.settled(held.place, held.bytes);
-    this.#parts.events.tell({ event: 'completed', id: held.id });
-    await this.#acknowledge(held);
-    await this.#forget(held);
+  async complete(pending: PendingDelivery): Promise<void> {
+    this.#parts.counts.settled(pending.streamSequence, pending.bytes);
+    this.#parts.events.tell({ event: 'completed', id: pending.id });
+    await this.#acknowledge(pending);
+    await this.#forget(pending);
   }
 
-  async retry(held: Holding, verdict: Extract<Verdict, { verdict: 'retry' }>, dueAt: number): Promise<void> {
-    const { reason, crashed, tried = true } = verdict;
-    const attempts = held.note.attempts + (tried ? 1 : 0);
-    const crashes = held.note.crashes + (crashed ? 1 : 0);
-    const note = { ...noNote, attempts, crashes, reason, dueAt, explained: held.deliveries };
+  /** The message is redelivered to any node at `dueAt`. After a retry it is no suspect, because an attempt has ended. */
+  async postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>, dueAt: number): Promise<void> {
+    const { kind, reason } = settlement;
+    const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
+    const { id, deliveries: lastSettledDelivery } = pending;
     // JetStream would apply the nak to the newer delivery.
-    if (!(await this.#note(held, note))) return;
-    this.#parts.events.tell({ event: 'retrying', id: held.id, attempts, reason, dueAt });
-    await this.#parts.acknowledgements.nak(held, Math.max(0, dueAt - Date.now()));
+    if (!(await this.#note(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
+    this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
+    await this.#parts.acknowledgements.nak(pending, Math.max(0, dueAt - Date.now()));
   }
 
-  /** The letter comes first: a message whose end was lost after it is found to have one when it is delivered again. */
-  async bury(held: Holding, { reason, tried }: Extract<Verdict, { verdict: 'dead' }>): Promise<void> {
+  /** Stores the dead letter first: if the ack is lost, the redelivered message has one. */
+  async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
     const { letters, counts, events, acknowledgements } = this.#parts;
-    const { id, body, seq, place, bytes, acceptedAt: firstAt } = held;
-    const attempts = held.note.attempts + (tried === false ? 0 : 1);
-    const letter: DeadLetter = { id, body, seq, reason, attempts, firstAt, lastAt: Date.now() };
-    const stored = await letters.store(letter, place);
-    counts.buried(stored.seq);
-    counts.settled(place, bytes);
+    const { id, body, sequence, streamSequence, bytes, acceptedAt } = pending;
+    const letter: DeadLetter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
+    const stored = await letters.store(letter, streamSequence);
+    counts.deadLettered(stored.seq);
+    counts.settled(streamSequence, bytes);
     events.tell({ event: 'failed', id, attempts, reason });
-    await acknowledgements.term(held);
-    await this.#forget(held);
+    await acknowledgements.term(pending);
+    await this.#forget(pending);
   }
 
-  /** The attempt did not take place, and the message stays with this node. */
-  async unbegin(held: Holding): Promise<void> {
-    if (held.note.begun) await this.#note(held, { ...held.note, begun: false });
+  /** Records that the attempt at a suspect did not take place. The message stays with this node. */
+  async unmarkRunning(pending: PendingDelivery): Promise<void> {
+    if (pending.note.running) await this.#note(pending, { ...pending.note, running: false });
   }
 
-  /** The message goes back to all nodes, as if this one had never had it. */
-  async giveBack(held: Holding): Promise<void> {
-    const note = { ...held.note, begun: false, explained: held.deliveries };
-    if (await this.#note(held, note)) await this.#parts.acknowledgements.nak(held, 0);
+  /** Returns the message to all nodes, as if this node had never had it. */
+  async requeue(pending: PendingDelivery): Promise<void> {
+    const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
+    if (await this.#note(pending, note)) await this.#parts.acknowledgements.nak(pending, 0);
   }
 
-  async #acknowledge(held: Holding): Promise<void> {
-    this.#unheard.add(held.place);
-    for (const place of this.#unheard) {
-      if (this.#unheard.size <= MOST_UNHEARD) break;
-      this.#unheard.delete(place);
+  async #acknowledge(pending: PendingDelivery): Promise<void> {
+    this.#unconfirmedAcks.add(pending.streamSequence);
+    for (const streamSequence of this.#unconfirmedAcks) {
+      if (this.#unconfirmedAcks.size <= MAX_UNCONFIRMED_ACKS) break;
+      this.#unconfirmedAcks.delete(streamSequence);
     }
-    await this.#parts.acknowledgements.ack(held);
-    this.#unheard.delete(held.place);
+    await this.#parts.acknowledgements.ack(pending);
+    this.#unconfirmedAcks.delete(pending.streamSequence);
   }
 
   /** @returns false if a newer delivery, which owns the message, has stored a note */
-  async #note(held: Holding, note: Note): Promise<boolean> {
+  async #note(pending: PendingDelivery, note: Note): Promise<boolean> {
     const { notes } = this.#parts;
-    held.note = { ...note, place: held.place };
+    pending.note = { ...note, streamSequence: pending.streamSequence };
     for (;;) {
       try {
-        held.noteRevision = await notes.put(token(held.id), held.note, held.noteRevision);
+        pending.noteRevision = await notes.put(token(pending.id), pending.note, pending.noteRevision);
         return true;
       } catch (error) {
         if (!(error instanceof Conflict)) throw error;
-        const found = await notes.get(token(held.id));
-        if (found !== undefined && !isStale(found.value, held)) return false;
-        held.noteRevision = found?.revision ?? 0;
+        const found = await notes.get(token(pending.id));
+        if (found !== undefined && !isStale(found.value, pending)) return false;
+        pending.noteRevision = found?.revision ?? 0;
       }
     }
   }
 
   /** A note that is left behind goes in the end, when newer ones need its place. */
-  async #forget(held: Holding): Promise<void> {
-    if (held.noteRevision > 0) await this.#parts.notes.remove(token(held.id)).catch(() => {});
+  async #forget(pending: PendingDelivery): Promise<void> {
+    if (pending.noteRevision > 0) await this.#parts.notes.remove(token(pending.id)).catch(() => {});
   }
 }
 
 /** Whether the note is about an earlier message of the same task. */
-function isStale(note: Note, { place }: Holding): boolean {
-  return note.place < place;
+function isStale(note: Note, { streamSequence }: PendingDelivery): boolean {
+  return note.streamSequence < streamSequence;
+}
+
+function afterAttempt(note: Note, failure: 'transient' | 'crash'): Note {
+  return {
+    ...note,
+    attempts: note.attempts + 1,
+    crashes: note.crashes + (failure === 'crash' ? 1 : 0),
+    suspect: false,
+  };
 }

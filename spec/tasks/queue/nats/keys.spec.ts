@@ -1,8 +1,8 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { QueueFull } from '../../../../main/tasks/queue/driver.ts';
 import { type NatsKeyRecord, NatsKeys } from '../../../../main/tasks/queue/nats/keys.ts';
 import { Conflict, type NatsValues } from '../../../../main/tasks/queue/nats/values.ts';
+import { QueueFull } from '../../../../main/tasks/queue/queue.ts';
 
 /** Values in memory, with the compare-and-set of the real ones. */
 class Kept implements Pick<NatsValues<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
-import { TimeLimit } from '../../main/tasks/time-limit.ts';
-import { AttemptField } from '../../workers/messages.ts';
+import { TimeLimit } from '../../../main/tasks/pool/time-limit.ts';
+import { AttemptField } from '../../../workers/messages.ts';
 
 describe('the time limit of tasks', () => {
   it('does not blame a task of the previous batch', () => {

@@ -1,23 +1,23 @@
 import { availableParallelism } from 'node:os';
 
-/** Longer than a batch of short tasks takes; what takes longer is not worth a core. */
+/** Longest poll: longer than a batch of short tasks takes, and too short to cost a core. */
 const POLL_MS = 0.3;
 
 /**
- * Keeps the event loop from sleeping for a moment, because something is about to happen: the system takes about as long to
- * wake a thread that sleeps as a short task takes in all. It turns meanwhile as always, and everything else has its turn.
+ * Keeps the event loop from sleeping while the end of a batch is near, because waking a thread takes about as long as a short
+ * task. All other events are handled meanwhile.
  */
 export class BusyPoll {
   readonly #allowed: boolean;
   #until = 0;
   #turning = false;
 
-  /** @param cores how many there are; with one, whoever is waited for would have to wait, too */
+  /** @param cores with a single core, polling would delay the worker */
   constructor(cores: number = availableParallelism()) {
     this.#allowed = cores > 1;
   }
 
-  /** Begins, or goes on, for a fraction of a millisecond at most. */
+  /** Starts, or prolongs, the poll. */
   begin(): void {
     if (!this.#allowed) return;
     this.#until = performance.now() + POLL_MS;

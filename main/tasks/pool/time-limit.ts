@@ -1,35 +1,31 @@
-import { AttemptField, type PoolThreadData } from '../../workers/messages.ts';
+import { AttemptField, type PoolThreadData } from '../../../workers/messages.ts';
 
-/**
- * Storing the rows has a time limit of its own where they are stored, and is nobody's fault: this is only for one that never
- * ends.
- */
+/** Limit for storing the rows of a batch. The database has shorter time limits of its own, so this one ends a thread that hangs. */
 const STORING_MS = 30_000;
 
 export interface TimeLimitOptions {
-  /** Batches that can be under way at once. */
+  /** Most batches at once. */
   slots: number;
-  /** How long one task of a batch may take, from the moment that its thread begins it. */
+  /** Longest duration of one task of a batch, from its start. */
   timeoutMs: number;
-  /** Ends the thread of a task that takes too long. */
+  /** Terminates the thread of a task that takes too long. */
   onTimeout: (threadId: number) => void;
 }
 
-/** What a thread was at when it was last heard of. */
+/** Last note of a thread. */
 export interface LastSeen {
-  /** The task's place in the batch, the number of tasks while their rows were stored, undefined before the first. */
+  /** Index of the running task; the number of tasks while their rows are stored; undefined before the first task. */
   index: number | undefined;
-  /** Whether the thread was ended because that took too long. */
+  /** Whether the thread was terminated because of its time limit. */
   timedOut: boolean;
 }
 
 /**
- * Ends tasks that take too long. A thread that hangs or has died cannot tell what it is at, so each notes in shared
- * memory what it begins, and when: the blame falls on one task, one that was not begun is not blamed, and no other
- * thread is hit.
+ * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each thread
+ * notes in shared memory which task it starts, and when. Only that task is blamed, and no other thread is terminated.
  */
 export class TimeLimit {
-  /** For the threads. */
+  /** Shared with the threads. */
   readonly attempts: PoolThreadData['attempts'];
   readonly #options: TimeLimitOptions;
   readonly #cells: Float64Array;
@@ -41,10 +37,10 @@ export class TimeLimit {
   }
 
   /**
-   * Watches over the batch that is about to run in a slot.
+   * Watches the batch that is about to run in a slot.
    *
-   * @param tasks how many tasks it has
-   * @returns a function to be called when it has ended
+   * @param tasks the number of its tasks
+   * @returns a function to be called when the batch has ended
    */
   watch(slot: number, tasks: number): () => LastSeen {
     const first = slot * AttemptField.count;

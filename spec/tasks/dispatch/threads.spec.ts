@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
-import { WorkerPool } from '../../main/tasks/worker-pool.ts';
-import { lettersOf } from '../drivers/inbox.ts';
-import { afterTest } from '../support/cleanup.ts';
-import { captureLog } from '../support/log.ts';
-import { Gate } from '../support/task-threads/gate.ts';
-import { startDispatching } from './dispatching.ts';
+import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
+import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { lettersOf } from '../../drivers/inbox.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { captureLog } from '../../support/log.ts';
+import { Gate } from '../../support/task-threads/gate.ts';
+import { eventually } from '../../support/until.ts';
+import { never, startDispatching } from './dispatching.ts';
 
-/** A dispatcher over two real threads that do what the action of a task says. */
+/** A dispatcher over two real threads; the action of a task names its behaviour. */
 async function start({ queued = [] }: { queued?: string[] } = {}) {
   const gate = new Gate();
   const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 });
@@ -16,7 +17,7 @@ async function start({ queued = [] }: { queued?: string[] } = {}) {
     Promise.all(actions.map((action) => queue.publish({ id: randomUUID(), body: JSON.stringify({ action }) })));
   await submit(...queued);
   const pool = await WorkerPool.start({
-    file: new URL('../support/task-threads/behaviours.ts', import.meta.url),
+    file: new URL('../../support/task-threads/behaviours.ts', import.meta.url),
     threads: 2,
     maxBatch: 5,
     timeoutMs: 60_000,
@@ -24,11 +25,9 @@ async function start({ queued = [] }: { queued?: string[] } = {}) {
     workerData: { gate: gate.shared },
     log: captureLog().log,
   });
-  afterTest(() => pool.destroy());
+  afterTest(() => pool.stop(Promise.resolve()));
   return { gate, submit, ...startDispatching(pool, { queue }) };
 }
-
-const never = new Promise<void>(() => {});
 
 describe('Dispatcher, with real threads', () => {
   it('comes to the right end with tasks of every kind', async () => {
@@ -74,6 +73,18 @@ describe('Dispatcher, with real threads', () => {
     gate.open();
     await dispatcher.stop(never);
     expect(queue.counts()).to.include({ accepted: 1, completed: 1 });
+  });
+
+  it('reports the tasks of a batch as running only once a thread has started them', async () => {
+    const { queue, gate, reach, dispatcher } = await start({ queued: ['wait', 'wait', 'return', 'return', 'wait'] });
+    await gate.begun(2);
+    const states = async () => (await Promise.all(ids.map((id) => queue.find(id)))).map((found) => found?.state);
+    const ids = queue.snapshot().messages.map(({ id }) => id);
+    await eventually(states, (now) => now.filter((state) => state === 'running').length === 2);
+    expect(await states()).to.have.members(['running', 'running', 'queued', 'queued', 'queued']);
+    gate.open();
+    await dispatcher.drain(never);
+    expect(await reach(() => true)).to.include({ completed: 5 });
   });
 
   it('keeps an acknowledgement although the thread dies after it', async () => {

@@ -1,10 +1,10 @@
 import { Database } from '../../../db/database.ts';
 import { QueuedMessages } from '../../../db/queued-messages.ts';
-import type { Holdings } from './journal.ts';
+import type { QueueSnapshot } from './journal.ts';
 import { BUSY_TIMEOUT_MS } from './sqlite.ts';
 
-/** Contents that a memory queue leaves in `queue.db` for the next process: written at an orderly stop, cleared when their processing starts. */
-export class Spill {
+/** Snapshot of a memory queue in `queue.db`: written at an orderly stop, read by the next start, cleared when that starts to process. */
+export class SnapshotFile {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
 
@@ -15,7 +15,7 @@ export class Spill {
   }
 
   /** Returns the contents, and leaves them in the file. @throws {DatabaseUnavailable} when the file cannot be opened */
-  read(): Holdings {
+  read(): QueueSnapshot {
     return this.#messages.read();
   }
 
@@ -25,7 +25,7 @@ export class Spill {
   }
 
   /** Replaces the contents by everything that a queue holds. @throws {Error} when it could not be written */
-  put({ messages, deadLetters, keys }: Holdings): void {
+  put({ messages, deadLetters, keys }: QueueSnapshot): void {
     this.#database.transaction(true, () => {
       this.#messages.clear();
       for (const entry of messages) this.#messages.insert(entry);

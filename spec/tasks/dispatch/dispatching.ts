@@ -1,10 +1,17 @@
-import { Dispatcher, type DispatcherOptions } from '../../main/tasks/dispatcher.ts';
-import type { QueueCounts } from '../../main/tasks/queue/driver.ts';
-import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
-import { judge } from '../../main/tasks/retry-policy.ts';
-import { afterTest } from '../support/cleanup.ts';
-import { captureLog, type LogLine } from '../support/log.ts';
-import { until } from '../support/until.ts';
+import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
+import { decide } from '../../../main/tasks/dispatch/retry-policy.ts';
+import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import type { QueueCounts } from '../../../main/tasks/queue/queue.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { captureLog, type LogLine } from '../../support/log.ts';
+import { until } from '../../support/until.ts';
+
+export const returned = { ended: 'returned' } as const;
+export const raised = { ended: 'raised', reason: 'it failed', permanent: false } as const;
+export const raisedForGood = { ended: 'raised', reason: 'bad data', permanent: true } as const;
+export const crashed = { ended: 'crashed', reason: 'thread died' } as const;
+export const unstored = { ended: 'unstored', reason: 'disk full' } as const;
+export const never = new Promise<void>(() => {});
 
 /** A dispatcher between a memory queue and some pool. */
 export interface Dispatching {
@@ -26,11 +33,11 @@ export function startDispatching<Pool extends DispatcherOptions['pool']>(
   }: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> & { queue?: MemoryQueue } = {},
 ): Dispatching & { pool: Pool } {
   const { log, lines } = captureLog();
-  const atOnce: typeof judge = (delivery, failure) => {
-    const verdict = judge(delivery, failure);
-    return verdict.verdict === 'retry' ? { ...verdict, delayMs: 0 } : verdict;
+  const atOnce: typeof decide = (delivery, outcome) => {
+    const settlement = decide(delivery, outcome);
+    return settlement.kind === 'retry' ? { ...settlement, delayMs: 0 } : settlement;
   };
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, judge: atOnce, log, ...options });
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, decide: atOnce, log, ...options });
   dispatcher.start();
   afterTest(async () => {
     await dispatcher.stop(Promise.resolve());

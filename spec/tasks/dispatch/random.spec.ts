@@ -1,12 +1,13 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { QueueCounts } from '../../main/tasks/queue/driver.ts';
-import type { PoolOutcome } from '../../main/tasks/worker-pool.ts';
-import { until } from '../support/until.ts';
-import { startDispatching } from './dispatching.ts';
-import { HandDrivenPool, type Run } from './hand-driven-pool.ts';
+import type { BatchOutcome } from '../../../main/tasks/pool/batch-runner.ts';
+import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
+import type { QueueCounts } from '../../../main/tasks/queue/queue.ts';
+import { until } from '../../support/until.ts';
+import { HandDrivenRunner, type RunningTask } from '../pool/hand-driven-runner.ts';
+import { never, startDispatching } from './dispatching.ts';
 
-const outcomes: Record<string, PoolOutcome> = {
+const outcomes: Record<string, BatchOutcome> = {
   returned: { ended: 'returned' },
   'returned after an ack': { ended: 'returned', settled: 'ack' },
   'returned after a nack': { ended: 'returned', settled: 'nack' },
@@ -17,7 +18,7 @@ const outcomes: Record<string, PoolOutcome> = {
   suspected: { ended: 'interrupted', reason: 'thread died', suspect: true },
 };
 
-/** Ends one of the runs that are open, in some way; or publishes one more task. */
+/** Ends one of the tasks that are running, in some way; or publishes one more task. */
 const steps = fc.array(
   fc.record({
     does: fc.oneof(
@@ -34,8 +35,8 @@ function balance({ completed, dead, dropped, waiting, delayed, inFlight }: Queue
   return completed + dead + dropped + waiting + delayed + inFlight;
 }
 
-describe('Dispatcher, whatever happens', () => {
-  it('accounts for every task at any time, within its bounds, and settles each once in the end', async () => {
+describe('Dispatcher and WorkerPool, whatever happens', () => {
+  it('account for every task at any time, within their bounds, and settle each once in the end', async () => {
     const sizes = fc.record({
       threads: fc.integer({ min: 1, max: 3 }),
       prefetch: fc.integer({ min: 1, max: 9 }),
@@ -43,29 +44,31 @@ describe('Dispatcher, whatever happens', () => {
     });
     await fc.assert(
       fc.asyncProperty(sizes, steps, fc.boolean(), async ({ threads, prefetch, maxBatch }, all, stops) => {
-        const pool = new HandDrivenPool(threads, maxBatch);
+        const runner = new HandDrivenRunner(threads);
+        const pool = new WorkerPool(runner, maxBatch);
         const { queue, dispatcher, publish } = startDispatching(pool, { prefetch });
         let published = 0;
-        const ended = new Set<Run>();
-        const open = () => pool.runs.filter((run) => !ended.has(run));
+        const ended = new Set<RunningTask>();
+        const open = () => runner.tasks.filter((task) => !ended.has(task));
         const check = () => {
           const counts = queue.counts();
           expect(counts.accepted).to.equal(published);
           expect(balance(counts)).to.equal(published);
           expect(counts.inFlight).to.be.at.most(prefetch);
-          expect(pool.batches.every((size) => size >= 1 && size <= maxBatch)).to.equal(true);
+          expect(pool.busy).to.be.at.most(threads);
+          expect(runner.batches.every(({ tasks }) => tasks.length >= 1 && tasks.length <= maxBatch)).to.equal(true);
         };
-        const end = (run: Run, outcome: PoolOutcome) => {
-          ended.add(run);
-          run.end(outcome);
+        const end = (task: RunningTask, outcome: BatchOutcome) => {
+          ended.add(task);
+          task.end(outcome);
         };
         for (const { does, which } of all) {
           const running = open();
-          const run = running[which % running.length];
+          const task = running[which % running.length];
           if (does === 'publish') await publish(String(published++));
-          else if (run === undefined) continue;
-          else if (does === 'ack early' || does === 'nack early') run.settle(does === 'ack early' ? 'ack' : 'nack');
-          else end(run, outcomes[does] as PoolOutcome);
+          else if (task === undefined) continue;
+          else if (does === 'ack early' || does === 'nack early') task.settle(does === 'ack early' ? 'ack' : 'nack');
+          else end(task, outcomes[does] as BatchOutcome);
           check();
           await new Promise(setImmediate);
           check();
@@ -73,14 +76,14 @@ describe('Dispatcher, whatever happens', () => {
         if (stops) {
           await dispatcher.stop(Promise.resolve());
           expect(queue.counts().inFlight).to.equal(0);
-          check();
+          expect(pool.busy).to.equal(0);
         } else {
           let drained = false;
-          const draining = dispatcher.drain(new Promise(() => {})).then(() => {
+          const draining = dispatcher.drain(never).then(() => {
             drained = true;
           });
           await until(() => {
-            for (const run of open()) end(run, { ended: 'returned' });
+            for (const task of open()) end(task, { ended: 'returned' });
             return drained;
           });
           await draining;
@@ -88,8 +91,8 @@ describe('Dispatcher, whatever happens', () => {
           expect(completed + dead + dropped).to.equal(published);
         }
         check();
-        expect(pool.busy === 0 || !stops).to.equal(true);
-        await dispatcher.stop(Promise.resolve());
+        for (const task of open()) end(task, { ended: 'returned' });
+        await dispatcher.stop(never);
       }),
       { numRuns: 100 },
     );

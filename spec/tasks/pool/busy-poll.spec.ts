@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { BusyPoll } from '../../main/tasks/busy-poll.ts';
+import { BusyPoll } from '../../../main/tasks/pool/busy-poll.ts';
 
 describe('BusyPoll', () => {
   /** Callbacks of the next turn of the event loop. */

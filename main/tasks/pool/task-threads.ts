@@ -1,48 +1,48 @@
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
-import type { EarlySettlement, MainToPool, PoolThreadData, TaskBatch, TaskOutcome } from '../../workers/messages.ts';
-import type { Log } from '../log.ts';
+import type { EarlySettlement, MainToPool, PoolThreadData, TaskBatch, TaskOutcome } from '../../../workers/messages.ts';
+import type { Log } from '../../log.ts';
 
 type Pool = Piscina<MainToPool, TaskOutcome[]>;
 
 export interface TaskThreadsOptions {
-  /** The file whose default export works tasks off; see `workers/task-handler`. */
+  /** File whose default export processes tasks; see `workers/task-handler`. */
   file: URL;
   threads: number;
-  /** Memory for a thread's JavaScript objects; a thread that needs more is ended. */
+  /** Memory for a thread's JavaScript objects. A thread that needs more is terminated. */
   memoryMb: number;
-  /** What the handler needs. */
+  /** Data for the handler. */
   workerData: object;
-  /** Where the threads note what they are at. */
+  /** Shared memory for the notes of the threads. */
   notes: Pick<PoolThreadData, 'attempts' | 'begun' | 'runs'>;
   onSettled: (settlement: EarlySettlement) => void;
-  /** The turn to write, where it is shared with others than the pool's threads. */
+  /** Write lock that other threads share; the pool creates its own if absent. */
   writeLock?: SharedArrayBuffer;
   log: Log;
 }
 
-/** The thread died under a batch. */
+/** The thread of a batch died. */
 export class ThreadDied extends Error {
   override name = 'ThreadDied';
 }
 
-/** All threads were taken down under a batch; it says nothing about its tasks. */
+/** The threads were stopped or replaced during a batch. Its tasks are not to blame. */
 export class Interrupted extends Error {
   override name = 'Interrupted';
 }
 
 const SELF_TEST_TIMEOUT_MS = 10_000;
-/** Wait before threads that do not start are replaced; it doubles each time, up to the longest. */
+/** Delay before threads that do not start are replaced. It doubles each time, up to the longest. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
 
-/** A fixed number of threads, each followed by another when it dies. The only place that knows Piscina. */
+/** A fixed number of threads, each replaced when it dies. The only file that knows Piscina. */
 export class TaskThreads {
   readonly #options: TaskThreadsOptions;
   readonly #writeLock: SharedArrayBuffer;
   #piscina: Pool;
-  /** Under way while threads do not start; what is to be run waits for its end. */
+  /** Replacement in progress while threads do not start. Batches wait for it. */
   #replacing: Promise<void> | undefined;
   /** Thread ids of the pool, dead ones included until their turn to write is ended. */
   readonly #threadIds = new Set<number>();
@@ -55,7 +55,7 @@ export class TaskThreads {
   }
 
   /**
-   * Starts the threads and hears from each.
+   * Starts the threads, and tests each.
    *
    * @throws {Error} when a thread cannot load its file or does not answer
    */
@@ -75,10 +75,10 @@ export class TaskThreads {
     return this.#replacing === undefined;
   }
 
-  /** Works a batch off in some thread. @throws {ThreadDied | Interrupted} */
+  /** Runs a batch in an idle thread. @throws {ThreadDied | Interrupted} */
   async run(batch: TaskBatch): Promise<TaskOutcome[]> {
     while (this.#replacing !== undefined) await this.#replacing;
-    // Piscina starts new threads for what comes after it was destroyed.
+    // A destroyed Piscina would start new threads.
     if (this.#destroyed.signal.aborted) throw new Interrupted('thread stopped');
     const piscina = this.#piscina;
     try {
@@ -91,12 +91,12 @@ export class TaskThreads {
     }
   }
 
-  /** Ends one thread, in the midst of what it does. */
+  /** Terminates one thread. */
   terminate(threadId: number): void {
     void this.#piscina.threads.find((thread) => thread.threadId === threadId)?.terminate();
   }
 
-  /** Ends all threads at once. Calling it again does nothing. */
+  /** Terminates all threads. May be called again. */
   async destroy(): Promise<void> {
     this.#destroyed.abort();
     await this.#replacing;
@@ -116,8 +116,8 @@ export class TaskThreads {
     piscina.on('message', onSettled);
     piscina.on('workerCreate', ({ id }: { id: number }) => this.#threadIds.add(id));
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
-    // A thread that dies is followed by another. But Piscina gives up on threads that fail to start, and leaves what
-    // is queued for them pending for ever. It has started the follower when the event loop turns, or never.
+    // Piscina replaces a thread that dies before the next turn of the event loop. It does not replace a thread that fails to
+    // start, and leaves its tasks pending forever.
     piscina.on('workerDestroy', () => {
       setImmediate(() => {
         if (piscina !== this.#piscina) return;
@@ -142,7 +142,7 @@ export class TaskThreads {
     }
   }
 
-  /** Takes all threads down and puts others in their place that all answer, however often that takes. */
+  /** Replaces all threads, again and again until all of them answer. */
   async #replace(): Promise<void> {
     for (
       let delayMs = REPLACE_DELAY_MS;
@@ -168,7 +168,7 @@ export class TaskThreads {
     const signal = AbortSignal.any([this.#destroyed.signal, AbortSignal.timeout(SELF_TEST_TIMEOUT_MS)]);
     signal.addEventListener('abort', noAnswer);
     piscina.once('error', failed.reject);
-    // As many at once as there are threads, so that each gets one.
+    // One per thread, all at once, so that each thread gets one.
     const answers = Promise.all(Array.from({ length: this.#options.threads }, () => piscina.run({ selfTest: true })));
     try {
       await Promise.race([answers, failed.promise]);

@@ -1,0 +1,177 @@
+import type { Awaitable } from '../../awaitable.ts';
+import type { Log } from '../../log.ts';
+import { oncePerTurn } from '../once-per-turn.ts';
+import type { Outcome } from '../pool/outcome.ts';
+import type { WorkerPool } from '../pool/worker-pool.ts';
+import type { Delivery, Queue, Settlement } from '../queue/queue.ts';
+import { DiscardCheck } from './discard-check.ts';
+import { DispatchMetrics } from './dispatch-metrics.ts';
+import { Pause } from './pause.ts';
+import { decide, discardExhausted } from './retry-policy.ts';
+
+export interface DispatcherOptions {
+  queue: Queue;
+  pool: Pick<WorkerPool, 'run' | 'releaseWaiting' | 'stop'>;
+  /** Most deliveries in flight. */
+  prefetch: number;
+  /** Decides how a delivery is settled; see `retry-policy`. */
+  decide?: (delivery: Delivery, outcome: Outcome) => Settlement;
+  /** Whether the task with that id has a row. May throw. */
+  isStored?: (id: string) => Awaitable<boolean>;
+  log: Log;
+}
+
+/** Takes deliveries from the queue, runs each in the pool, and settles it by the outcome of the run. */
+export class Dispatcher {
+  readonly metrics = new DispatchMetrics();
+  readonly #options: Required<DispatcherOptions>;
+  readonly #queue: Queue;
+  /** While it is on, nothing is taken: no row can be stored, or the queue cannot record deliveries. */
+  readonly #pause = new Pause(() => this.#fill());
+  /** Gathers the places that become free together, so that one `take` fills them. */
+  readonly #fillSoon = oncePerTurn(() => this.#fill());
+  readonly #discardCheck: DiscardCheck;
+  /** Deliveries taken and not settled. */
+  #inFlight = 0;
+  /** Whether a `take` is in progress. */
+  #taking = false;
+  /** Deliveries whose settlement is not recorded yet, and a `take` in progress. */
+  #unfinished = 0;
+  #stopped = false;
+  #unsubscribe = () => {};
+  /** Functions that wake `drain` and `stop`. */
+  #waiting: (() => void)[] = [];
+
+  constructor(options: DispatcherOptions) {
+    this.#options = { decide, isStored: () => false, ...options };
+    this.#queue = options.queue;
+    this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
+  }
+
+  /** Why the dispatcher is paused; undefined while it is not. */
+  get paused(): string | undefined {
+    return this.#pause.reason;
+  }
+
+  start(): void {
+    this.#unsubscribe = this.#queue.onReady(this.#fillSoon);
+    this.#fill();
+  }
+
+  /** Waits until the queue has no unsettled message, at most until `deadline`. */
+  async drain(deadline: Promise<void>): Promise<void> {
+    let isOver = false;
+    void deadline.then(() => {
+      isOver = true;
+      this.#advance();
+    });
+    while (!isOver && unsettled(this.#queue) > 0) await this.#progress();
+  }
+
+  /**
+   * Takes no more deliveries, and releases every delivery that no worker has. Running deliveries have until `deadline` to
+   * end; then their threads are terminated, and the deliveries are released as well.
+   */
+  async stop(deadline: Promise<void>): Promise<void> {
+    this.#stopped = true;
+    this.#unsubscribe();
+    this.#pause.stop();
+    await this.#options.pool.stop(deadline);
+    while (this.#unfinished > 0) await this.#progress();
+  }
+
+  /** Takes as many deliveries as the window has room for. */
+  #fill(): void {
+    while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#pause.on && !this.#stopped) {
+      const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
+      if (taken instanceof Promise) return void this.#receive(taken);
+      if (taken.length === 0) return;
+      for (const delivery of taken) void this.#process(delivery);
+    }
+  }
+
+  async #receive(taken: Promise<Delivery[]>): Promise<void> {
+    this.#taking = true;
+    this.#unfinished += 1;
+    try {
+      for (const delivery of await taken) void this.#process(delivery);
+    } catch (error) {
+      this.#startPause(`the queue cannot write: ${error}`);
+    }
+    this.#taking = false;
+    this.#finish();
+    this.#fill();
+  }
+
+  /** The path of a delivery: run, decide, settle. Its place in the window is free as soon as `settle` is called. */
+  async #process(delivery: Delivery): Promise<void> {
+    this.#inFlight += 1;
+    this.#unfinished += 1;
+    const settlement = await this.#settlementOf(delivery);
+    this.#note(delivery, settlement);
+    const recorded = this.#queue.settle(delivery, settlement);
+    this.#inFlight -= 1;
+    this.#fillSoon();
+    try {
+      await recorded;
+    } catch (error) {
+      this.#options.log.error({ err: error, task: delivery.message.id }, 'settling a task failed');
+    }
+    this.#finish();
+  }
+
+  async #settlementOf(delivery: Delivery): Promise<Settlement> {
+    const discard = this.#discardCheck.waitingFor(delivery) ?? discardExhausted(delivery);
+    if (discard !== undefined) return this.#discardCheck.settle(delivery, discard);
+    let startedAt = 0;
+    const outcome = await this.#options.pool.run(delivery, () => {
+      startedAt = Date.now();
+      return this.#queue.markRunning(delivery);
+    });
+    this.#noteOutcome(delivery, outcome, startedAt);
+    const settlement = this.#options.decide(delivery, outcome);
+    const mayBeStored = outcome.ended === 'crashed' || delivery.crashes > 0 || delivery.suspect;
+    return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
+  }
+
+  #noteOutcome(delivery: Delivery, outcome: Outcome, startedAt: number): void {
+    if (outcome.ended === 'returned') this.#pause.reset();
+    if (outcome.ended === 'unstored') this.#startPause(outcome.reason);
+    const isAttempt = outcome.ended !== 'unstored' && outcome.ended !== 'interrupted';
+    if (isAttempt && delivery.attempt === 1) this.metrics.noteWait(startedAt - delivery.acceptedAt);
+  }
+
+  /** Pauses taking, and releases every delivery that no worker has. */
+  #startPause(reason: string): void {
+    const delayMs = this.#pause.start(reason);
+    if (delayMs === undefined) return;
+    this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
+    this.#options.pool.releaseWaiting();
+  }
+
+  #note({ message, attempt }: Delivery, settlement: Settlement): void {
+    this.metrics.note(settlement);
+    if (settlement.kind !== 'retry' && settlement.kind !== 'discard') return;
+    const { kind: decision, ...rest } = settlement;
+    this.#options.log.warn({ task: message.id, attempt, decision, ...rest }, 'task failed');
+  }
+
+  #finish(): void {
+    this.#unfinished -= 1;
+    this.#advance();
+  }
+
+  #progress(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
+
+  #advance(): void {
+    for (const wake of this.#waiting.splice(0)) wake();
+  }
+}
+
+/** Messages that are waiting, delayed or in flight. */
+export function unsettled(queue: Pick<Queue, 'counts'>): number {
+  const { waiting, delayed, inFlight } = queue.counts();
+  return waiting + delayed + inFlight;
+}

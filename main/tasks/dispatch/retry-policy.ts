@@ -1,0 +1,57 @@
+import type { Outcome } from '../pool/outcome.ts';
+import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue.ts';
+
+export interface RetryPolicy {
+  /** Attempts at one task, the first included. */
+  maxAttempts: number;
+  /** Attempts that may end with the death of their thread or process. */
+  maxCrashes: number;
+  /** Longest delay after the first attempt; it doubles with each further attempt. */
+  baseDelayMs: number;
+  maxDelayMs: number;
+}
+
+export const retryPolicy: RetryPolicy = { maxAttempts: 5, maxCrashes: 2, baseDelayMs: 1000, maxDelayMs: 60_000 };
+
+/** The attempts of a delivery so far. */
+type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
+
+/** The settlement of a delivery that the pool has run. */
+export function decide(delivery: Attempts, outcome: Outcome): Settlement {
+  switch (outcome.ended) {
+    case 'returned':
+      return { kind: 'ack' };
+    case 'raised':
+      return decideRetry(delivery, outcome.permanent ? 'permanent' : 'transient', outcome.reason);
+    case 'crashed':
+      return decideRetry(delivery, 'crash', outcome.reason);
+    case 'unstored':
+    case 'interrupted':
+      return { kind: 'release' };
+  }
+}
+
+/**
+ * Retries a failed delivery after a delay between zero and an exponentially growing bound (full jitter), or discards it.
+ */
+export function decideRetry(
+  { attempt, crashes }: Attempts,
+  failure: Failure,
+  reason: string,
+  policy: RetryPolicy = retryPolicy,
+  random: () => number = Math.random,
+): SettlementOf<'retry' | 'discard'> {
+  const crashed = failure === 'crash';
+  if (failure === 'permanent' || attempt >= policy.maxAttempts || (crashed && crashes + 1 >= policy.maxCrashes)) {
+    return { kind: 'discard', attempts: attempt, reason, failure };
+  }
+  const bound = Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 1));
+  return { kind: 'retry', delayMs: Math.floor(random() * bound), reason, failure };
+}
+
+/** Discards a delivery that has no attempts left before it runs: the last ones ended with their process. */
+export function discardExhausted({ attempt, crashes }: Attempts): SettlementOf<'discard'> | undefined {
+  if (crashes < retryPolicy.maxCrashes && attempt <= retryPolicy.maxAttempts) return undefined;
+  const reason = 'the process died while the task was running, and no attempt is left';
+  return { kind: 'discard', attempts: attempt - 1, reason, failure: 'crash' };
+}

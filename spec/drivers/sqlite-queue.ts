@@ -1,0 +1,47 @@
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { mock } from 'node:test';
+import { Database } from '../../db/database.ts';
+import { migrate } from '../../db/migrate.ts';
+import type { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
+import type { MemoryQueue } from '../../main/tasks/queue/memory.ts';
+import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+
+export const roomy = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
+
+export async function freshFile(): Promise<string> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  return join(folder, 'queue.db');
+}
+
+/** Opens a queue whose rows are always on disk. */
+export function open(path: string, deadLetters?: DeadLetters): MemoryQueue {
+  const queue = openSqliteQueue({
+    path,
+    bounds: roomy,
+    ...(deadLetters && { deadLetters }),
+    rowsOnDisk: async () => {},
+  });
+  afterTest(() => queue.close());
+  return queue;
+}
+
+/** A second connection to the queue's file. */
+export function beside(path: string): DatabaseSync {
+  const database = new DatabaseSync(path);
+  afterTest(() => database.close());
+  return database;
+}
+
+/** Returns a function that returns, for each transaction since its last call, whether the transaction waits for the disk. */
+export function durableTransactions(): () => boolean[] {
+  const { mock: spy } = mock.method(Database.prototype, 'transaction');
+  afterTest(() => spy.restore());
+  return () => {
+    const calls = spy.calls.map(({ arguments: [durable] }) => durable);
+    spy.resetCalls();
+    return calls;
+  };
+}

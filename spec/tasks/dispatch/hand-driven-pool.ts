@@ -1,0 +1,80 @@
+import type { Outcome } from '../../../main/tasks/pool/outcome.ts';
+import type { Delivery } from '../../../main/tasks/queue/queue.ts';
+
+/** A delivery that a {@link HandDrivenPool} was given. */
+export interface HandDrivenRun {
+  delivery: Delivery;
+  isStarted: boolean;
+  end(outcome: Outcome): void;
+}
+
+/** Stands for the worker pool; a spec says when and how each run ends. */
+export class HandDrivenPool {
+  /** All runs, in the order in which they were given. */
+  readonly runs: HandDrivenRun[] = [];
+  isStopped = false;
+  readonly #workers: number;
+  readonly #open = new Set<HandDrivenRun>();
+  #changed = Promise.withResolvers<void>();
+
+  /** @param workers how many runs are started at once; the others wait */
+  constructor(workers = Number.POSITIVE_INFINITY) {
+    this.#workers = workers;
+  }
+
+  /** Runs that have started and not ended. */
+  get busy(): number {
+    return [...this.#open].filter(({ isStarted }) => isStarted).length;
+  }
+
+  /** Bodies of all messages it was given, in order. */
+  get bodies(): string[] {
+    return this.runs.map(({ delivery }) => delivery.message.body);
+  }
+
+  async run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
+    const ended = Promise.withResolvers<Outcome>();
+    const run = { delivery, isStarted: this.busy < this.#workers && !this.isStopped, end: ended.resolve };
+    this.runs.push(run);
+    this.#open.add(run);
+    this.#change();
+    if (run.isStarted) await onStart();
+    if (this.isStopped) return stopped;
+    const outcome = await ended.promise;
+    this.#open.delete(run);
+    this.#change();
+    return outcome;
+  }
+
+  /** The `count`th run, from 1. */
+  async given(count: number): Promise<HandDrivenRun> {
+    for (;;) {
+      const run = this.runs[count - 1];
+      if (run !== undefined) return run;
+      await this.#changed.promise;
+    }
+  }
+
+  releaseWaiting(): void {
+    for (const run of this.#open) if (!run.isStarted) run.end(stopped);
+  }
+
+  async stop(deadline: Promise<void>): Promise<void> {
+    this.isStopped = true;
+    this.releaseWaiting();
+    let isOver = false;
+    void deadline.then(() => {
+      isOver = true;
+      this.#change();
+    });
+    while (this.busy > 0 && !isOver) await this.#changed.promise;
+    for (const run of this.#open) run.end(stopped);
+  }
+
+  #change(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+}
+
+const stopped: Outcome = { ended: 'interrupted', reason: 'stopped' };

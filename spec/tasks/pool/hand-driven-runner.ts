@@ -1,0 +1,91 @@
+import type { BatchOutcome, BatchRun, BatchTask } from '../../../main/tasks/pool/batch-runner.ts';
+import type { Acknowledgement } from '../../../workers/messages.ts';
+
+/** A task of a batch that a {@link HandDrivenRunner} was given. */
+export interface RunningTask {
+  body: string;
+  /** Settles the delivery as its handler does before it ends. */
+  settle(acknowledgement: Acknowledgement): void;
+  end(outcome: BatchOutcome): void;
+}
+
+/** A batch that a spec ends task by task. */
+export interface RunningBatch {
+  tasks: RunningTask[];
+  /** Number of tasks that the thread has started. */
+  started: number;
+}
+
+/** Stands for the threads; a spec says which task a thread has started, and how it ends. */
+export class HandDrivenRunner {
+  readonly threads: number;
+  readonly runs = [];
+  readonly serving = true;
+  readonly batches: RunningBatch[] = [];
+  readonly #open = new Set<RunningTask>();
+  #isDestroyed = false;
+
+  constructor(threads: number) {
+    this.threads = threads;
+  }
+
+  /** Bodies of all tasks, in the order of their batches. */
+  get bodies(): string[] {
+    return this.tasks.map(({ body }) => body);
+  }
+
+  /** The bodies of each batch in one text. */
+  get given(): string[] {
+    return this.batches.map(({ tasks }) => tasks.map(({ body }) => body).join(''));
+  }
+
+  get tasks(): RunningTask[] {
+    return this.batches.flatMap(({ tasks }) => tasks);
+  }
+
+  run(tasks: readonly BatchTask[]): BatchRun {
+    const ended = tasks.map(() => Promise.withResolvers<BatchOutcome>());
+    const running = tasks.map(({ body, onSettled }, index): RunningTask => {
+      const task: RunningTask = {
+        body,
+        settle: onSettled,
+        end: (outcome) => {
+          this.#open.delete(task);
+          ended[index]?.resolve(outcome);
+        },
+      };
+      this.#open.add(task);
+      return task;
+    });
+    const batch = { tasks: running, started: tasks.length };
+    this.batches.push(batch);
+    if (this.#isDestroyed) void this.destroy();
+    const kept = () => batch.tasks.length;
+    const outcomes = async () => {
+      const all: BatchOutcome[] = [];
+      for (let index = 0; index < kept(); index++)
+        all.push(await (ended[index] as PromiseWithResolvers<BatchOutcome>).promise);
+      return all;
+    };
+    return {
+      outcomes: outcomes(),
+      started: () => Math.min(batch.started, kept()),
+      reclaim: () => {
+        for (const task of batch.tasks.splice(batch.started)) this.#open.delete(task);
+        return kept();
+      },
+    };
+  }
+
+  /** Ends the tasks of the `index`th batch. */
+  end(index: number, ...outcomes: BatchOutcome[]): void {
+    for (const [at, task] of [...(this.batches[index]?.tasks ?? [])].entries()) {
+      task.end(outcomes[at] ?? outcomes[0] ?? { ended: 'returned' });
+    }
+  }
+
+  async destroy(): Promise<void> {
+    this.#isDestroyed = true;
+    for (const task of this.#open) task.end({ ended: 'interrupted', reason: 'thread stopped', suspect: false });
+  }
+}
