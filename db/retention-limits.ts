@@ -7,8 +7,8 @@ export interface RetentionLimits {
 }
 
 /** Bound on the rows that a step deletes, so that a step takes a few milliseconds. */
-export const STEP_ROWS = 200;
+export const MAX_STEP_ROWS = 200;
 /** Bound on the bytes that a step deletes, unless its first row alone has more. */
-export const STEP_BYTES = 4 * 1024 * 1024;
+export const MAX_STEP_BYTES = 4 * 1024 * 1024;
 
-export const SECONDS_A_DAY = 86_400;
+export const SECONDS_PER_DAY = 86_400;

@@ -1,5 +1,5 @@
 /** Entry point of `node dist/main`. Must run on Node 18, so that an old Node can start the installed one. */
-import { handOver, runtimeIsNewEnough } from './runtime.ts';
+import { reexec, runtimeIsNewEnough } from './reexec.ts';
 
 // Without a listener for SIGUSR1, Node would open its inspector on this signal.
 process.on('SIGUSR1', () => {});
@@ -8,5 +8,5 @@ if (runtimeIsNewEnough()) {
   const { run } = await import('./run.ts');
   await run();
 } else {
-  await handOver();
+  await reexec();
 }

@@ -12,7 +12,7 @@ type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 const TOKEN = /v3\.local\.[\w-]+/g;
 
 /** Counters of log lines that were not written. */
-export interface LogFigures {
+export interface LogMetrics {
   /** Number of lines that standard output did not take. */
   readonly lost: number;
   /** Number of repeated warnings and errors left out. */
@@ -21,7 +21,7 @@ export interface LogFigures {
 
 export interface LogOutput {
   log: Log;
-  figures: LogFigures;
+  metrics: LogMetrics;
   /** Flushes the buffer at the end of the process, for a second at most. Later lines are lost. */
   end(): Promise<void>;
 }
@@ -39,7 +39,7 @@ export async function createLog({ level, format }: { level: LogLevel; format: Lo
   const log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return {
     log,
-    figures: {
+    metrics: {
       get lost() {
         return lines.lost;
       },

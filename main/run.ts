@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import { type Config, ConfigError, loadConfig } from './config.ts';
 import { createLog, type LogOutput } from './log.ts';
-import { type System, startSystem } from './system.ts';
+import { type Services, startServices } from './services.ts';
 
 /** Exit codes, as www/guide/running.md lists them. */
 const ExitCode = {
@@ -31,7 +31,7 @@ export async function run(): Promise<void> {
   });
 
   const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
-  let system: System | undefined;
+  let services: Services | undefined;
   let unsaved = () => 0;
   listenForSignals(
     (signal) => stopped.resolve(signal),
@@ -47,21 +47,21 @@ export async function run(): Promise<void> {
   // A signal during the start takes effect after it. The process exits if the start takes longer than the shutdown timeout.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
-    const start = startSystem(config, output, (ofTasks) => {
+    const start = startServices(config, output, (ofTasks) => {
       unsaved = ofTasks;
     });
-    system = await Promise.race([start, startTimeout]);
+    services = await Promise.race([start, startTimeout]);
   } catch (error) {
     log.fatal((error as Error).message);
     return end(output, ExitCode.failed);
   }
-  if (system === undefined) {
+  if (services === undefined) {
     const unfinished = unsaved();
     log.warn({ unfinished }, 'stopped during the start');
     return end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.stopped);
   }
   log.info({ signal: await stopped.promise }, 'stopping');
-  const { unfinished, kept } = await system.stop();
+  const { unfinished, kept } = await services.stop();
   const isLoss = unfinished > 0 && !kept;
   if (isLoss) log.warn({ unfinished }, 'stopped: accepted tasks are lost');
   else log.info({ unfinished }, 'stopped');

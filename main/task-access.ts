@@ -1,4 +1,4 @@
-import type { Actor, TaskAccess } from './tasks/access.ts';
+import type { Actor, TaskAccess } from './tasks/http/access.ts';
 import { allows } from './ticker/policy.ts';
 import type { TickerService } from './ticker/service.ts';
 import { authorizationToken, verifyToken } from './ticker/token-auth.ts';

@@ -154,7 +154,7 @@ describe('the log', () => {
         for (let n = 0; n < 100; n++) log.error({ err: new TypeError('no ' + n) }, 'internal error');
         log.error({ err: new RangeError('other') }, 'internal error');
         log.error({ err: Object.assign(new TypeError('coded'), { code: 'EIO' }) }, 'internal error');
-        console.error(output.figures.suppressed);
+        console.error(output.metrics.suppressed);
         await output.end();`;
       const { lines, errors } = await run(json, code);
       expect(count(lines, 'task failed')).to.equal(20 + 1);

@@ -2,7 +2,7 @@
  * Every message that crosses between the relay, the handlers, the ticker and the pool's threads, named
  * by its direction. Topics and fields are those of the specification's table of internal messages.
  */
-import type { CreatedDatabase } from '../db/migrate.ts';
+import type { CreatedDatabase } from '../db/sqlite/migrate.ts';
 
 /** Address of a process: a handler, a client (one end of a socket), or the ticker. */
 export type Pid = string;
@@ -127,7 +127,7 @@ export interface TaskBatch {
 }
 
 /** Location of the stored rows: a folder with SQLite files, or a PostgreSQL database. */
-export type RowsPlace = { dataDir: string } | { databaseUrl: string };
+export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };
 
 /** Result of the migration thread, sent once. */
 export type MigrationReport = { created: CreatedDatabase[] } | { failure: string };

@@ -3,11 +3,15 @@
  * Runs as a worker thread at every start, and as a program in `npm run migrate`.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
-import { type CreatedDatabase, migrate } from '../db/migrate.ts';
-import type { MigrationReport, RowsPlace } from './messages.ts';
+import { type CreatedDatabase, migrate } from '../db/sqlite/migrate.ts';
+import type { MigrationReport, TaskStoreLocation } from './messages.ts';
 
 const { DATABASE_URL: databaseUrl, DATA_DIR: dataDir } = process.env;
-const place: RowsPlace = isMainThread ? (databaseUrl ? { databaseUrl } : { dataDir: dataDir || 'data' }) : workerData;
+const place: TaskStoreLocation = isMainThread
+  ? databaseUrl
+    ? { databaseUrl }
+    : { dataDir: dataDir || 'data' }
+  : workerData;
 try {
   const { name, created } = await migrateTo(place);
   report({ created });
@@ -27,7 +31,7 @@ function report(message: MigrationReport): void {
 }
 
 /** Migrates the databases. @returns the created files, and subject and verb of the message of success */
-async function migrateTo(place: RowsPlace): Promise<{ name: string; created: CreatedDatabase[] }> {
+async function migrateTo(place: TaskStoreLocation): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');
     return { name: `PostgreSQL at ${await migratePostgres(place.databaseUrl)} is`, created: [] };

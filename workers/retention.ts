@@ -2,8 +2,8 @@
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
-import { Database } from '../db/database.ts';
-import { TaskRetention } from '../db/task-retention.ts';
+import { Database } from '../db/sqlite/database.ts';
+import { TaskRetention } from '../db/sqlite/retention.ts';
 import type { RetentionStart } from './messages.ts';
 import { retentionRound } from './retention-round.ts';
 import { WriteLock } from './write-lock.ts';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { Database } from '../db/database.ts';
-import { type ArrivedTask, Tasks } from '../db/tasks.ts';
+import { Database } from '../db/sqlite/database.ts';
+import { type OrderedTask, Tasks } from '../db/sqlite/tasks.ts';
 import type { StoreRows } from './task-handler.ts';
 import { WriteLock } from './write-lock.ts';
 
@@ -14,7 +14,7 @@ const BUSY_TIMEOUT_MS = 2000;
 const CHECKPOINT_PAGES = 8000;
 
 /** Returns a function that stores rows in `tasks.db`. @param writeLock lock shared by all threads that write there */
-export function sqliteRows(dataDir: string, writeLock: SharedArrayBuffer): StoreRows<ArrivedTask> {
+export function sqliteRows(dataDir: string, writeLock: SharedArrayBuffer): StoreRows<OrderedTask> {
   const lock = new WriteLock(writeLock);
   const options = { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: CHECKPOINT_PAGES };
   const tasks = new Tasks(new Database(join(dataDir, 'tasks.db'), options));

@@ -11,7 +11,7 @@ import {
   type TaskDelivery,
   type TaskOutcome,
 } from './messages.ts';
-import { noteDuration } from './note-duration.ts';
+import { recordDuration } from './observe-duration.ts';
 
 /** What a handler can do about its delivery; the first call counts, later ones do nothing. */
 export interface Delivery {
@@ -59,7 +59,7 @@ export function poolFunction<Row>(
       noteAttempt(slot, index);
       const from = performance.now();
       const { outcome, row } = await attempt(task, handler);
-      if (runs !== undefined) noteDuration(runs, slot, (performance.now() - from) / 1000);
+      if (runs !== undefined) recordDuration(runs, slot, (performance.now() - from) / 1000);
       outcomes.push(outcome);
       if (outcome.ended === 'returned') returned.push({ outcome, index, row: row as Row });
     }

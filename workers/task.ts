@@ -1,13 +1,13 @@
 /** A pool thread: computes the results of tasks and stores their rows, so that each is there before its ack. */
 import { workerData } from 'node:worker_threads';
-import type { ArrivedTask } from '../db/tasks.ts';
+import type { OrderedTask } from '../db/sqlite/tasks.ts';
 import { perform } from './actions.ts';
-import type { PoolThreadData, RowsPlace } from './messages.ts';
+import type { PoolThreadData, TaskStoreLocation } from './messages.ts';
 import { poolFunction, type TaskHandler } from './task-handler.ts';
 
-const data = workerData as RowsPlace & PoolThreadData;
+const data = workerData as TaskStoreLocation & PoolThreadData;
 
-const work: TaskHandler<ArrivedTask> = (body, { arrival }) => {
+const work: TaskHandler<OrderedTask> = (body, { arrival }) => {
   const { id, action, data, created_at } = JSON.parse(body);
   const result = JSON.stringify({ output: perform(action, data) });
   const processed_at = Math.floor(Date.now() / 1000);

@@ -3,7 +3,7 @@
  * a tick however many subscribers there are. Prices go on moving while nobody listens.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { noteLoopDelays } from './loop-delays.ts';
+import { recordLoopDelays } from './event-loop-delay.ts';
 import { type MainToTicker, type Pid, SUBSCRIBERS, type TickerStart, type TickerToMain } from './messages.ts';
 import { PriceWalk, symbols } from './price-walk.ts';
 import { SeededPrices } from './seeded-prices.ts';
@@ -68,5 +68,5 @@ startSchedule(start.intervalMs, (due) => {
   else if (subscriptions.size > 0) sendTick(snapshot(), due);
 });
 
-noteLoopDelays(start.delays, start.heartbeat);
+recordLoopDelays(start.delays, start.heartbeat);
 port.postMessage({ topic: 'ready' } satisfies TickerToMain);

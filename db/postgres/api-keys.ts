@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto';
-import { type ApiKeyOwner, type ApiKeyRecord, newKey, SHORTEST_SHOWN } from '../api-keys.ts';
+import { type ApiKeyOwner, type ApiKeyRecord, newKey, SHORTEST_SHOWN } from '../sqlite/api-keys.ts';
+import { acquireLock } from './advisory-locks.ts';
 import type { PostgresDatabase } from './database.ts';
-import { takeTurn } from './turns.ts';
 
 const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
 const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1` };
@@ -32,7 +32,7 @@ export class PostgresApiKeys {
    */
   ensureDemoUser(now: number): Promise<{ apiKey: string; created: boolean }> {
     return this.#database.transaction(async (query) => {
-      await takeTurn(query, 'demo user');
+      await acquireLock(query, 'demo user');
       const oldest = { text: "SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1" };
       const [present] = await query<{ api_key: string }>(oldest);
       if (present !== undefined) return { apiKey: present.api_key, created: false };

@@ -1,5 +1,5 @@
 import { Client, DatabaseError, Pool, type PoolClient, types } from 'pg';
-import { DatabaseUnavailable } from '../database.ts';
+import { DatabaseUnavailable } from '../sqlite/database.ts';
 
 export interface PostgresOptions {
   /** Largest number of connections in the pool. */

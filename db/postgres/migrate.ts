@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { DatabaseUnavailable } from '../database.ts';
+import { DatabaseUnavailable } from '../sqlite/database.ts';
+import { acquireLock } from './advisory-locks.ts';
 import { PostgresDatabase, type Query, reasonOf } from './database.ts';
-import { takeTurn } from './turns.ts';
 
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
@@ -40,7 +40,7 @@ async function migrateSchema(query: Query): Promise<void> {
     text: "SELECT current_setting('server_encoding') AS encoding",
   });
   if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: create the database with ENCODING 'UTF8'`);
-  await takeTurn(query, 'migration');
+  await acquireLock(query, 'migration');
   await query({ text: 'CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)' });
   const [{ version } = { version: 0 }] = await query<{ version: number }>({
     text: 'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',

@@ -1,6 +1,6 @@
-import { type RetentionLimits, SECONDS_A_DAY, STEP_BYTES, STEP_ROWS } from '../retention-limits.ts';
+import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } from '../retention-limits.ts';
+import { tryWithLock } from './advisory-locks.ts';
 import type { PostgresDatabase, Query } from './database.ts';
-import { ifAlone } from './turns.ts';
 
 const LAST_KEPT = {
   name: 'last-kept',
@@ -15,9 +15,9 @@ const deleteFirst = (name: string, condition: string) => ({
       SELECT ctid AS tid, bytes, sum(bytes) OVER (ORDER BY created_at, arrival ROWS UNBOUNDED PRECEDING) AS total
       FROM (
         SELECT ctid, created_at, arrival, octet_length(payload)::bigint + coalesce(octet_length(result), 0) AS bytes
-        FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${STEP_ROWS}
+        FROM tasks WHERE ${condition} ORDER BY created_at, arrival LIMIT ${MAX_STEP_ROWS}
       ) AS first
-    ) AS counted WHERE total - bytes = 0 OR total <= ${STEP_BYTES}
+    ) AS counted WHERE total - bytes = 0 OR total <= ${MAX_STEP_BYTES}
   )) RETURNING 1 AS deleted`,
 });
 
@@ -45,12 +45,12 @@ export async function retentionRound(
     }
   };
   await database.session((query) =>
-    ifAlone(query, 'retention', async () => {
+    tryWithLock(query, 'retention', async () => {
       if (rows > 0) {
         const [last] = await query<{ created_at: number; arrival: number }>(LAST_KEPT, [rows - 1]);
         if (last && !(await deleteAll(query, DELETE_EXCESS, [last.created_at, last.arrival]))) return;
       }
-      if (days > 0) await deleteAll(query, DELETE_AGED, [Math.floor(now / 1000) - days * SECONDS_A_DAY]);
+      if (days > 0) await deleteAll(query, DELETE_AGED, [Math.floor(now / 1000) - days * SECONDS_PER_DAY]);
     }),
   );
 }

@@ -1,5 +1,11 @@
 import { DatabaseError } from 'pg';
-import { type ArrivedTask, LISTING_SIZE, type TaskLocation, type TaskRecord, type WriteFailure } from '../tasks.ts';
+import {
+  LISTING_SIZE,
+  type OrderedTask,
+  type TaskLocation,
+  type TaskRecord,
+  type WriteFailure,
+} from '../sqlite/tasks.ts';
 import type { PostgresDatabase } from './database.ts';
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
@@ -76,7 +82,7 @@ export class PostgresTasks {
    *
    * @returns for each row, in order, undefined or the reason why it was not written
    */
-  async storeAll(tasks: readonly ArrivedTask[]): Promise<ReadonlyArray<WriteFailure | undefined>> {
+  async storeAll(tasks: readonly OrderedTask[]): Promise<ReadonlyArray<WriteFailure | undefined>> {
     const failures = new Map<string, WriteFailure>();
     let outage: WriteFailure | undefined;
     const parts = split([...new Map(tasks.map((task) => [task.id, task])).values()]);
@@ -94,7 +100,7 @@ export class PostgresTasks {
     return tasks.map(({ id }) => failures.get(id));
   }
 
-  async #write(part: readonly ArrivedTask[]): Promise<WriteFailure | undefined> {
+  async #write(part: readonly OrderedTask[]): Promise<WriteFailure | undefined> {
     const rows = part.map(valuesOf);
     const limitMs =
       this.#timeLimitMs + (part.reduce((sum, task) => sum + lengthOf(task), 0) / 1e6) * MS_PER_MILLION_CHARACTERS;
@@ -114,18 +120,18 @@ export class PostgresTasks {
 }
 
 /** Returns a row's values in the order of the statements' parameters. */
-function valuesOf({ id, payload, status, result, created_at, processed_at, arrival = null }: ArrivedTask): unknown[] {
+function valuesOf({ id, payload, status, result, created_at, processed_at, arrival = null }: OrderedTask): unknown[] {
   return [id, payload, status, result, created_at, processed_at, arrival];
 }
 
 /** Returns the length of a row's texts in UTF-16 code units, an estimate of their size in UTF-8. */
-function lengthOf({ payload, result }: ArrivedTask): number {
+function lengthOf({ payload, result }: OrderedTask): number {
   return (payload?.length ?? 0) + (result?.length ?? 0);
 }
 
 /** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters. */
-function split(tasks: readonly ArrivedTask[]): ArrivedTask[][] {
-  const parts: ArrivedTask[][] = [];
+function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
+  const parts: OrderedTask[][] = [];
   let length = Number.POSITIVE_INFINITY;
   for (const task of tasks) {
     length += lengthOf(task);

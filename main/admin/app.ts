@@ -1,15 +1,15 @@
 import Koa from 'koa';
+import type { Checks } from '../check.ts';
 import { crossSite } from '../http/cross-site.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import type { Log } from '../log.ts';
+import type { MetricsRegistry } from '../metrics/registry.ts';
 import { adminRouter } from './admin-router.ts';
-import type { Metrics } from './metrics.ts';
-import type { Checks } from './readiness.ts';
 
 export interface AdminAppOptions {
   checks: Checks;
   warnings?: Checks;
-  metrics: Pick<Metrics, 'text' | 'contentType'>;
+  metrics: Pick<MetricsRegistry, 'text' | 'contentType'>;
   /** Origins whose pages may send cross-origin requests. */
   corsOrigins: readonly string[];
   log: Log;

@@ -1,12 +1,12 @@
-import type { LogFigures } from '../log.ts';
-import type { Metrics } from './metrics.ts';
+import type { LogMetrics } from '../log.ts';
+import type { MetricsRegistry } from '../metrics/registry.ts';
 
 /** Registers counters of log lines that were not written. */
-export function logMetrics(metrics: Metrics, figures: LogFigures): void {
-  metrics.counter('log_lines_lost_total', 'Log lines that standard output did not take.', () => figures.lost);
-  metrics.counter(
+export function registerLogMetrics(registry: MetricsRegistry, metrics: LogMetrics): void {
+  registry.counter('log_lines_lost_total', 'Log lines that standard output did not take.', () => metrics.lost);
+  registry.counter(
     'log_lines_suppressed_total',
     'Repeated warnings and errors left out of the log.',
-    () => figures.suppressed,
+    () => metrics.suppressed,
   );
 }

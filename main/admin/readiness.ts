@@ -1,5 +1,4 @@
-/** Returns the problem, or undefined when healthy. A thrown error counts as a problem. */
-export type Check = () => string | undefined | Promise<string | undefined>;
+import type { Check, Checks } from '../check.ts';
 
 export interface CheckState {
   state: 'ok' | 'warning' | 'failed';
@@ -12,8 +11,6 @@ export interface Readiness {
   status: 'ready' | 'not ready';
   checks: Record<string, CheckState>;
 }
-
-export type Checks = Readonly<Record<string, Check>>;
 
 /**
  * Runs all checks on the main thread, which they must not block.

@@ -1,18 +1,18 @@
+import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
-import type { Engine } from '../engines/engine.ts';
-import { noteLoopDelay } from '../figures/loop-delay.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { LogOutput } from '../log.ts';
+import { recordLoopDelay } from '../metrics/event-loop-delay.ts';
+import { MetricsRegistry } from '../metrics/registry.ts';
 import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
-import { logMetrics } from './log-metrics.ts';
-import { Metrics } from './metrics.ts';
-import { processMetrics } from './process-metrics.ts';
-import { requestMetrics } from './request-metrics.ts';
-import { tasksMetrics } from './tasks-metrics.ts';
-import { tickerMetrics } from './ticker-metrics.ts';
+import { registerLogMetrics } from './log-metrics.ts';
+import { registerProcessMetrics } from './process-metrics.ts';
+import { registerRequestMetrics } from './request-metrics.ts';
+import { registerTasksMetrics } from './tasks-metrics.ts';
+import { registerTickerMetrics } from './ticker-metrics.ts';
 
 /** The running admin listener. */
 export interface AdminService {
@@ -30,24 +30,24 @@ export async function startAdmin(
     allowedHosts,
     corsOrigins,
   }: Pick<Config, 'adminHost' | 'adminPort' | 'allowedHosts' | 'corsOrigins'>,
-  { engine, ticker, tasks }: { engine: Pick<Engine, 'checks'>; ticker: TickerService; tasks: TasksService },
+  { backend, ticker, tasks }: { backend: Pick<Backend, 'checks'>; ticker: TickerService; tasks: TasksService },
   shares: Pick<ConnectionShares, 'admin'>,
-  { log, figures: logFigures }: Pick<LogOutput, 'log' | 'figures'>,
+  { log, metrics: logCounters }: Pick<LogOutput, 'log' | 'metrics'>,
 ): Promise<AdminService | undefined> {
   if (adminPort === undefined) return undefined;
   let stopping = false;
   const shutdown = () => (stopping ? 'shutting down' : undefined);
-  const loop = noteLoopDelay();
-  const metrics = new Metrics();
-  tickerMetrics(metrics, ticker.figures);
-  tasksMetrics(metrics, tasks.figures);
-  requestMetrics(metrics, { ticker: ticker.figures.requests, tasks: tasks.figures.requests });
-  logMetrics(metrics, logFigures);
-  processMetrics(metrics, { main: loop.delays, ticker: ticker.figures.ticker.loopDelays });
+  const loop = recordLoopDelay();
+  const registry = new MetricsRegistry();
+  registerTickerMetrics(registry, ticker.metrics);
+  registerTasksMetrics(registry, tasks.metrics);
+  registerRequestMetrics(registry, { ticker: ticker.metrics.requests, tasks: tasks.metrics.requests });
+  registerLogMetrics(registry, logCounters);
+  registerProcessMetrics(registry, { main: loop.delays, ticker: ticker.metrics.ticker.loopDelays });
   const app = createAdminApp({
-    checks: { shutdown, ...engine.checks, ...ticker.checks, ...tasks.checks },
+    checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
     warnings: { ...ticker.warnings, ...tasks.warnings },
-    metrics,
+    metrics: registry,
     corsOrigins,
     log,
   });

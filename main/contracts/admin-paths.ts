@@ -1,6 +1,6 @@
 import Type from 'typebox';
-import { json, otherMethods } from './answers.ts';
 import { getAndHead, guarded, operation, type PathItem } from './paths.ts';
+import { json, unsupportedMethods } from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict } from './task-schemas.ts';
 
@@ -34,7 +34,7 @@ const document = (operationId: string, summary: string): PathItem => ({
   ...getAndHead(
     operation({ operationId, tags: [TAG], summary, responses: { 200: json('The document.', ref('Document')) } }),
   ),
-  'x-other-methods': otherMethods('GET', 'HEAD'),
+  'x-other-methods': unsupportedMethods('GET', 'HEAD'),
 });
 
 const paths: Readonly<Record<string, PathItem>> = {
@@ -48,7 +48,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         responses: { 200: json('Alive.', ref('Health')) },
       }),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
   '/readyz': {
     servers: [servers.admin],
@@ -60,7 +60,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         responses: { 200: json('Ready.', ref('Readiness')), 503: json('Not ready.', ref('Readiness')) },
       }),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
   '/metrics': {
     servers: [servers.admin],
@@ -72,7 +72,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         responses: { 200: { description: 'The metrics.', content: { 'text/plain': { schema: Type.String() } } } },
       }),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
   '/openapi.json': document('getOpenApi', 'This document'),
   '/asyncapi.json': document('getAsyncApi', 'The messages of the price stream, as AsyncAPI 3.0'),

@@ -1,7 +1,14 @@
 import Type from 'typebox';
 import { pageHeaders } from '../http/static-client.ts';
-import { type Answer, type Answers, allErrors, constant, errors, otherMethods } from './answers.ts';
 import { corsPreflight, getAndHead, operation, type PathItem } from './paths.ts';
+import {
+  allErrors,
+  constant,
+  errors,
+  type OpenApiResponse,
+  type OpenApiResponses,
+  unsupportedMethods,
+} from './responses.ts';
 import { type ServiceName, servers } from './servers.ts';
 
 const TAG = 'clients';
@@ -16,9 +23,9 @@ const headers = {
 const text = { schema: Type.String() };
 const image = { schema: Type.String({ contentMediaType: 'image/png' }) };
 
-const page: Answer = { description: 'The page.', headers, content: { 'text/html': text } };
+const page: OpenApiResponse = { description: 'The page.', headers, content: { 'text/html': text } };
 
-const file: Answer = {
+const file: OpenApiResponse = {
   description: 'The file, or the page of service A.',
   headers,
   content: {
@@ -31,10 +38,10 @@ const file: Answer = {
   },
 };
 
-const unchanged: Answer = { description: 'Not modified.', headers };
+const unchanged: OpenApiResponse = { description: 'Not modified.', headers };
 
 /** Marks responses that only some servers of a path send. */
-export function onlyAt(names: readonly ServiceName[], answers: Answers): Answers {
+export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
   const marked = Object.entries(answers).map(([status, answer]) => [status, { ...answer, 'x-servers': names }]);
   return Object.fromEntries(marked);
 }
@@ -57,7 +64,7 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
         responses: { 200: page, 304: unchanged },
       }),
     ),
-    'x-other-methods': { ...otherMethods('GET', 'HEAD'), ...onlyAt(['tasks'], { ...refused, ...corsPreflight }) },
+    'x-other-methods': { ...unsupportedMethods('GET', 'HEAD'), ...onlyAt(['tasks'], { ...refused, ...corsPreflight }) },
   },
   '/{path}': {
     servers: [servers.ticker, servers.tasks, servers.admin],
@@ -80,7 +87,7 @@ export const clientPaths: Readonly<Record<string, PathItem>> = {
       ),
     ),
     'x-other-methods': {
-      ...otherMethods('GET', 'HEAD'),
+      ...unsupportedMethods('GET', 'HEAD'),
       ...allErrors(['tokenStoreUnavailable']),
       ...unknown,
       ...onlyAt(['tasks', 'admin'], { ...refused, ...corsPreflight }),

@@ -1,8 +1,8 @@
 import project from '../../package.json' with { type: 'json' };
 import { adminPaths, adminSchemas } from './admin-paths.ts';
-import { dataHeaderComponents, errorComponents } from './answers.ts';
 import { clientPaths } from './client-paths.ts';
 import type { PathItem } from './paths.ts';
+import { apiHeaderComponents, errorComponents } from './responses.ts';
 import { servers } from './servers.ts';
 import { taskSchemas } from './task-schemas.ts';
 import { tasksPaths } from './tasks-paths.ts';
@@ -35,7 +35,7 @@ export const openApi = {
   paths,
   components: {
     schemas: { ...tickerSchemas, ...taskSchemas, ...adminSchemas },
-    headers: dataHeaderComponents,
+    headers: apiHeaderComponents,
     responses: errorComponents,
     securitySchemes,
   },

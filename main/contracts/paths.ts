@@ -1,6 +1,6 @@
 import type { TSchema } from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
-import { type Answer, type Answers, allErrors, errors, type Header } from './answers.ts';
+import { allErrors, errors, type Header, type OpenApiResponse, type OpenApiResponses } from './responses.ts';
 
 export interface Operation {
   operationId: string;
@@ -10,7 +10,7 @@ export interface Operation {
   security?: object[];
   parameters?: Parameter[];
   requestBody?: { required: boolean; content: Record<string, { schema: TSchema }> };
-  responses: Answers;
+  responses: OpenApiResponses;
 }
 
 export interface Parameter {
@@ -27,7 +27,7 @@ const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
 export interface PathItem extends Partial<Record<(typeof METHODS)[number], Operation>> {
   servers: readonly Server[];
   /** Responses to all methods that the path does not support. */
-  'x-other-methods': Answers;
+  'x-other-methods': OpenApiResponses;
 }
 
 export interface Server {
@@ -42,7 +42,7 @@ export function jsonBody(schema: TSchema): NonNullable<Operation['requestBody']>
 
 /** Returns an operation, with the responses for its errors and for the errors of every operation added. */
 export function operation(
-  { responses, security = [], ...rest }: Omit<Operation, 'responses'> & { responses: Answers },
+  { responses, security = [], ...rest }: Omit<Operation, 'responses'> & { responses: OpenApiResponses },
   names: readonly ErrorName[] = [],
 ): Operation {
   return { ...rest, security, responses: { ...responses, ...allErrors(names) } };
@@ -91,12 +91,14 @@ export function guarded(item: PathItem, refused: 'writes' | 'all', names: readon
 const crossSiteRefusal = errors(['crossSiteRequest']);
 
 /** Response to the CORS preflight of an allowed origin. */
-export const corsPreflight: Answers = { 204: { description: 'A CORS preflight of an origin in `CORS_ORIGINS`.' } };
+export const corsPreflight: OpenApiResponses = {
+  204: { description: 'A CORS preflight of an origin in `CORS_ORIGINS`.' },
+};
 
 const ALLOW_ORIGIN = 'Access-Control-Allow-Origin';
 const anyOrigin: Header = { schema: { type: 'string', const: '*' } };
 
-function allowOrigin(answers: Answers): Answers {
+function allowOrigin(answers: OpenApiResponses): OpenApiResponses {
   return Object.fromEntries(
     Object.entries(answers).map(([status, answer]) => {
       if ('$ref' in answer) return [status, answer];
@@ -108,8 +110,8 @@ function allowOrigin(answers: Answers): Answers {
   );
 }
 
-function withoutBody(answer: Answers[string]): Answers[string] {
+function withoutBody(answer: OpenApiResponses[string]): OpenApiResponses[string] {
   if ('$ref' in answer) return answer;
-  const { content: _, ...rest } = answer as Answer;
+  const { content: _, ...rest } = answer as OpenApiResponse;
   return rest;
 }

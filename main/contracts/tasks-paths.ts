@@ -1,8 +1,8 @@
 import Type from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
-import { IDEMPOTENCY_KEY } from '../tasks/submission.ts';
-import { allErrors, json, otherMethods } from './answers.ts';
+import { IDEMPOTENCY_KEY } from '../tasks/http/submission.ts';
 import { getAndHead, guarded, jsonBody, type Operation, operation, type Parameter, type PathItem } from './paths.ts';
+import { allErrors, json, unsupportedMethods } from './responses.ts';
 import { servers } from './servers.ts';
 import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 
@@ -84,7 +84,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         'serverBusy',
       ],
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD', 'POST'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD', 'POST'),
   },
   '/tasks/events': {
     servers: [servers.tasks],
@@ -118,7 +118,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         ['tooManyConnectionsFromAddress', 'tooManyConnections'],
       ),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
   '/tasks/{id}': {
     servers: [servers.tasks],
@@ -139,7 +139,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         ['taskNotFound', 'databaseUnavailable', 'queryFailed', 'queueUnavailable', 'serverBusy'],
       ),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
   '/dead-letters': {
     servers: [servers.tasks],
@@ -154,7 +154,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         ['queueUnavailable', 'serverBusy'],
       ),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
   '/dead-letters/{id}': {
     servers: [servers.tasks],
@@ -168,7 +168,7 @@ const paths: Readonly<Record<string, PathItem>> = {
       },
       ['deadLetterNotFound', 'queueUnavailable'],
     ),
-    'x-other-methods': otherMethods('DELETE'),
+    'x-other-methods': unsupportedMethods('DELETE'),
   },
   '/dead-letters/{id}/retry': {
     servers: [servers.tasks],
@@ -182,7 +182,7 @@ const paths: Readonly<Record<string, PathItem>> = {
       },
       ['deadLetterNotFound', 'failedToQueueTask'],
     ),
-    'x-other-methods': otherMethods('POST'),
+    'x-other-methods': unsupportedMethods('POST'),
   },
   '/queue': {
     servers: [servers.tasks],
@@ -194,7 +194,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         responses: { 200: json('The counts.', ref('QueueCounts')) },
       }),
     ),
-    'x-other-methods': otherMethods('GET', 'HEAD'),
+    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
   },
 };
 

@@ -1,18 +1,18 @@
 import Type from 'typebox';
 import { RELAY_HEADER } from '../ticker/relay.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
+import { onlyAt } from './client-paths.ts';
+import { crossOrigin, jsonBody, operation, type PathItem } from './paths.ts';
 import {
-  type Answer,
-  type Answers,
   constant,
   errors,
   json,
   methodNotAllowed,
+  type OpenApiResponse,
+  type OpenApiResponses,
   optional,
-  otherMethods,
-} from './answers.ts';
-import { onlyAt } from './client-paths.ts';
-import { crossOrigin, jsonBody, operation, type PathItem } from './paths.ts';
+  unsupportedMethods,
+} from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict, unixSeconds } from './task-schemas.ts';
 
@@ -86,7 +86,7 @@ const preflight = (id: string) =>
     },
   });
 
-const switched: Answer = {
+const switched: OpenApiResponse = {
   description: 'The connection is now a WebSocket. See `asyncapi.json` for its messages.',
   headers: {
     Upgrade: constant('websocket'),
@@ -97,7 +97,7 @@ const switched: Answer = {
   },
 };
 
-const preflightOf = (id: string, further: Answers, ...allowed: string[]) => {
+const preflightOf = (id: string, further: OpenApiResponses, ...allowed: string[]) => {
   const options = preflight(id);
   return { ...options, responses: { ...options.responses, ...methodNotAllowed(...allowed), ...further } };
 };
@@ -105,7 +105,7 @@ const preflightOf = (id: string, further: Answers, ...allowed: string[]) => {
 /** Service B has the path with `TASKS_REQUIRE_TOKEN=true` only, and refuses cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
-const tokenPreflight: Answer = {
+const tokenPreflight: OpenApiResponse = {
   description: 'It may. Service B allows an origin in `CORS_ORIGINS` by name.',
   headers: {
     'Access-Control-Allow-Origin': { required: true, schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
@@ -153,7 +153,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       ['authenticationRequired', 'tokenStoreUnavailable'],
     ),
     options: preflightOf('preflightToken', { ...atTasks, 204: tokenPreflight }, 'POST', 'DELETE'),
-    'x-other-methods': { ...otherMethods('POST', 'DELETE'), ...atTasks },
+    'x-other-methods': { ...unsupportedMethods('POST', 'DELETE'), ...atTasks },
   }),
   '/ws/ticker': crossOrigin({
     servers: [servers.ticker],
@@ -181,6 +181,6 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       ],
     ),
     options: preflightOf('preflightStream', {}, 'GET'),
-    'x-other-methods': otherMethods('GET'),
+    'x-other-methods': unsupportedMethods('GET'),
   }),
 };

@@ -10,7 +10,7 @@ const NETWORK_HEXTETS = 4;
  *
  * @param ip address from the socket or a trusted proxy; '' if the socket is closed
  */
-export function clientAddress(ip: string): string {
+export function rateLimitKey(ip: string): string {
   const address = ip.replace(/%.*$/, '');
   const mapped = MAPPED_IPV4.exec(address)?.[1];
   if (mapped !== undefined) return mapped;

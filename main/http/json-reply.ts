@@ -2,11 +2,11 @@ import type { ServerResponse } from 'node:http';
 import type { ParameterizedContext } from 'koa';
 import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
-import { dataHeaders } from './security-headers.ts';
+import { apiHeaders } from './security-headers.ts';
 
 const CONTENT_TYPE = 'application/json; charset=utf-8';
 /** Names and values in turn, as Node takes them fastest. */
-const fixedHeaders = [...Object.entries(dataHeaders).flat(), 'Content-Type', CONTENT_TYPE];
+const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', CONTENT_TYPE];
 
 /**
  * Answers a request with a JSON value. Past Koa's own reply, which finds type and length out from the body, header by

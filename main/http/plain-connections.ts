@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { clientAddress } from './client-address.ts';
+import { rateLimitKey } from './client-address.ts';
 import { ConnectionLimiter } from './connection-limiter.ts';
 
 /** Smallest share of their time that clients keep when no connection is free. */
@@ -58,7 +58,7 @@ export class PlainConnections {
   };
 
   #accept(socket: Socket): void {
-    const address = clientAddress(socket.remoteAddress ?? '');
+    const address = rateLimitKey(socket.remoteAddress ?? '');
     if (this.#limiter.refusal(address) !== undefined) {
       socket.destroy();
       return;

@@ -1,6 +1,6 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import { type ErrorName, HttpError } from './errors.ts';
-import { dataHeaders } from './security-headers.ts';
+import { apiHeaders } from './security-headers.ts';
 
 const JSON_TYPE = 'application/json; charset=utf-8';
 
@@ -8,7 +8,7 @@ const JSON_TYPE = 'application/json; charset=utf-8';
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = JSON.stringify(body);
   const all = {
-    ...dataHeaders,
+    ...apiHeaders,
     'Content-Type': JSON_TYPE,
     'Content-Length': Buffer.byteLength(text),
     Connection: 'close',
@@ -22,6 +22,6 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
   const text = JSON.stringify({ error: message });
-  const headers = { ...dataHeaders, 'Content-Type': JSON_TYPE, 'Content-Length': Buffer.byteLength(text) };
+  const headers = { ...apiHeaders, 'Content-Type': JSON_TYPE, 'Content-Length': Buffer.byteLength(text) };
   response.writeHead(status, { ...headers, Connection: 'close' }).end(text);
 }

@@ -1,5 +1,5 @@
 /** Headers of every JSON response, so that browsers do not render, sniff or cache it. */
-export const dataHeaders: Readonly<Record<string, string>> = {
+export const apiHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',

@@ -1,19 +1,21 @@
-import type { Checks } from '../admin/readiness.ts';
+import type { TaskStoreLocation } from '../../workers/messages.ts';
+import type { Awaitable } from '../awaitable.ts';
+import type { Checks } from '../check.ts';
 import type { Config } from '../config.ts';
-import type { Engine } from '../engines/engine.ts';
-import { RequestFigures } from '../figures/requests.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
+import { RequestMetrics } from '../metrics/request-metrics.ts';
 import { workerFile } from '../worker-file.ts';
-import type { TaskAccess } from './access.ts';
-import { createTasksApp } from './app.ts';
 import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
+import type { TaskAccess } from './http/access.ts';
+import { createTasksApp } from './http/app.ts';
+import { SubmissionThread } from './http/submission-thread.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
-import type { OpenQueue, Queue, UnsyncedRows } from './queue/queue.ts';
-import { SubmissionThread } from './submission-thread.ts';
+import type { OpenQueue, Queue, TaskEvent, UnsyncedRows } from './queue/queue.ts';
 import { TaskEvents } from './task-events.ts';
+import type { TaskStore } from './task-store.ts';
 
 /** Most deliveries that a thread is given at once: their rows are stored together. */
 const MAX_BATCH = 32;
@@ -28,7 +30,7 @@ export interface Unfinished {
 /** Service B, running. */
 export interface TasksService {
   listener: Listener;
-  figures: TasksFigures;
+  metrics: TasksMetrics;
   /** What has to hold for it to serve clients; see `admin/readiness`. */
   checks: Checks;
   /** Problems that leave it ready. */
@@ -40,8 +42,8 @@ export interface TasksService {
 }
 
 /** What can be counted of service B. */
-export interface TasksFigures {
-  requests: RequestFigures;
+export interface TasksMetrics {
+  requests: RequestMetrics;
   /** Bytes of request bodies, and of responses that clients have not read yet. */
   bodies: Pick<ByteBudget, 'used' | 'limit'>;
   responses: Pick<ByteBudget, 'used' | 'limit'>;
@@ -54,32 +56,42 @@ export interface TasksFigures {
   events: Pick<TaskEvents, 'followers'>;
 }
 
+/** Storage that service B needs. */
+export interface TasksBackend {
+  tasks: TaskStore;
+  /** @param onEvent called at every state change of a task */
+  openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
+  taskStoreLocation: TaskStoreLocation;
+  /** Starts to delete old rows, if a retention limit is set. @param writeLock write lock of the worker threads */
+  startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
+}
+
 /** Starts service B, without access control if `access` is undefined. @throws {Error} when a part of it cannot start. */
 export async function startTasks(
   config: Config,
-  engine: Engine,
+  backend: TasksBackend,
   shares: ConnectionShares,
   log: Log,
   access?: TaskAccess,
 ): Promise<TasksService> {
   const events = new TaskEvents();
-  const { tasks } = engine;
-  const { queue, close: closeQueue, ...storage } = await engine.openQueue(events.note);
+  const { tasks } = backend;
+  const { queue, close: closeQueue, ...storage } = await backend.openQueue(events.note);
   const { fileProblem, unsynced, evicted = () => 0 } = storage;
-  const requests = new RequestFigures();
+  const requests = new RequestMetrics();
   const bodies = new ByteBudget(config.bodyBudgetBytes);
   const responses = new ByteBudget(config.responseBudgetBytes);
   const submissions = new SubmissionThread({ memoryMb: parserMemoryMb(config), log });
 
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  let retention: ReturnType<Engine['startRetention']>;
+  let retention: ReturnType<TasksBackend['startRetention']>;
 
   const release = async () => {
     await retention?.stop();
     return closeQueue();
   };
 
-  const pool = await startPool(config, engine.threadData, log, writeLock).catch(async (error) => {
+  const pool = await startPool(config, backend.taskStoreLocation, log, writeLock).catch(async (error) => {
     await release();
     throw error;
   });
@@ -109,11 +121,11 @@ export async function startTasks(
       addressShare: addressShare(config.trustProxy),
     });
     dispatcher.start();
-    retention = engine.startRetention(writeLock);
+    retention = backend.startRetention(writeLock);
     let kept = queue.durable;
     return {
       listener,
-      figures: { requests, bodies, responses, queue, storage, bounds: config, dispatcher, pool, events },
+      metrics: { requests, bodies, responses, queue, storage, bounds: config, dispatcher, pool, events },
       checks: {
         task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
         task_queue: () => dispatcher.paused,
@@ -162,15 +174,14 @@ function parserMemoryMb({ bodyLimit }: Config): number {
 }
 
 /**
- * Starts the threads that work tasks off and store their rows.
+ * Starts the worker threads, which run tasks and store their rows.
  *
- * @param threadData where the rows are; see `Engine`
- * @param writeLock their turns to write, where others take part in them
- * @throws {Error} when they do not start
+ * @param writeLock write lock that is shared with other threads
+ * @throws {Error} if the threads do not start
  */
 export function startPool(
   config: Config,
-  threadData: object,
+  location: TaskStoreLocation,
   log: Log,
   writeLock?: SharedArrayBuffer,
 ): Promise<WorkerPool> {
@@ -181,7 +192,7 @@ export function startPool(
     maxBatch: MAX_BATCH,
     timeoutMs: taskTimeoutMs,
     memoryMb: taskMemoryMb,
-    workerData: threadData,
+    workerData: location,
     ...(writeLock && { writeLock }),
     log,
   });

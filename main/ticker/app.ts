@@ -1,12 +1,12 @@
 import Koa from 'koa';
 import type { Pid } from '../../workers/messages.ts';
-import { noteRequests, type RequestFigures } from '../figures/requests.ts';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
+import { type RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
+import type { HandlersByToken } from './handlers-by-token.ts';
 import type { Relay } from './relay.ts';
-import type { TokenHolders } from './token-holders.ts';
 import type { Tokens } from './tokens.ts';
 import { wsRouter } from './ws-router.ts';
 
@@ -15,8 +15,8 @@ export interface TickerAppOptions extends AuthRouterOptions {
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
   createHandler: (actorId: string) => Pid;
   /** Request metrics. */
-  requests: RequestFigures;
-  holders: Pick<TokenHolders, 'add'>;
+  requests: RequestMetrics;
+  holders: Pick<HandlersByToken, 'add'>;
   log: Log;
   /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
   trustProxy: number;
@@ -28,7 +28,7 @@ export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   app.on('error', logLateError(options.log));
   app.proxy = options.trustProxy > 0;
   app.maxIpsCount = options.trustProxy;
-  app.use(noteRequests(options.requests));
+  app.use(recordRequests(options.requests));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());

@@ -1,17 +1,17 @@
 import cors from '@koa/cors';
 import type Router from '@koa/router';
-import type { ApiKeyOwner } from '../../db/api-keys.ts';
-import { DatabaseUnavailable } from '../../db/database.ts';
-import type { ApiKeyStore } from '../engines/engine.ts';
+import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
+import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
-import { clientAddress } from '../http/client-address.ts';
+import { rateLimitKey } from '../http/client-address.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson } from '../http/json-reply.ts';
 import { refuseOtherMethods } from '../http/other-methods.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
+import type { ApiKeyStore } from './api-key-store.ts';
 import type { Scope } from './policy.ts';
 import { type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
@@ -62,7 +62,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   router.all('/token', refuseOtherMethods('POST', 'DELETE'));
 
   function limitRate(ip: string): void {
-    const waitMs = rateLimit.take(clientAddress(ip));
+    const waitMs = rateLimit.take(rateLimitKey(ip));
     if (waitMs === 0) return;
     throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
   }

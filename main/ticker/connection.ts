@@ -5,8 +5,8 @@ import type { LifecycleMessage } from '../../workers/messages.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { textFrame } from './frame.ts';
 import { MessageRate } from './message-rate.ts';
-import type { Process } from './processes.ts';
-import type { StreamFigures } from './stream-figures.ts';
+import type { Process } from './process-registry.ts';
+import type { StreamMetrics } from './stream-metrics.ts';
 
 export interface ClientTimeouts {
   /** Longest time without a drain of a slow client's socket, in milliseconds. Then it is closed. */
@@ -20,7 +20,7 @@ export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 }
 export interface ConnectionOptions {
   maxMessagesPerSecond: number;
   /** Counters of all connections' frames. */
-  figures: StreamFigures;
+  metrics: StreamMetrics;
   /** Called for each text message. */
   onMessage: (data: string) => void;
   /** Called once, when the connection is closed, with its close code. */
@@ -40,7 +40,7 @@ export class Connection implements Process {
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
   readonly #rate: MessageRate;
-  readonly #figures: StreamFigures;
+  readonly #metrics: StreamMetrics;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
   /** Data of the unanswered ping. */
@@ -51,11 +51,11 @@ export class Connection implements Process {
   #pingSince = performance.now();
 
   constructor(ws: WebSocket, socket: Duplex, options: ConnectionOptions) {
-    const { maxMessagesPerSecond, figures, onMessage, onClose } = options;
+    const { maxMessagesPerSecond, metrics, onMessage, onClose } = options;
     this.#ws = ws;
     this.#socket = socket;
     this.#rate = new MessageRate(maxMessagesPerSecond);
-    this.#figures = figures;
+    this.#metrics = metrics;
     socket.on('drain', () => this.#onDrain());
     ws.on('message', (data, isBinary) => {
       if (this.#admit() && !isBinary) onMessage(data.toString());
@@ -82,7 +82,7 @@ export class Connection implements Process {
       this.#write(frame);
       return;
     }
-    if (this.#newestTick !== undefined) this.#figures.framesSkipped += 1;
+    if (this.#newestTick !== undefined) this.#metrics.framesSkipped += 1;
     this.#newestTick = frame;
   }
 
@@ -142,7 +142,7 @@ export class Connection implements Process {
 
   #write(frame: Buffer): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return;
-    this.#figures.framesSent += 1;
+    this.#metrics.framesSent += 1;
     if (!this.#socket.write(frame)) this.#becomeSlow();
   }
 

@@ -1,5 +1,5 @@
 import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
-import type { Process, Processes } from './processes.ts';
+import type { Process, ProcessRegistry } from './process-registry.ts';
 
 /** Name under which the ticker is registered. */
 export const TICKER = 'ticker';
@@ -10,11 +10,11 @@ export const TICKER = 'ticker';
  */
 class Handler implements Process {
   readonly #pid: Pid;
-  readonly #processes: Processes;
+  readonly #processes: ProcessRegistry;
   readonly #actorId: string;
   #client: Pid | undefined;
 
-  constructor(pid: Pid, processes: Processes, actorId: string) {
+  constructor(pid: Pid, processes: ProcessRegistry, actorId: string) {
     this.#pid = pid;
     this.#processes = processes;
     this.#actorId = actorId;
@@ -42,7 +42,7 @@ class Handler implements Process {
 }
 
 /** Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). */
-export function createHandler(processes: Processes, actorId: string): Pid {
+export function createHandler(processes: ProcessRegistry, actorId: string): Pid {
   return processes.spawn('handler', (pid) => new Handler(pid, processes, actorId));
 }
 

@@ -1,6 +1,6 @@
 import {
   type OnRemove,
-  type TokenEnd,
+  type RemovalReason,
   type TokenRecord,
   type TokenStore,
   TokenStoreFull,
@@ -137,7 +137,7 @@ export class MemoryTokenStore implements TokenStore {
     }
   }
 
-  #remove(record: TokenRecord, end: TokenEnd): void {
+  #remove(record: TokenRecord, end: RemovalReason): void {
     this.#records.delete(record.id);
     this.#byKey.delete(record);
     this.onRemove(record.id, end);

@@ -3,15 +3,15 @@ import { type Duplex, Writable } from 'node:stream';
 import type { Middleware } from 'koa';
 import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
-import { CLIENT_CLOSED_REQUEST } from '../figures/requests.ts';
 import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
+import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { type ClientTimeouts, Connection, clientTimeouts } from './connection.ts';
 import { textFrame } from './frame.ts';
-import type { ExitReason, Processes } from './processes.ts';
-import { StreamFigures } from './stream-figures.ts';
+import type { ExitReason, ProcessRegistry } from './process-registry.ts';
+import { StreamMetrics } from './stream-metrics.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
 /** The header by which the endpoint tells the relay which handler receives a connection's messages. */
@@ -50,8 +50,8 @@ export interface RelayLimits extends ConnectionBounds {
  * the socket and the handler that the header names. Every other answer reaches the client as plain HTTP.
  */
 export class Relay {
-  readonly figures = new StreamFigures();
-  readonly #processes: Processes;
+  readonly metrics = new StreamMetrics();
+  readonly #processes: ProcessRegistry;
   readonly #clientTimeouts: ClientTimeouts;
   readonly #maxMessagesPerSecond: number;
   readonly #handshakeMs: number;
@@ -67,7 +67,7 @@ export class Relay {
   readonly #timer: NodeJS.Timeout;
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(processes: Processes, limits: RelayLimits) {
+  constructor(processes: ProcessRegistry, limits: RelayLimits) {
     this.#processes = processes;
     this.#clientTimeouts = limits.clientTimeouts ?? clientTimeouts;
     this.#maxMessagesPerSecond = limits.maxMessagesPerSecond;
@@ -160,7 +160,7 @@ export class Relay {
     const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
     if (handshake === undefined) return;
     if (typeof relay !== 'string') {
-      this.figures.upgrades.count(ctx.state.error ?? `answered ${ctx.status}`);
+      this.metrics.upgrades.count(ctx.state.error ?? `answered ${ctx.status}`);
       return;
     }
     ctx.respond = false;
@@ -184,7 +184,7 @@ export class Relay {
     const { error } = handshake;
     ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
     ctx.state.error = error?.message;
-    this.figures.upgrades.count(joined ? 'accepted' : 'handshake not completed');
+    this.metrics.upgrades.count(joined ? 'accepted' : 'handshake not completed');
   };
 
   /** Sends one message to all of `clients`: framed once, the same bytes to each. */
@@ -210,7 +210,7 @@ export class Relay {
     const client = processes.spawn('client', (pid) => {
       const connection = new Connection(ws, socket, {
         maxMessagesPerSecond: this.#maxMessagesPerSecond,
-        figures: this.figures,
+        metrics: this.metrics,
         onMessage: (data) => processes.send(handler, { topic: 'ws.message', data }),
         onClose: (code) => this.#leave(pid, handler, code),
       });
@@ -223,7 +223,7 @@ export class Relay {
 
   #leave(client: Pid, handler: Pid, code: number): void {
     this.#connections.delete(client);
-    this.figures.closes.count(String(code));
+    this.metrics.closes.count(String(code));
     if (this.#connections.size === 0) this.#closing?.resolve();
     this.#processes.exit(client, 'normal');
     this.#processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });

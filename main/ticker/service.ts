@@ -1,27 +1,29 @@
 import type { Middleware } from 'koa';
-import type { Checks } from '../admin/readiness.ts';
+import type { Awaitable } from '../awaitable.ts';
+import type { Checks } from '../check.ts';
 import type { Config } from '../config.ts';
-import type { Engine } from '../engines/engine.ts';
-import { RequestFigures } from '../figures/requests.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
+import { RequestMetrics } from '../metrics/request-metrics.ts';
+import type { ApiKeyStore } from './api-key-store.ts';
 import { createTickerApp, type TickerAppOptions } from './app.ts';
 import { authRouter } from './auth-router.ts';
 import { createHandler, TICKER } from './handler.ts';
+import { HandlersByToken } from './handlers-by-token.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
-import { Processes } from './processes.ts';
+import { ProcessRegistry } from './process-registry.ts';
 import { Relay, SOCKET_BUFFER } from './relay.ts';
 import type { TickFeed } from './tick-feed.ts';
 import { Ticker } from './ticker.ts';
-import { TokenHolders } from './token-holders.ts';
+import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 
 /** Running service A. */
 export interface TickerService {
   listener: Listener;
-  figures: TickerFigures;
+  metrics: TickerMetrics;
   /** Readiness checks; see `admin/readiness`. */
   checks: Checks;
   /** Checks whose problems leave the service ready. */
@@ -34,30 +36,38 @@ export interface TickerService {
 }
 
 /** Objects that the metrics of service A are read from. */
-export interface TickerFigures {
-  requests: RequestFigures;
-  relay: Pick<Relay, 'size' | 'figures'>;
+export interface TickerMetrics {
+  requests: RequestMetrics;
+  relay: Pick<Relay, 'size' | 'metrics'>;
   ticker: Pick<Ticker, 'subscriptions' | 'restarts' | 'lateness' | 'loopDelays'>;
   tokens: Pick<Tokens, 'store'>;
+}
+
+/** Storage that service A needs. */
+export interface TickerBackend {
+  apiKeys: ApiKeyStore;
+  openTokenStore(): Awaitable<TokenStore>;
+  /** @returns undefined if each node makes its own ticks */
+  openTickFeed(): Awaitable<TickFeed | undefined>;
 }
 
 /** Starts service A. @throws {Error} if a part of it cannot start */
 export async function startTicker(
   config: Config,
-  engine: Engine,
+  backend: TickerBackend,
   shares: ConnectionShares,
   log: Log,
 ): Promise<TickerService> {
-  const { apiKeys } = engine;
+  const { apiKeys } = backend;
   const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
-  const processes = new Processes();
-  const holders = new TokenHolders(processes);
+  const processes = new ProcessRegistry();
+  const holders = new HandlersByToken(processes);
   const tokens = await Tokens.create({
     key: config.tokenKey,
     lifetimeSeconds: config.tokenLifetimeSeconds,
-    store: await engine.openTokenStore(),
+    store: await backend.openTokenStore(),
     onEnd(id, end) {
       if (end === 'token revoked' || config.tokenExpiryCloses) holders.end(id, end);
     },
@@ -69,7 +79,7 @@ export async function startTicker(
   }
   const { maxConnectionsPerAddress, maxMessagesPerSecond } = config;
   const relay = new Relay(processes, { maxConnections, maxConnectionsPerAddress, maxMessagesPerSecond });
-  const feed = await engine.openTickFeed();
+  const feed = await backend.openTickFeed();
   const ticker = new Ticker({
     intervalMs: config.tickIntervalMs,
     seed: config.tickerSeed,
@@ -80,7 +90,7 @@ export async function startTicker(
   });
   processes.register(TICKER, ticker);
 
-  const requests = new RequestFigures();
+  const requests = new RequestMetrics();
 
   const release = async () => {
     await ticker.stop();
@@ -114,7 +124,7 @@ export async function startTicker(
     listener.server.on('upgrade', relay.upgradeListener(handle, listener.release));
     return {
       listener,
-      figures: { requests, relay, ticker, tokens },
+      metrics: { requests, relay, ticker, tokens },
       checks: {
         ticker: () => checkTicks(ticker.lastDue, config.tickIntervalMs, feed),
       },
@@ -143,10 +153,12 @@ function checkTokenStore({ size, maxTokens }: Tokens['store']): string | undefin
 /** Time without a tick after which the check fails, at least three intervals. */
 const TICK_TIMEOUT_MS = 3_000;
 
-function checkTicks(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'leads'>): string | undefined {
+function checkTicks(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'isLeader'>): string | undefined {
   const elapsedMs = Date.now() - lastDue;
   if (elapsedMs < Math.max(TICK_TIMEOUT_MS, 3 * intervalMs)) return undefined;
   if (lastDue === 0) return 'no tick yet';
   const seconds = (elapsedMs / 1000).toFixed(1);
-  return feed?.leads === false ? `no tick from the leader for ${seconds} s` : `the last tick was due ${seconds} s ago`;
+  return feed?.isLeader === false
+    ? `no tick from the leader for ${seconds} s`
+    : `the last tick was due ${seconds} s ago`;
 }

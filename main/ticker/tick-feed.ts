@@ -25,11 +25,11 @@ export interface TickFeed {
    */
   readonly lease: SharedArrayBuffer;
   /** Whether this node is the leader. */
-  readonly leads: boolean;
+  readonly isLeader: boolean;
   /** Sets the only follower. */
   follow(follower: TickFollower): void;
   /** Starts to campaign for the lease if this node's ticker is `able` to make ticks. Otherwise releases the lease. */
-  compete(able: boolean): void;
+  campaign(able: boolean): void;
   /** Publishes a tick to the other nodes. @returns false if the lease has expired; the tick must then be discarded */
   publish(tick: Tick): boolean;
   /** Releases the lease. */

@@ -9,18 +9,18 @@ import {
   type TickerToMain,
   type WsSend,
 } from '../../workers/messages.ts';
-import { DELAYS, Distribution } from '../figures/distribution.ts';
 import type { Log } from '../log.ts';
+import { DELAY_BOUNDS, Histogram } from '../metrics/histogram.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
-import type { Process, Processes } from './processes.ts';
+import type { Process, ProcessRegistry } from './process-registry.ts';
 import type { TickFeed } from './tick-feed.ts';
 
 export interface TickerOptions {
   intervalMs: number;
   /** Makes the prices deterministic; see `workers/seeded-prices`. */
   seed?: string | undefined;
-  processes: Processes;
+  processes: ProcessRegistry;
   /** Sends a tick to all of `clients`; see `relay`. */
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
   /** Shares the ticks of one node with the others. Absent on a single node. */
@@ -48,12 +48,12 @@ interface Subscription {
 export class Ticker implements Process {
   readonly #options: TickerOptions;
   /** Seconds from the time at which a tick was due, or arrived from another node, to its write to the last client's socket. */
-  readonly lateness = new Distribution(DELAYS);
+  readonly lateness = new Histogram(DELAY_BOUNDS);
   /** Delays of the thread's event loop. */
-  readonly loopDelays: Distribution;
+  readonly loopDelays: Histogram;
   readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
   readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
-  readonly #delayCells = new SharedArrayBuffer(Distribution.bytes(DELAYS));
+  readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
   readonly #subscriptions = new Map<Pid, Subscription>();
   /** Clients with live subscriptions. */
   readonly #live = new Set<Pid>();
@@ -66,7 +66,7 @@ export class Ticker implements Process {
   constructor(options: TickerOptions) {
     this.#options = options;
     const { feed, log, file = workerFile('ticker') } = options;
-    this.loopDelays = new Distribution(DELAYS, this.#delayCells);
+    this.loopDelays = new Histogram(DELAY_BOUNDS, this.#delayCells);
     this.#thread = new SupervisedWorker({
       name: 'ticker',
       file,
@@ -75,8 +75,8 @@ export class Ticker implements Process {
       stableAfterMs: STABLE_AFTER_MS,
       onMessage: (message: TickerToMain) => this.#onMessage(message),
       onSpawn: () => this.#resubscribe(),
-      onExit: () => feed?.compete(false),
-      onHeartbeat: (isBeating) => feed?.compete(isBeating),
+      onExit: () => feed?.campaign(false),
+      onHeartbeat: (isBeating) => feed?.campaign(isBeating),
       log,
     });
     feed?.follow({
@@ -118,7 +118,7 @@ export class Ticker implements Process {
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#options.feed?.compete(false);
+    this.#options.feed?.campaign(false);
     await this.#thread.stop();
   }
 
@@ -152,7 +152,7 @@ export class Ticker implements Process {
   }
 
   #onMessage(message: TickerToMain): void {
-    if ('topic' in message) this.#options.feed?.compete(!this.#isStopped);
+    if ('topic' in message) this.#options.feed?.campaign(!this.#isStopped);
     else if (message.to === SUBSCRIBERS) this.#broadcast(message);
     else for (const client of message.to) this.#sendSnapshot(client, message.message);
   }
@@ -181,7 +181,7 @@ export class Ticker implements Process {
       prices: this.#prices,
       lastDue: this.#lastDue,
       lease: feed?.lease,
-      delays: { bounds: DELAYS, cells: this.#delayCells },
+      delays: { bounds: DELAY_BOUNDS, cells: this.#delayCells },
       heartbeat,
       subscriptions: live.map(([handler, { client }]) => [handler, client] as const),
     };

@@ -21,10 +21,10 @@ export class TokenStoreFull extends Error {
 }
 
 /** Why a token was removed from an open store. An evicted token counts as revoked. */
-export type TokenEnd = 'token revoked' | 'token expired';
+export type RemovalReason = 'token revoked' | 'token expired';
 
 /** Called for every token that is removed from an open store. */
-export type OnRemove = (id: string, end: TokenEnd) => void;
+export type OnRemove = (id: string, end: RemovalReason) => void;
 
 /** Store of the valid tokens. All tokens of a store have the same lifetime. */
 export interface TokenStore {

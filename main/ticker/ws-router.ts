@@ -1,13 +1,13 @@
 import cors from '@koa/cors';
 import type Router from '@koa/router';
 import type { Pid } from '../../workers/messages.ts';
-import { clientAddress } from '../http/client-address.ts';
+import { rateLimitKey } from '../http/client-address.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
+import type { HandlersByToken } from './handlers-by-token.ts';
 import { allows } from './policy.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
 import { type SecurityContext, tokenAuth } from './token-auth.ts';
-import type { TokenHolders } from './token-holders.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
 export interface WsRouterOptions {
@@ -16,7 +16,7 @@ export interface WsRouterOptions {
   /** Starts a connection's handler for an actor; see `handler`. */
   createHandler: (actorId: string) => Pid;
   /** Registers handlers, so that they are ended together with their tokens. */
-  holders: Pick<TokenHolders, 'add'>;
+  holders: Pick<HandlersByToken, 'add'>;
 }
 
 /** The WebSocket router: `GET /ws/ticker` of the specification. */
@@ -33,7 +33,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
     }
-    relay.acquire(ctx.req, clientAddress(ctx.ip));
+    relay.acquire(ctx.req, rateLimitKey(ctx.ip));
     const target: RelayTarget = {
       target_pid: startHandler(identity),
       metadata: { user_id: identity.actor.metadata.user_id, auth_time: Math.floor(Date.now() / 1000) },

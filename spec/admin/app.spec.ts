@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { createAdminApp } from '../../main/admin/app.ts';
-import { Metrics } from '../../main/admin/metrics.ts';
-import type { Check } from '../../main/admin/readiness.ts';
+import type { Check } from '../../main/check.ts';
+import { MetricsRegistry } from '../../main/metrics/registry.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -10,7 +10,7 @@ import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 async function start(checks: Record<string, Check> = {}, warnings: Record<string, Check> = {}) {
-  const metrics = new Metrics();
+  const metrics = new MetricsRegistry();
   metrics.gauge('size', 'How many.', () => 7);
   const captured = captureLog();
   const app = createAdminApp({ checks, warnings, metrics, corsOrigins: [], log: captured.log });
@@ -90,7 +90,7 @@ describe('the admin app', () => {
   });
 
   it('answers a failure to read them with 500, and logs it', async () => {
-    const metrics = new Metrics();
+    const metrics = new MetricsRegistry();
     metrics.gauge('broken', 'Throws.', () => {
       throw new Error('cannot be read');
     });

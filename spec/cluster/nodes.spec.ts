@@ -3,7 +3,7 @@ import { post, request, startProgram } from '../support/program.ts';
 import { describeWithServers } from '../support/servers.ts';
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
-import { followEvents } from '../tasks/event-client.ts';
+import { followEvents } from '../tasks/http/event-client.ts';
 import { startCluster } from './cluster.ts';
 
 async function twoNodes(env: Record<string, string> = {}) {

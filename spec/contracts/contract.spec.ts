@@ -1,12 +1,12 @@
 import { expect } from 'chai';
-import { dataHeaders } from '../../main/http/security-headers.ts';
+import { apiHeaders } from '../../main/http/security-headers.ts';
 import { type Answered, checkAnswer, checkEvent, checkFrame } from '../support/contract.ts';
 import { failIfUndescribed, holdToContract, noteWire, serviceAt } from '../support/contract-watch.ts';
 import { request } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 
 const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
-const json = { ...dataHeaders, 'Content-Type': 'application/json; charset=utf-8' };
+const json = { ...apiHeaders, 'Content-Type': 'application/json; charset=utf-8' };
 
 /** The answer to a submission, with something of it changed. */
 function accepted({

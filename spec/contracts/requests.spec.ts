@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { openApi } from '../../main/contracts/openapi.ts';
 import { catalogue, HttpError } from '../../main/http/errors.ts';
-import { idempotencyKey } from '../../main/tasks/submission.ts';
+import { idempotencyKey } from '../../main/tasks/http/submission.ts';
 import { isObject } from '../../workers/json-object.ts';
 import { parseSubmission } from '../../workers/submission.ts';
 import { mismatch } from '../support/contract.ts';

@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import { adminRouter } from '../../main/admin/admin-router.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import { servers } from '../../main/contracts/servers.ts';
-import { eventsRouter } from '../../main/tasks/events-router.ts';
-import { queueRouter } from '../../main/tasks/queue-router.ts';
-import { tasksRouter } from '../../main/tasks/tasks-router.ts';
+import { eventsRouter } from '../../main/tasks/http/events-router.ts';
+import { queueRouter } from '../../main/tasks/http/queue-router.ts';
+import { tasksRouter } from '../../main/tasks/http/tasks-router.ts';
 import { authRouter } from '../../main/ticker/auth-router.ts';
 import { wsRouter } from '../../main/ticker/ws-router.ts';
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import type { ApiKeys } from '../../db/api-keys.ts';
-import { DatabaseUnavailable } from '../../db/database.ts';
 import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import type { ApiKeys } from '../../db/sqlite/api-keys.ts';
+import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import { outcome } from './task-store.ts';
 
 /** A row of the table, without its id. */

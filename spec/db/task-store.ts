@@ -1,8 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { DatabaseUnavailable } from '../../db/database.ts';
 import type { PostgresTasks } from '../../db/postgres/tasks.ts';
-import type { ArrivedTask, TaskRecord, Tasks } from '../../db/tasks.ts';
+import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
+import type { OrderedTask, TaskRecord, Tasks } from '../../db/sqlite/tasks.ts';
 
 /** A fresh store of one test, and what is done to it from outside. */
 export interface FreshTasks {
@@ -14,7 +14,7 @@ export interface FreshTasks {
   close(): Promise<void>;
 }
 
-export function completed(id: string, created_at: number, more: Partial<ArrivedTask> = {}): ArrivedTask {
+export function completed(id: string, created_at: number, more: Partial<OrderedTask> = {}): OrderedTask {
   return { id, payload: '{}', status: 'completed', result: '{"output":0}', created_at, processed_at: 9, ...more };
 }
 
@@ -23,7 +23,7 @@ export const ids = (rows: readonly { id: string }[]) => rows.map(({ id }) => id)
 /** What every store of tasks has to do; `fresh` makes an empty one for each test. */
 export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
   /** As a task thread stores: it fails the test where a row is not written. */
-  const store = async ({ tasks }: FreshTasks, ...rows: ArrivedTask[]) => {
+  const store = async ({ tasks }: FreshTasks, ...rows: OrderedTask[]) => {
     for (const row of rows) expect(await tasks.storeAll([row])).to.deep.equal([undefined]);
   };
 
@@ -86,10 +86,10 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
   it('lists those of one second by the place that they were given, whenever they were stored, and stored again', async () => {
     const made = await fresh();
     const [a, b, c] = ['a', 'b', 'c'].map((id, index) => completed(id, 1, { arrival: 10 + index }));
-    expect(await made.tasks.storeAll([c, a] as ArrivedTask[])).to.deep.equal([undefined, undefined]);
-    await store(made, b as ArrivedTask);
+    expect(await made.tasks.storeAll([c, a] as OrderedTask[])).to.deep.equal([undefined, undefined]);
+    await store(made, b as OrderedTask);
     expect(ids(await made.tasks.list())).to.deep.equal(['c', 'b', 'a']);
-    await store(made, a as ArrivedTask);
+    await store(made, a as OrderedTask);
     expect(ids(await made.tasks.list())).to.deep.equal(['c', 'b', 'a']);
   });
 

@@ -1,6 +1,6 @@
 import { jetstreamManager } from '@nats-io/jetstream';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
-import { openNatsQueue } from '../../main/tasks/queue/nats/queue.ts';
+import { openNatsQueue } from '../../main/cluster/queue/queue.ts';
 import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { sharedNatsServer } from '../support/nats-server.ts';

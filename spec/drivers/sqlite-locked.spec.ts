@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { Database } from '../../db/database.ts';
+import { Database } from '../../db/sqlite/database.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 import { discard, openInbox, publishAll, type Received, retry } from './inbox.ts';

@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
-import { Database } from '../../db/database.ts';
-import { migrate } from '../../db/migrate.ts';
+import { Database } from '../../db/sqlite/database.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import type { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
 import type { MemoryQueue } from '../../main/tasks/queue/memory.ts';
 import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';

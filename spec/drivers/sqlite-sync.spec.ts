@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';

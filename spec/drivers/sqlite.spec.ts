@@ -1,6 +1,6 @@
 import { dirname } from 'node:path';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
 import type { Queue } from '../../main/tasks/queue/queue.ts';
 import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';

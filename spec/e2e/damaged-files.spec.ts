@@ -2,7 +2,7 @@ import { closeSync, existsSync, openSync, readFileSync, rmSync, truncateSync, wr
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { request, startProgram, startServices } from '../support/program.ts';
 

@@ -2,7 +2,7 @@ import { execFileSync, spawn } from 'node:child_process';
 import { cp, mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { expect } from 'chai';
-import { runtimeIsNewEnough } from '../../main/runtime.ts';
+import { runtimeIsNewEnough } from '../../main/reexec.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { post, projectFolder, startProgram, startServices, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { defaults } from '../../main/config.ts';
 import { openQueue } from '../../main/tasks/queue/open.ts';
 import { publishAll } from '../drivers/inbox.ts';

@@ -2,7 +2,7 @@ import { rename, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { Ledger, queueCounts } from '../support/ledger.ts';
 import { post, type RunningServices, request, startServices } from '../support/program.ts';

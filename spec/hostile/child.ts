@@ -4,12 +4,14 @@ import { fileURLToPath } from 'node:url';
 import { afterTest } from '../support/cleanup.ts';
 
 /** A child process that answers each message with one. */
-export interface Child<Message, Answer> {
-  ask(message: Message): Promise<Answer>;
+export interface Child<Message, OpenApiResponse> {
+  ask(message: Message): Promise<OpenApiResponse>;
 }
 
 /** Starts a file of this folder and waits until it is ready. */
-export async function startChild<Message extends object, Answer>(file: string): Promise<Child<Message, Answer>> {
+export async function startChild<Message extends object, OpenApiResponse>(
+  file: string,
+): Promise<Child<Message, OpenApiResponse>> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), [], { execArgv: [] });
   const exited = once(child, 'exit').then(([code, signal]) => {
     throw new Error(`${file} ended with ${code ?? signal}`);

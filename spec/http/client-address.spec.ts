@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { clientAddress } from '../../main/http/client-address.ts';
+import { rateLimitKey } from '../../main/http/client-address.ts';
 
 describe('http/client-address', () => {
   for (const [ip, share] of [
@@ -16,11 +16,11 @@ describe('http/client-address', () => {
     ['', ''],
     ['nonsense', 'nonsense'],
   ] as const) {
-    it(`takes ${JSON.stringify(ip)} for ${JSON.stringify(share)}`, () => expect(clientAddress(ip)).to.equal(share));
+    it(`takes ${JSON.stringify(ip)} for ${JSON.stringify(share)}`, () => expect(rateLimitKey(ip)).to.equal(share));
   }
 
   it('gives neighbours in one /64 one share, and other networks another', () => {
-    expect(clientAddress('2001:db8::1')).to.equal(clientAddress('2001:db8::ffff:2'));
-    expect(clientAddress('2001:db8:0:1::1')).to.not.equal(clientAddress('2001:db8::1'));
+    expect(rateLimitKey('2001:db8::1')).to.equal(rateLimitKey('2001:db8::ffff:2'));
+    expect(rateLimitKey('2001:db8:0:1::1')).to.not.equal(rateLimitKey('2001:db8::1'));
   });
 });

@@ -1,13 +1,13 @@
 import { expect } from 'chai';
 import { createAdminApp } from '../../main/admin/app.ts';
-import { Metrics } from '../../main/admin/metrics.ts';
+import { MetricsRegistry } from '../../main/metrics/registry.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { holdToContract } from '../support/contract-watch.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
 import { serve } from '../support/server.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
-import { startTasksServer } from '../tasks/tasks-server.ts';
+import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 const APP = 'https://app.example.com';
 const ID = '00000000-0000-4000-8000-000000000000';
@@ -27,7 +27,7 @@ const writes = [
 
 async function startAdminApp(corsOrigins: readonly string[] = []): Promise<string> {
   const { log } = captureLog();
-  const app = createAdminApp({ checks: {}, metrics: new Metrics(), corsOrigins, log });
+  const app = createAdminApp({ checks: {}, metrics: new MetricsRegistry(), corsOrigins, log });
   const { url, listener } = await serve(app.callback());
   afterTest(holdToContract(listener.port, 'admin').forget);
   return url;

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { type ListenOptions, listen } from '../../main/http/listener.ts';
 import { rawResponse } from '../../main/http/raw-response.ts';
-import { dataHeaders } from '../../main/http/security-headers.ts';
+import { apiHeaders } from '../../main/http/security-headers.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { parseResponses } from '../support/http-responses.ts';
@@ -491,7 +491,7 @@ describe('a raw response', () => {
     const { status, headers, body } = parseResponse(text);
     expect(status).to.equal(400);
     expect(
-      headers.split('\r\n').filter((line) => !Object.keys(dataHeaders).some((name) => line.startsWith(name))),
+      headers.split('\r\n').filter((line) => !Object.keys(apiHeaders).some((name) => line.startsWith(name))),
     ).to.deep.equal([
       'HTTP/1.1 400 Bad Request',
       'Content-Type: application/json; charset=utf-8',

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { type Answer, request } from '../support/program.ts';
+import { type OpenApiResponse, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
-import { startTasksServer } from '../tasks/tasks-server.ts';
+import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 const expected = {
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -11,7 +11,7 @@ const expected = {
   'cache-control': 'no-store',
 };
 
-function expectData({ headers }: Answer, about: string): void {
+function expectData({ headers }: OpenApiResponse, about: string): void {
   for (const [name, value] of Object.entries(expected)) expect(headers.get(name), `${about} ${name}`).to.equal(value);
 }
 

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
-import { startTasksServer } from '../tasks/tasks-server.ts';
+import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 const BODY = '{"action":"x"}';
 

@@ -10,7 +10,7 @@ import { projectFolder, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
-import { startTasksServer } from '../tasks/tasks-server.ts';
+import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 const ERROR = 50;
 
@@ -188,7 +188,7 @@ describe('a path out of the browser client', () => {
   }
 
   for (const target of ['package.json', 'www/tasks/index.html', 'data/auth.db']) {
-    it(`never leads to ${target}`, async () => {
+    it(`never isLeader to ${target}`, async () => {
       const { raw, lines } = await start();
       const paths = up.flatMap((step) => [`/${step}/${step}/${target}`, `/${step}/../${step}/${target}`]);
       for (const path of [...paths, ...roots.map((root) => `${root}../../${target}`)])

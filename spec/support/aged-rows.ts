@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { Database } from '../../db/database.ts';
-import { migrate } from '../../db/migrate.ts';
-import { TaskRetention } from '../../db/task-retention.ts';
+import { Database } from '../../db/sqlite/database.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
+import { TaskRetention } from '../../db/sqlite/retention.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 
 /** A row by its place of arrival; its times are Unix seconds. */

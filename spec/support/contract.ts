@@ -1,9 +1,9 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
-import type { Answer, Answers, Header, MediaType } from '../../main/contracts/answers.ts';
 import { asyncApi } from '../../main/contracts/asyncapi.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import type { PathItem } from '../../main/contracts/paths.ts';
+import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../../main/contracts/responses.ts';
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
 import { taskEvents } from '../../main/contracts/task-schemas.ts';
 
@@ -88,7 +88,7 @@ export function checkAnswer(answered: Answered): void {
 }
 
 /** Why none of the answers is this one, or undefined. */
-function problem(answers: Answers, { service, request, status, headers, body }: Answered): string | undefined {
+function problem(answers: OpenApiResponses, { service, request, status, headers, body }: Answered): string | undefined {
   const answer = resolve(answers[status]);
   if (answer === undefined || answer['x-servers']?.includes(service) === false) return 'the status is not described';
   for (const [name, each] of Object.entries(answer.headers ?? {})) {
@@ -138,24 +138,26 @@ function parameters(template: string): number {
   return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
 }
 
-function answersOf(item: PathItem, method: string): Answers {
-  const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as { responses: Answers };
+function answersOf(item: PathItem, method: string): OpenApiResponses {
+  const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as {
+    responses: OpenApiResponses;
+  };
   return own?.responses ?? item['x-other-methods'];
 }
 
 const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
 
-function operationsAt(service: ServiceName): Answers[] {
+function operationsAt(service: ServiceName): OpenApiResponses[] {
   return itemsOf(service).flatMap(([, item]) => {
     const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
     return [...own, item['x-other-methods']];
   });
 }
 
-type Restricted = Answer & { 'x-servers'?: readonly ServiceName[] };
+type Restricted = OpenApiResponse & { 'x-servers'?: readonly ServiceName[] };
 
 /** Follows a reference to a component. */
-function resolve(value: Answer | Header | { $ref: string } | undefined): Restricted | undefined {
+function resolve(value: OpenApiResponse | Header | { $ref: string } | undefined): Restricted | undefined {
   if (value === undefined || !('$ref' in value)) return value as Restricted | undefined;
   const [, , kind, name] = value.$ref.split('/');
   return (openApi.components as unknown as Record<string, Record<string, Restricted>>)[kind as string]?.[

@@ -150,7 +150,7 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
 }
 
 /** An HTTP answer with its body parsed, where it is JSON. */
-export interface Answer {
+export interface OpenApiResponse {
   status: number;
   headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
@@ -158,7 +158,7 @@ export interface Answer {
 }
 
 /** One HTTP request, on a connection that does not outlive it. */
-export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<Answer> {
+export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<OpenApiResponse> {
   const service = serviceAt(url);
   const response = await fetch(url, { ...init, headers: { Connection: 'close', ...(headers as object) } });
   const text = await response.text();
@@ -174,6 +174,6 @@ export async function request(url: string, { headers, ...init }: RequestInit = {
 }
 
 /** Posts a JSON value. */
-export function post(url: string, value: unknown): Promise<Answer> {
+export function post(url: string, value: unknown): Promise<OpenApiResponse> {
   return request(url, { method: 'POST', body: JSON.stringify(value) });
 }

@@ -1,4 +1,4 @@
-import type { Process } from '../../main/ticker/processes.ts';
+import type { Process } from '../../main/ticker/process-registry.ts';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 
 /** A process that keeps every message it is sent. */

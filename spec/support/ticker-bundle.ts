@@ -1,19 +1,19 @@
 import { join } from 'node:path';
-import { ApiKeys } from '../../db/api-keys.ts';
-import { Database } from '../../db/database.ts';
-import { migrate } from '../../db/migrate.ts';
+import { ApiKeys } from '../../db/sqlite/api-keys.ts';
+import { Database } from '../../db/sqlite/database.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { defaults } from '../../main/config.ts';
-import { RequestFigures } from '../../main/figures/requests.ts';
 import type { Timeouts } from '../../main/http/listener.ts';
 import { RateLimit } from '../../main/http/rate-limit.ts';
+import { RequestMetrics } from '../../main/metrics/request-metrics.ts';
 import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
+import { HandlersByToken } from '../../main/ticker/handlers-by-token.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
-import { Processes } from '../../main/ticker/processes.ts';
+import { ProcessRegistry } from '../../main/ticker/process-registry.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { Ticker } from '../../main/ticker/ticker.ts';
-import { TokenHolders } from '../../main/ticker/token-holders.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
@@ -55,10 +55,10 @@ export interface TickerBundle extends TestServer, CapturedLog {
   dataDir: string;
   database: Database;
   tokens: Tokens;
-  processes: Processes;
-  holders: TokenHolders;
+  processes: ProcessRegistry;
+  holders: HandlersByToken;
   relay: Relay;
-  requests: RequestFigures;
+  requests: RequestMetrics;
   ticker: Recorder;
   /** A fresh token of the demo user, or of another one, with the user policy. */
   token(userId?: string): Promise<string>;
@@ -73,8 +73,8 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);
   const { apiKey } = apiKeys.ensureDemoUser(0);
-  const processes = new Processes();
-  const holders = new TokenHolders(processes);
+  const processes = new ProcessRegistry();
+  const holders = new HandlersByToken(processes);
   const tokens = await Tokens.create({
     key: options.shared?.key,
     lifetimeSeconds,
@@ -106,7 +106,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     await thread.start();
   }
 
-  const requests = new RequestFigures();
+  const requests = new RequestMetrics();
   const real: TickerAppOptions = {
     requests,
     apiKeys,

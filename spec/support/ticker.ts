@@ -1,5 +1,5 @@
 import { TICKER } from '../../main/ticker/handler.ts';
-import { Processes } from '../../main/ticker/processes.ts';
+import { ProcessRegistry } from '../../main/ticker/process-registry.ts';
 import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import { afterTest } from './cleanup.ts';
@@ -28,7 +28,7 @@ export function pricesOf(message: LifecycleMessage): Map<string, number> {
 
 /** A ticker that is not started. */
 export function createTicker(options: Partial<TickerOptions> = {}) {
-  const processes = new Processes();
+  const processes = new ProcessRegistry();
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
   let ticked = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
+import { openLocalBackend } from '../../main/backends/local.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
 import { startTasks } from '../../main/tasks/service.ts';
 import { afterTest } from '../support/cleanup.ts';
@@ -11,7 +11,7 @@ import { freshSettings } from '../support/program.ts';
 async function start(evicted: number, problem: string | undefined, unsynced = 0) {
   const config = loadConfig(await freshSettings());
   const { log } = captureLog();
-  const engine = await openEmbeddedEngine(config, log);
+  const engine = await openLocalBackend(config, log);
   afterTest(() => engine.close());
   const service = await startTasks(
     config,
@@ -39,10 +39,10 @@ describe('service B', () => {
   });
 
   it('warns of completed tasks whose rows are not synced', async () => {
-    const { warnings, figures } = await start(0, undefined, 40);
+    const { warnings, metrics } = await start(0, undefined, 40);
     const detail = '40 completed tasks run again at the next start: EIO: i/o error, fdatasync';
     expect(await warnings.row_sync?.()).to.equal(detail);
-    expect(figures.storage.unsynced?.().tasks).to.equal(40);
+    expect(metrics.storage.unsynced?.().tasks).to.equal(40);
   });
 
   it('is healthy with none of these', async () => {

@@ -84,7 +84,7 @@ describe('a client that reads too slowly', () => {
     expect(new Set(seen).size).to.equal(seen.length);
     expect(seen.filter((n) => n > filled)).to.deep.equal([newest]);
     // What it did not get was skipped.
-    expect(relay.figures.framesSkipped).to.equal(newest - seen.length);
+    expect(relay.metrics.framesSkipped).to.equal(newest - seen.length);
     const after = tick();
     expect((await client.nextOf('ticker')).n).to.equal(after);
   });

@@ -1,14 +1,14 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
-import { type ExitReason, Processes } from '../../main/ticker/processes.ts';
+import { type ExitReason, ProcessRegistry } from '../../main/ticker/process-registry.ts';
 import type { LifecycleMessage, RelayToHandler } from '../../workers/messages.ts';
 
 const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
 
 /** A handler, and everything that it sends, by receiver and in order. */
 function start(actorId = 'user:demo') {
-  const processes = new Processes();
+  const processes = new ProcessRegistry();
   const sentTo: [to: string, message: LifecycleMessage][] = [];
   const client = processes.spawn('client', () => ({ receive: (message) => sentTo.push(['client', message]) }));
   processes.register(TICKER, { receive: (message) => sentTo.push(['ticker', message]) });

@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import { openLocalBackend } from '../../main/backends/local.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openEmbeddedEngine } from '../../main/engines/embedded.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { startTicker } from '../../main/ticker/service.ts';
@@ -18,11 +18,11 @@ function fakeFeed() {
   const said: unknown[] = [];
   const feed: TickFeed = {
     lease: new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT),
-    leads: false,
+    isLeader: false,
     follow(other) {
       follower = other;
     },
-    compete: (able) => said.push(able),
+    campaign: (able) => said.push(able),
     publish: () => false,
     close: async () => void said.push('closed'),
   };
@@ -35,7 +35,7 @@ describe('service A with a feed', () => {
   it('is ready while it hears ticks, and takes part from its start to its stop', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
-    const engine = await openEmbeddedEngine(config, log);
+    const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
     const { feed, said, tick } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config);
@@ -64,12 +64,12 @@ describe('service A at its stop', () => {
   it('checks tokens until nobody needs them', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
-    const engine = await openEmbeddedEngine(config, log);
+    const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
     const { feed, said } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config);
     const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
-    const { store } = service.figures.tokens;
+    const { store } = service.metrics.tokens;
     const unused = Promise.withResolvers<void>();
     const stopped = service.stop(Promise.resolve(), unused.promise);
     await until(() => said.at(-1) === 'closed');
@@ -85,7 +85,7 @@ describe('service A with a full token store', () => {
   it('warns of it, and of nothing before', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
-    const engine = await openEmbeddedEngine(config, log);
+    const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
     const store = new MemoryTokenStore({ maxTokens: 1 });
     const shares = shareDescriptors(openFilesLimit(), config);

@@ -2,7 +2,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { expect } from 'chai';
-import { openTickFeed } from '../../main/engines/nats-ticker.ts';
+import { openTickFeed } from '../../main/cluster/ticker.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -41,12 +41,12 @@ async function startNodes(server: NatsServer, count: number): Promise<Node[]> {
   for (let n = 0; n < count; n++) {
     nodes.push(await startNode(server));
     // Which of them is the producer is known.
-    await until(() => nodes[0]?.feed.leads === true && nodes.every(({ ticks }) => ticks.length > 0));
+    await until(() => nodes[0]?.feed.isLeader === true && nodes.every(({ ticks }) => ticks.length > 0));
   }
   return nodes;
 }
 
-const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.leads);
+const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.isLeader);
 
 /** Fails where a price moves by more than the rule allows from one of these texts to the next. */
 function expectSmoothPrices(texts: readonly string[]): void {
@@ -130,7 +130,7 @@ describeWithNats('the tickers of many nodes', () => {
     const [old, witness] = nodes as [Node, Node, Node];
     await old.connection.close();
     const leader = await takeover(nodes, old);
-    expect(old.feed.leads).to.equal(false);
+    expect(old.feed.isLeader).to.equal(false);
     expect(leader).to.not.equal(old);
     expectSmoothPrices(witness.texts());
     const { length } = old.ticks;

@@ -4,15 +4,15 @@ import type { TickFeed } from '../../main/ticker/tick-feed.ts';
 import { startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
-/** A feed that records the calls of `compete`; the spec sets its lease. */
+/** A feed that records the calls of `campaign`; the spec sets its lease. */
 function createFeed() {
   const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   const said: boolean[] = [];
   const feed: TickFeed = {
     lease,
-    leads: false,
+    isLeader: false,
     follow() {},
-    compete: (able) => said.push(able),
+    campaign: (able) => said.push(able),
     publish: () => true,
     async close() {},
   };

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type RetentionLimits, STEP_BYTES, STEP_ROWS } from '../../db/retention-limits.ts';
+import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits } from '../../db/retention-limits.ts';
 import { retentionRound } from '../../workers/retention-round.ts';
 import { freshRows, range } from '../support/aged-rows.ts';
 
@@ -62,14 +62,14 @@ describe('a round of the retention', () => {
   ]) {
     it(`deletes a bounded number of rows a step, a transaction each: ${JSON.stringify(limits)}`, async () => {
       const { add, rowids, round } = await fresh();
-      add(...range(1, 2 * STEP_ROWS + 10).map((rowid) => ({ rowid })), { rowid: 1000, ...at(NOW) });
-      expect(round(limits)).to.deep.equal({ steps: [STEP_ROWS, STEP_ROWS, 10], writes: 3 });
+      add(...range(1, 2 * MAX_STEP_ROWS + 10).map((rowid) => ({ rowid })), { rowid: 1000, ...at(NOW) });
+      expect(round(limits)).to.deep.equal({ steps: [MAX_STEP_ROWS, MAX_STEP_ROWS, 10], writes: 3 });
       expect(rowids()).to.deep.equal([1000]);
     });
 
     it(`deletes a bounded number of bytes a step, and large rows alone: ${JSON.stringify(limits)}`, async () => {
       const { add, rowids, round } = await fresh();
-      const sizes = [1, STEP_BYTES + 1, STEP_BYTES / 2, STEP_BYTES / 2, 1, 1];
+      const sizes = [1, MAX_STEP_BYTES + 1, MAX_STEP_BYTES / 2, MAX_STEP_BYTES / 2, 1, 1];
       add(...sizes.map((bytes, index) => ({ rowid: index + 1, bytes })), { rowid: 1000, ...at(NOW) });
       expect(round(limits)).to.deep.equal({ steps: [1, 1, 2, 2], writes: 4 });
       expect(rowids()).to.deep.equal([1000]);
@@ -78,20 +78,20 @@ describe('a round of the retention', () => {
 
   it('goes on only as it is asked to, while others write', async () => {
     const { add, rowids, retention } = await fresh();
-    add(...range(1, 3 * STEP_ROWS).map((rowid) => ({ rowid })));
-    const round = retentionRound(retention, { rows: STEP_ROWS, days: 0 }, NOW, (work) => work());
-    expect(round.next()).to.deep.equal({ done: false, value: STEP_ROWS });
-    expect(rowids()).to.have.lengthOf(2 * STEP_ROWS);
+    add(...range(1, 3 * MAX_STEP_ROWS).map((rowid) => ({ rowid })));
+    const round = retentionRound(retention, { rows: MAX_STEP_ROWS, days: 0 }, NOW, (work) => work());
+    expect(round.next()).to.deep.equal({ done: false, value: MAX_STEP_ROWS });
+    expect(rowids()).to.have.lengthOf(2 * MAX_STEP_ROWS);
     add({ rowid: 5000 }, { rowid: 5001 });
-    expect(round.next()).to.deep.equal({ done: false, value: STEP_ROWS });
+    expect(round.next()).to.deep.equal({ done: false, value: MAX_STEP_ROWS });
     expect(round.next()).to.deep.equal({ done: true, value: undefined });
-    expect(rowids()).to.deep.equal([...range(2 * STEP_ROWS + 1, 3 * STEP_ROWS), 5000, 5001]);
+    expect(rowids()).to.deep.equal([...range(2 * MAX_STEP_ROWS + 1, 3 * MAX_STEP_ROWS), 5000, 5001]);
   });
 
   it('passes by what waited for long at the cost of a step, not of a transaction', async () => {
     const { add, rowids, round } = await fresh();
-    add(...range(1, 2 * STEP_ROWS).map((rowid) => ({ rowid, ...at(0, NOW) })), { rowid: 1000 });
+    add(...range(1, 2 * MAX_STEP_ROWS).map((rowid) => ({ rowid, ...at(0, NOW) })), { rowid: 1000 });
     expect(round({ rows: 0, days: 1 })).to.deep.equal({ steps: [0, 0, 1], writes: 1 });
-    expect(rowids()).to.have.lengthOf(2 * STEP_ROWS);
+    expect(rowids()).to.have.lengthOf(2 * MAX_STEP_ROWS);
   });
 });

@@ -2,7 +2,7 @@ import { readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/migrate.ts';
+import { migrate } from '../../db/sqlite/migrate.ts';
 import { BatchRunner } from '../../main/tasks/pool/batch-runner.ts';
 import { workerFile } from '../../main/worker-file.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';

@@ -1,4 +1,4 @@
-import { part } from './parts.ts';
+import { part } from './dom.ts';
 
 /** Content of the pill. */
 export interface Connection {

@@ -1,4 +1,4 @@
-import { part } from './parts.ts';
+import { part } from './dom.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
 /** Form for the API key, which is exchanged and then discarded. */

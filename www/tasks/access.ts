@@ -1,4 +1,4 @@
-import { part } from '../shared/parts.ts';
+import { part } from '../shared/dom.ts';
 import { revoke, type Session } from '../shared/session.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
 import { useToken } from './tasks-api.ts';

@@ -1,5 +1,5 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
-import { part } from '../shared/parts.ts';
+import { part } from '../shared/dom.ts';
 import { Access } from './access.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { Poller, type PollState } from './poller.ts';

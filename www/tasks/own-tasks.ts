@@ -1,4 +1,4 @@
-import { part, stamp } from '../shared/parts.ts';
+import { part, stamp } from '../shared/dom.ts';
 import { formatMeasured } from './durations.ts';
 import { readOutput } from './json-text.ts';
 import { findTask, retryTask, type Submission, type TaskState } from './tasks-api.ts';

@@ -1,4 +1,4 @@
-import { part } from '../shared/parts.ts';
+import { part } from '../shared/dom.ts';
 import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { type Draft, DraftError, type DraftField, parseDraft } from './submission.ts';

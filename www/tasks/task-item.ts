@@ -1,4 +1,4 @@
-import { part, stamp } from '../shared/parts.ts';
+import { part, stamp } from '../shared/dom.ts';
 import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { formatBetween, formatMoment } from './durations.ts';

@@ -1,4 +1,4 @@
-import { part } from '../shared/parts.ts';
+import { part } from '../shared/dom.ts';
 import { TaskItem } from './task-item.ts';
 import type { TaskRow } from './tasks-api.ts';
 

@@ -1,4 +1,4 @@
-import { formatPrice, formatShare } from './figures.ts';
+import { formatPrice, formatShare } from './format.ts';
 import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;

@@ -1,9 +1,9 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
-import { part } from '../shared/parts.ts';
+import { part } from '../shared/dom.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
 import { Announcer } from './announcer.ts';
 import { Board } from './board.ts';
-import { formatRoundTrip, formatTime } from './figures.ts';
+import { formatRoundTrip, formatTime } from './format.ts';
 import { Stream, type StreamState } from './stream.ts';
 
 const tools = part(document, 'tools', HTMLElement);

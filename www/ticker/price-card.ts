@@ -1,5 +1,5 @@
-import { part, stamp } from '../shared/parts.ts';
-import { formatAmount, formatPrice, formatShare, formatTime } from './figures.ts';
+import { part, stamp } from '../shared/dom.ts';
+import { formatAmount, formatPrice, formatShare, formatTime } from './format.ts';
 import { type Point, PriceChart } from './price-chart.ts';
 import type { Change, Quote } from './quote.ts';
 

@@ -1,5 +1,5 @@
 import uPlot from '/vendor/uplot.js';
-import { formatAxisPrice, formatShortTime, formatTime } from './figures.ts';
+import { formatAxisPrice, formatShortTime, formatTime } from './format.ts';
 import type { Stretch } from './history.ts';
 
 /** The point under the crosshair. */

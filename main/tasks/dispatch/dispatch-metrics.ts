@@ -1,5 +1,5 @@
-import { Distribution, DURATIONS } from '../../figures/distribution.ts';
-import { Tally } from '../../figures/tally.ts';
+import { CounterByLabel } from '../../metrics/counter-by-label.ts';
+import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
 import type { Settlement } from '../queue/queue.ts';
 
 /** Metrics of the deliveries that the dispatcher has settled. */
@@ -7,11 +7,11 @@ export class DispatchMetrics {
   /** Tasks acknowledged by this process. */
   completed = 0;
   /** Failed attempts that are retried, by what failed. */
-  readonly retried = new Tally(['error', 'crash']);
+  readonly retried = new CounterByLabel(['error', 'crash']);
   /** Discarded tasks, by why. */
-  readonly dead = new Tally(['permanent', 'attempts', 'crashes']);
+  readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
   /** From a task's acceptance until its first attempt, in seconds. */
-  readonly waits = new Distribution(DURATIONS);
+  readonly waits = new Histogram(DURATION_BOUNDS);
 
   note(settlement: Settlement): void {
     if (settlement.kind === 'ack') this.completed += 1;

@@ -1,5 +1,5 @@
 import type { Acknowledgement, EarlySettlement, TaskDelivery, TaskOutcome } from '../../../workers/messages.ts';
-import { Distribution, DURATIONS } from '../../figures/distribution.ts';
+import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
 import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
 import { TimeLimit } from './time-limit.ts';
 
@@ -46,7 +46,7 @@ interface Parts {
 export class BatchRunner {
   readonly threads: number;
   /** Durations of attempts by thread, without the storing of rows. */
-  readonly runs: readonly Distribution[];
+  readonly runs: readonly Histogram[];
   readonly #timeoutMs: number;
   readonly #timeLimit: TimeLimit;
   /** Number of started tasks of the batch, per slot. */
@@ -61,7 +61,7 @@ export class BatchRunner {
     this.#timeoutMs = timeoutMs;
     this.#timeLimit = parts.timeLimit;
     this.#begun = new Int32Array(parts.begun);
-    this.runs = Array.from({ length: threads }, (_, slot) => new Distribution(DURATIONS, parts.runs, slot));
+    this.runs = Array.from({ length: threads }, (_, slot) => new Histogram(DURATION_BOUNDS, parts.runs, slot));
     this.#listeners = parts.listeners;
     this.#taskThreads = parts.taskThreads;
     this.#freeSlots = Array.from({ length: threads }, (_, slot) => slot);
@@ -79,8 +79,8 @@ export class BatchRunner {
     const onTimeout = (threadId: number) => taskThreads?.terminate(threadId);
     const timeLimit = new TimeLimit({ slots: options.threads, timeoutMs: options.timeoutMs, onTimeout });
     const begun = new SharedArrayBuffer(options.threads * Int32Array.BYTES_PER_ELEMENT);
-    const runs = new SharedArrayBuffer(options.threads * Distribution.bytes(DURATIONS));
-    const notes = { attempts: timeLimit.attempts, begun, runs: { bounds: DURATIONS, cells: runs } };
+    const runs = new SharedArrayBuffer(options.threads * Histogram.bytes(DURATION_BOUNDS));
+    const notes = { attempts: timeLimit.attempts, begun, runs: { bounds: DURATION_BOUNDS, cells: runs } };
     taskThreads = await TaskThreads.start({ ...options, notes, onSettled });
     return new BatchRunner(options, { timeLimit, begun, runs, listeners, taskThreads });
   }

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import { Locked, lock } from '../../../db/lock.ts';
-import { WalSync } from '../../../db/wal-sync.ts';
+import { Locked, lock } from '../../../db/sqlite/lock.ts';
+import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import { MemoryQueue } from './memory.ts';

@@ -1,5 +1,5 @@
-import { Database } from '../../../db/database.ts';
-import { QueuedMessages } from '../../../db/queued-messages.ts';
+import { Database } from '../../../db/sqlite/database.ts';
+import { QueuedMessages } from '../../../db/sqlite/queued-messages.ts';
 import type { QueueSnapshot } from './journal.ts';
 import { BUSY_TIMEOUT_MS } from './sqlite.ts';
 

@@ -1,5 +1,5 @@
-import { Database } from '../../../db/database.ts';
-import { QueuedMessages } from '../../../db/queued-messages.ts';
+import { Database } from '../../../db/sqlite/database.ts';
+import { QueuedMessages } from '../../../db/sqlite/queued-messages.ts';
 import type { Entry, Journal, KeyRecord, QueueSnapshot } from './journal.ts';
 import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';

@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto';
 import type { AddressInfo } from 'node:net';
 import fastify from 'fastify';
-import { dataHeaders } from '../../../main/http/security-headers.ts';
+import { apiHeaders } from '../../../main/http/security-headers.ts';
 
 const app = fastify();
 app.addContentTypeParser('*', { parseAs: 'string' }, (_request, body, done) => done(null, JSON.parse(body as string)));
 app.post('/tasks', async (request, reply) => {
   const { action } = request.body as { action?: unknown };
-  reply.headers(dataHeaders);
+  reply.headers(apiHeaders);
   if (typeof action !== 'string') return reply.code(400).send({ error: 'action required' });
   const id = randomUUID();
   return reply.code(202).header('Location', `/tasks/${id}`).send({ id, status: 'queued' });

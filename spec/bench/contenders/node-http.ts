@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dataHeaders } from '../../../main/http/security-headers.ts';
+import { apiHeaders } from '../../../main/http/security-headers.ts';
 
 const server = createServer((request, response) => {
   const chunks: Buffer[] = [];
@@ -13,7 +13,7 @@ const server = createServer((request, response) => {
     const accepted = typeof action === 'string';
     const text = JSON.stringify(accepted ? { id, status: 'queued' } : { error: 'action required' });
     response.writeHead(accepted ? 202 : 400, {
-      ...dataHeaders,
+      ...apiHeaders,
       ...(accepted && { Location: `/tasks/${id}` }),
       'Content-Type': 'application/json; charset=utf-8',
       'Content-Length': Buffer.byteLength(text),

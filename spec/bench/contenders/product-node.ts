@@ -1,7 +1,7 @@
 /** One of several nodes: adds its share of the tasks, and works off what it gets. Tells how many are done on all of them. */
 import { randomUUID } from 'node:crypto';
+import { openBackend } from '../../../main/backends/open.ts';
 import { loadConfig } from '../../../main/config.ts';
-import { openEngine } from '../../../main/engines/open.ts';
 import { createLog } from '../../../main/log.ts';
 import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { startPool } from '../../../main/tasks/service.ts';
@@ -9,12 +9,12 @@ import { startPool } from '../../../main/tasks/service.ts';
 const share = Number(process.argv[2]);
 const config = loadConfig(process.env);
 const { log } = await createLog({ level: 'error', format: 'json' });
-const engine = await openEngine(config, log);
+const engine = await openBackend(config, log);
 let done = 0;
 const { queue } = await engine.openQueue(({ event }) => {
   if (event === 'completed') done += 1;
 });
-const pool = await startPool(config, engine.threadData, log);
+const pool = await startPool(config, engine.taskStoreLocation, log);
 const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
 console.log(JSON.stringify({ ready: true }));
 process.stdin.once('data', async () => {

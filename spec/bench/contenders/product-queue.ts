@@ -1,8 +1,8 @@
 /** The product's queue without HTTP: the same as BullMQ's contender does, and every result is stored as a row. */
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
-import { Database } from '../../../db/database.ts';
-import { migrate } from '../../../db/migrate.ts';
+import { Database } from '../../../db/sqlite/database.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
 import { loadConfig } from '../../../main/config.ts';
 import { createLog } from '../../../main/log.ts';
 import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';

@@ -1,7 +1,7 @@
-import { Distribution, DURATIONS } from '../../../main/figures/distribution.ts';
-import { noteRequests, RequestFigures } from '../../../main/figures/requests.ts';
+import { DURATION_BOUNDS, Histogram } from '../../../main/metrics/histogram.ts';
+import { RequestMetrics, recordRequests } from '../../../main/metrics/request-metrics.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
-import { noteDuration } from '../../../workers/note-duration.ts';
+import { recordDuration } from '../../../workers/observe-duration.ts';
 import type { Figure } from '../figure.ts';
 import { measureProduct } from './submissions.ts';
 
@@ -28,11 +28,11 @@ export function counting(seconds: number, rounds: number): Figure {
 }
 
 async function measureCounting(rounds: number): Promise<Record<string, number>> {
-  const note = noteRequests(new RequestFigures());
+  const note = recordRequests(new RequestMetrics());
   const request = { method: 'POST', _matchedRoute: '/tasks', status: 202, state: {}, headerSent: true };
   const answer = async () => {};
-  const waits = new Distribution(DURATIONS);
-  const runs = { bounds: DURATIONS, cells: new SharedArrayBuffer(Distribution.bytes(DURATIONS)) };
+  const waits = new Histogram(DURATION_BOUNDS);
+  const runs = { bounds: DURATION_BOUNDS, cells: new SharedArrayBuffer(Histogram.bytes(DURATION_BOUNDS)) };
   const events = new TaskEvents();
   const once = async () => {
     await note(request as never, answer);
@@ -40,7 +40,7 @@ async function measureCounting(rounds: number): Promise<Record<string, number>> 
     waits.observe(Date.now() % 10);
     events.note({ event: 'started', id: '', attempt: 1 });
     const from = performance.now();
-    noteDuration(runs, 0, (performance.now() - from) / 1000);
+    recordDuration(runs, 0, (performance.now() - from) / 1000);
     events.note({ event: 'completed', id: '' });
   };
   // The first rounds are not compiled yet.

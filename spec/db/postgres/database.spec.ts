@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database.ts';
 import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/database.ts';
 import { PostgresTasks } from '../../../db/postgres/tasks.ts';
+import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema, migratedSchema } from '../../support/servers.ts';

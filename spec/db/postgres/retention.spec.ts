@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { retentionRound } from '../../../db/postgres/retention.ts';
-import { type RetentionLimits, STEP_BYTES, STEP_ROWS } from '../../../db/retention-limits.ts';
+import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits } from '../../../db/retention-limits.ts';
 import { range } from '../../support/aged-rows.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../../support/servers.ts';
@@ -111,14 +111,14 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
   ]) {
     it(`deletes a bounded number of rows a step: ${JSON.stringify(limits)}`, async () => {
       const { add, left, round } = await fresh();
-      await add(...range(1, 2 * STEP_ROWS + 10).map((arrival) => ({ arrival })), { arrival: 1000, ...at(NOW) });
-      expect(await round(limits)).to.deep.equal([STEP_ROWS, STEP_ROWS, 10]);
+      await add(...range(1, 2 * MAX_STEP_ROWS + 10).map((arrival) => ({ arrival })), { arrival: 1000, ...at(NOW) });
+      expect(await round(limits)).to.deep.equal([MAX_STEP_ROWS, MAX_STEP_ROWS, 10]);
       expect(await left()).to.deep.equal([1000]);
     });
 
     it(`deletes a bounded number of bytes a step, and large rows alone: ${JSON.stringify(limits)}`, async () => {
       const { add, left, round } = await fresh();
-      const sizes = [1, STEP_BYTES + 1, STEP_BYTES / 2, STEP_BYTES / 2, 1, 1];
+      const sizes = [1, MAX_STEP_BYTES + 1, MAX_STEP_BYTES / 2, MAX_STEP_BYTES / 2, 1, 1];
       await add(...sizes.map((bytes, index) => ({ arrival: index + 1, bytes })), { arrival: 1000, ...at(NOW) });
       expect(await round(limits)).to.deep.equal([1, 1, 2, 2]);
       expect(await left()).to.deep.equal([1000]);
@@ -127,25 +127,25 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
 
   it('goes on only as it is asked to, each step a transaction of its own', async () => {
     const { add, left, round } = await fresh();
-    await add(...range(1, 3 * STEP_ROWS).map((arrival) => ({ arrival })));
+    await add(...range(1, 3 * MAX_STEP_ROWS).map((arrival) => ({ arrival })));
     const seen: number[] = [];
     const steps = await round({ rows: 10, days: 0 }, async () => {
       seen.push((await left()).length);
       return seen.length < 2;
     });
-    expect(steps).to.deep.equal([STEP_ROWS, STEP_ROWS]);
-    expect(seen).to.deep.equal([2 * STEP_ROWS, STEP_ROWS]);
+    expect(steps).to.deep.equal([MAX_STEP_ROWS, MAX_STEP_ROWS]);
+    expect(seen).to.deep.equal([2 * MAX_STEP_ROWS, MAX_STEP_ROWS]);
   });
 
   it('leaves it to the node that is at it, until that has ended or failed', async () => {
     const { add, left, round, open } = await fresh();
-    await add(...range(1, 5 * STEP_ROWS).map((arrival) => ({ arrival })));
+    await add(...range(1, 5 * MAX_STEP_ROWS).map((arrival) => ({ arrival })));
     const other = open();
-    const limits = { rows: 4 * STEP_ROWS, days: 0 };
+    const limits = { rows: 4 * MAX_STEP_ROWS, days: 0 };
     await round(limits, async () => {
       expect(await round({ rows: 1, days: 0 }, () => {}, other)).to.deep.equal([]);
     });
-    expect(await round({ rows: 10, days: 0 }, () => false, other)).to.deep.equal([STEP_ROWS]);
+    expect(await round({ rows: 10, days: 0 }, () => false, other)).to.deep.equal([MAX_STEP_ROWS]);
     const failed = round({ rows: 1, days: 0 }, () => Promise.reject(new Error('no')));
     expect(await failed.catch(({ message }) => message)).to.equal('no');
     // The server lets go of the lock when it sees the connection's end.

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { DatabaseUnavailable } from '../../../db/database.ts';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
 import { PostgresTasks, taskStatements } from '../../../db/postgres/tasks.ts';
+import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, migratedSchema } from '../../support/servers.ts';
 import { completed, describeTaskStore, ids } from '../task-store.ts';

@@ -1,7 +1,7 @@
 import { closeSync, openSync, statSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
-import { migrate } from '../../../db/migrate.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 import { startProgram } from '../../support/program.ts';
 import type { Attacker } from '../attacker.ts';

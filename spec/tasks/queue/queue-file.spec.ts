@@ -2,7 +2,7 @@ import { renameSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../../db/migrate.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
 import { defaults } from '../../../main/config.ts';
 import { openQueue } from '../../../main/tasks/queue/open.ts';
 import { publishAll } from '../../drivers/inbox.ts';

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { projectFolder } from '../../support/program.ts';
-import { startTasksServer } from '../../tasks/tasks-server.ts';
+import { startTasksServer } from '../../tasks/http/tasks-server.ts';
 
 const guide = readFileSync(join(projectFolder, 'www/guide/clients.md'), 'utf8');
 

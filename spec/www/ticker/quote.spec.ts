@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatAmount, formatPrice, formatRoundTrip, formatShare } from '../../../www/ticker/figures.ts';
+import { formatAmount, formatPrice, formatRoundTrip, formatShare } from '../../../www/ticker/format.ts';
 import { change, Quote } from '../../../www/ticker/quote.ts';
 
 describe('a quote', () => {

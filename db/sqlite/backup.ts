@@ -1,0 +1,158 @@
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmdirSync,
+  rmSync,
+  statSync,
+} from 'node:fs';
+import { dirname, join } from 'node:path';
+import { backup, DatabaseSync } from 'node:sqlite';
+import { pathToFileURL } from 'node:url';
+
+/** A copied database file. */
+export interface CopiedFile {
+  file: string;
+  bytes: number;
+}
+
+/**
+ * Databases in the order of their snapshots. A task is deleted from `queue.db` only after its row is in `tasks.db`. With the
+ * queue's snapshot first, a task completed between the two snapshots is in both copies instead of in none.
+ */
+const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
+/** Files that a data folder of an older version may lack. */
+const OPTIONAL: readonly string[] = ['queue.db'];
+
+/** Pages copied between two checks of the abort signal: 4 MiB. */
+const PAGES_PER_STEP = 1000;
+/** Longest wait for a database that is locked, for example while its log is recovered. */
+const BUSY_TIMEOUT_MS = 5000;
+
+/**
+ * Copies the databases of `dataDir` into `folder`, which is created if missing. The copies have the state at the time of the
+ * call, even if other processes write in the meantime. Every copy is checked and synced to disk before any file gets its final
+ * name. After an error, no file is left behind.
+ *
+ * @param signal aborts the backup
+ * @throws {Error} with one line that says what to fix, or with the signal's reason
+ */
+export async function backUpDatabases(dataDir: string, folder: string, signal: AbortSignal): Promise<CopiedFile[]> {
+  const files = FILES.filter((file) => {
+    if (existsSync(join(dataDir, file))) return true;
+    if (OPTIONAL.includes(file)) return false;
+    throw new Error(`${join(dataDir, file)} does not exist: set DATA_DIR to the folder of the databases`);
+  });
+  checkFolder(dataDir, folder);
+  const sources: Array<{ file: string; connection: DatabaseSync }> = [];
+  const made: string[] = [];
+  const isNew = makeFolder(folder);
+  try {
+    for (const file of files) sources.push({ file, connection: openSnapshot(join(dataDir, file)) });
+    for (const { file, connection } of sources) {
+      await withFileName(file, () => copy(connection, join(folder, file), made, signal));
+    }
+    signal.throwIfAborted();
+    for (const [index, file] of files.entries()) {
+      renameSync(partialPath(join(folder, file)), join(folder, file));
+      made[index] = join(folder, file);
+    }
+    sync(folder);
+    return files.map((file) => ({ file, bytes: statSync(join(folder, file)).size }));
+  } catch (error) {
+    for (const path of made) for (const suffix of ['', '-journal']) rmSync(path + suffix, { force: true });
+    if (isNew && readdirSync(folder).length === 0) rmdirSync(folder);
+    throw error;
+  } finally {
+    for (const { connection } of sources) connection.close();
+  }
+}
+
+/** @throws {Error} if `folder` cannot take a backup */
+function checkFolder(dataDir: string, folder: string): void {
+  if (!existsSync(folder)) return;
+  if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder: name another one`);
+  if (realpathSync(folder) === realpathSync(dataDir))
+    throw new Error(`${folder} is the data folder itself: name another one`);
+  // SQLite would apply the leftover log of an earlier backup to the new one.
+  if (readdirSync(folder).length > 0) throw new Error(`${folder} is not empty: name a new folder`);
+}
+
+/** Creates a folder and its parents. @returns false if the folder exists already */
+function makeFolder(folder: string): boolean {
+  if (existsSync(folder)) return false;
+  // One level at a time: Node's recursive mkdir never returns where folders cannot be created (`/proc`).
+  makeFolder(dirname(folder));
+  mkdirSync(folder, { mode: 0o700 });
+  return true;
+}
+
+/**
+ * Opens a database and begins a read transaction. The transaction is a snapshot: it does not see later commits, and SQLite does
+ * not restart a backup of it because of them.
+ */
+function openSnapshot(path: string): DatabaseSync {
+  const url = pathToFileURL(path);
+  url.searchParams.set('mode', 'rw');
+  let connection: DatabaseSync | undefined;
+  try {
+    connection = new DatabaseSync(url, { timeout: BUSY_TIMEOUT_MS });
+    connection.exec('BEGIN; SELECT 1 FROM sqlite_schema');
+    return connection;
+  } catch (error) {
+    connection?.close();
+    throw new Error(`${path}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** Copies a snapshot to a partial file. The file's path is added to `made` once the file exists. */
+async function copy(source: DatabaseSync, path: string, made: string[], signal: AbortSignal): Promise<void> {
+  // Only the owner may read the copy, because it contains keys. SQLite gives its journal the same mode.
+  closeSync(openSync(partialPath(path), 'wx', 0o600));
+  made.push(partialPath(path));
+  signal.throwIfAborted();
+  await backup(source, partialPath(path), { rate: PAGES_PER_STEP, progress: () => signal.throwIfAborted() });
+  check(partialPath(path));
+  sync(partialPath(path));
+}
+
+/** Checks a copy. @throws {Error} if it is damaged, which means that the source is damaged, too */
+function check(path: string): void {
+  const url = pathToFileURL(path);
+  // No other process uses the copy, so no locks are needed, and SQLite leaves no log beside it.
+  url.searchParams.set('immutable', '1');
+  const connection = new DatabaseSync(url);
+  try {
+    const { integrity_check: result } = connection.prepare('PRAGMA integrity_check(1)').get() as {
+      integrity_check: string;
+    };
+    if (result !== 'ok') throw new Error(`it is damaged: ${result.replaceAll('\n', ' ')}`);
+  } finally {
+    connection.close();
+  }
+}
+
+function sync(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function partialPath(path: string): string {
+  return `${path}.partial`;
+}
+
+/** Runs `work` and adds the file's name to its error. */
+async function withFileName(file: string, work: () => Promise<void>): Promise<void> {
+  await work().catch((error: Error) => {
+    throw new Error(`cannot copy ${file}: ${error.message}`, { cause: error });
+  });
+}

@@ -1,0 +1,125 @@
+import type { Database } from './database.ts';
+
+/** A row of table `tasks`. `payload` and `result` are JSON texts, times are Unix seconds. */
+export interface TaskRecord {
+  id: string;
+  payload: string;
+  status: string;
+  result: string | null;
+  created_at: number;
+  processed_at: number | null;
+}
+
+/** Id and size of a row. */
+export interface TaskLocation {
+  id: string;
+  /** Size of payload and result. */
+  bytes: number;
+}
+
+export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
+
+/** A completed task with its position in the order of arrival. If that is null or taken, the task is stored as the newest. */
+export type OrderedTask = CompletedTask & { arrival?: number | null };
+
+/** The specification's limit of `GET /tasks`. */
+export const LISTING_SIZE = 100;
+
+const COLUMNS = 'id, payload, status, result, created_at, processed_at';
+// The rowid is the order of arrival. `created_at` has a resolution of a second only.
+const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
+
+// REPLACE would delete another task's row with the same rowid, so a taken rowid becomes NULL and SQLite assigns a new one.
+const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
+  CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
+
+/** The stored tasks: table `tasks` of the specification. */
+export class Tasks {
+  readonly #database: Database;
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  /**
+   * Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results.
+   *
+   * @throws as {@link list}
+   */
+  locate(status?: string): TaskLocation[] {
+    const sql = `SELECT id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes FROM tasks`;
+    const rows =
+      status === undefined
+        ? this.#database.statement(`${sql} ${NEWEST}`).all()
+        : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
+    return rows as unknown as TaskLocation[];
+  }
+
+  /** Returns a task's row, or undefined if there is none. @throws as {@link list} */
+  find(id: string): TaskRecord | undefined {
+    return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
+  }
+
+  /**
+   * Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`.
+   *
+   * @throws {DatabaseUnavailable} if the database cannot be opened
+   * @throws {Error} of SQLite if the query fails
+   */
+  list(status?: string): TaskRecord[] {
+    const rows =
+      status === undefined
+        ? this.#database.statement(`SELECT ${COLUMNS} FROM tasks ${NEWEST}`).all()
+        : this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE status = ? ${NEWEST}`).all(status);
+    return rows as unknown as TaskRecord[];
+  }
+
+  /**
+   * Writes the row of a completed task and replaces an earlier row with the same id.
+   *
+   * @throws {DatabaseUnavailable} if the database cannot be opened
+   * @throws {Error} of SQLite if the row was not written
+   */
+  store({ id, payload, status, result, created_at, processed_at, arrival = null }: OrderedTask): void {
+    this.#database.statement(STORE).run(arrival, id, payload, status, result, created_at, processed_at);
+  }
+
+  /**
+   * Writes rows as {@link store} does, in one transaction. If SQLite rejects one of them, the others are written one by one.
+   *
+   * @returns for each row, in order, undefined or the reason why it was not written
+   */
+  storeAll(tasks: readonly OrderedTask[]): ReadonlyArray<WriteFailure | undefined> {
+    const all = () => {
+      for (const task of tasks) this.store(task);
+    };
+    const failure = tryWrite(tasks.length > 1 ? () => this.#database.transaction(false, all) : all);
+    if (failure !== undefined && tasks.length > 1 && failure.ofRow) {
+      return tasks.map((task) => tryWrite(() => this.store(task)));
+    }
+    return tasks.map(() => failure);
+  }
+}
+
+/** Reason why a row was not written. */
+export interface WriteFailure {
+  error: unknown;
+  /** Whether the error concerns this row only. If false, no row can be written at present. */
+  ofRow: boolean;
+}
+
+function tryWrite(write: () => void): WriteFailure | undefined {
+  try {
+    write();
+    return undefined;
+  } catch (error) {
+    return { error, ofRow: concernsRow(error) };
+  }
+}
+
+/** SQLite's result codes for rejected values. Any other error would affect every row. */
+const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
+
+function concernsRow(error: unknown): boolean {
+  return VALUE_ERRORS.has(((error as { errcode?: number }).errcode ?? 0) & 0xff);
+}

@@ -1,0 +1,11 @@
+import type { Awaitable } from '../awaitable.ts';
+import type { Checks } from '../check.ts';
+import type { TasksBackend } from '../tasks/service.ts';
+import type { TickerBackend } from '../ticker/service.ts';
+
+/** Storage of all state that outlives a request: local files and memory, or cluster servers. */
+export interface Backend extends TickerBackend, TasksBackend {
+  /** Readiness checks of databases and servers. */
+  checks: Checks;
+  close(): Awaitable<void>;
+}

@@ -1,0 +1,43 @@
+import { join } from 'node:path';
+import { ApiKeys } from '../../db/sqlite/api-keys.ts';
+import { Database } from '../../db/sqlite/database.ts';
+import { Tasks } from '../../db/sqlite/tasks.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { openQueue } from '../tasks/queue/open.ts';
+import { startRetentionThread } from '../tasks/retention-thread.ts';
+import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
+import type { Backend } from './backend.ts';
+import { runMigration } from './migration.ts';
+
+/** Longest wait for a database lock. It is short because it blocks the event loop. */
+const BUSY_TIMEOUT_MS = 50;
+
+/** Opens the backend of a single node: files of `DATA_DIR` and memory. @throws {Error} if the files cannot be migrated */
+export async function openLocalBackend(config: Config, log: Log): Promise<Backend> {
+  const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
+  for (const { file, wasEmpty } of await runMigration({ dataDir })) {
+    if (wasEmpty)
+      log.warn({ file }, 'database created in an empty file: if the file held data, stop and restore a backup');
+    else log.info({ file }, 'database created');
+  }
+  const open = (file: string) => new Database(join(dataDir, file), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  const auth = open('auth.db');
+  const tasks = open('tasks.db');
+  return {
+    apiKeys: new ApiKeys(auth),
+    tasks: new Tasks(tasks),
+    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: config.tokensPerKey }),
+    openTickFeed: () => undefined,
+    openQueue: (onEvent) => openQueue(config, log, onEvent),
+    taskStoreLocation: { dataDir },
+    startRetention(writeLock) {
+      return rows > 0 || days > 0 ? startRetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;
+    },
+    checks: { auth_database: () => auth.probe(), tasks_database: () => tasks.probe() },
+    close() {
+      auth.close();
+      tasks.close();
+    },
+  };
+}

@@ -1,0 +1,30 @@
+import { once } from 'node:events';
+import { Worker } from 'node:worker_threads';
+import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
+import type { MigrationReport, TaskStoreLocation } from '../../workers/messages.ts';
+import { workerFile } from '../worker-file.ts';
+
+/** Timeout of the migration, so that a start on a hung disk fails instead of hanging. */
+const TIME_LIMIT_MS = 60_000;
+
+/**
+ * Runs the one-shot migration in a worker thread and waits for its end.
+ *
+ * @returns the database files that were created
+ * @throws {Error} with the reason if the migration fails or takes too long
+ */
+export async function runMigration(place: TaskStoreLocation): Promise<CreatedDatabase[]> {
+  const worker = new Worker(workerFile('migrate'), { workerData: place, name: 'migration' });
+  let report: MigrationReport | undefined;
+  worker.on('message', (message: MigrationReport) => {
+    report = message;
+  });
+  const timeout = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    timeout.reject(new Error(`the migration did not finish within ${TIME_LIMIT_MS / 1000} s`));
+  }, TIME_LIMIT_MS);
+  const [code] = await Promise.race([once(worker, 'exit'), timeout.promise]).finally(() => clearTimeout(timer));
+  if (report !== undefined && 'failure' in report) throw new Error(report.failure);
+  if (code !== 0) throw new Error(`the migration ended with exit code ${code}`);
+  return report?.created ?? [];
+}

@@ -1,0 +1,40 @@
+/** `npm run backup`: copies the databases, even while the services run. */
+import { resolve } from 'node:path';
+import { parseArgs } from 'node:util';
+import { backUpDatabases } from '../../db/sqlite/backup.ts';
+import { databaseUrl, dataFolder, runCommand, UsageError } from './command.ts';
+
+const USAGE = `npm run backup -- <folder>
+
+Copies the databases in DATA_DIR (default: data) into the folder, which must be new or empty. The services may be running.
+To restore, start them with DATA_DIR set to a copy of that folder.
+If DATABASE_URL is set, there is nothing to copy: back up PostgreSQL with pg_dump.
+`;
+
+await runCommand(USAGE, async (args) => {
+  const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
+  const [folder, ...others] = positionals;
+  if (folder === undefined || folder === '') throw new UsageError('the folder is missing');
+  if (others.length > 0) throw new UsageError('too many arguments: name one folder');
+  if (databaseUrl() !== undefined) {
+    throw new Error('DATABASE_URL is set, so rows and keys are in PostgreSQL: back them up with pg_dump');
+  }
+  const path = resolve(folder);
+  const files = await backUpDatabases(dataFolder(), path, abortedBySignal());
+  console.log(`copied ${files.map(({ file, bytes }) => `${file} (${size(bytes)})`).join(', ')} to ${path}`);
+});
+
+/** Returns an AbortSignal that SIGINT, SIGTERM and SIGHUP abort. */
+function abortedBySignal(): AbortSignal {
+  const controller = new AbortController();
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+    // `on`, not `once`: a second signal must not end the process before the partial files are deleted.
+    process.on(name, () => controller.abort(new Error(`ended by ${name}`)));
+  }
+  return controller.signal;
+}
+
+function size(bytes: number): string {
+  const KIB = 1024;
+  return bytes < KIB * KIB ? `${Math.ceil(bytes / KIB)} KiB` : `${(bytes / KIB / KIB).toFixed(1)} MiB`;
+}

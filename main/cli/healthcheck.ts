@@ -1,0 +1,23 @@
+/**
+ * `node dist/main/cli/healthcheck.js [/healthz|/readyz]` sends a health check to the admin listener, for images without curl.
+ * Exits with code 0 if the response status is 2xx. Otherwise prints the reason and exits with code 1.
+ */
+const TIMEOUT_MS = 4000;
+/** Loopback addresses by the wildcard address that the listener is bound to. */
+const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
+
+const [path = '/healthz'] = process.argv.slice(2);
+const host = process.env.ADMIN_HOST || '127.0.0.1';
+const port = process.env.ADMIN_PORT || '9464';
+const address = LOOPBACK[host] ?? host;
+const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}${path}`;
+
+try {
+  if (port === 'off') throw new Error('ADMIN_PORT is off: set a port, or start the container without its health check');
+  const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+} catch (error) {
+  const { message, cause } = error as Error;
+  console.error(cause instanceof Error ? `${url}: ${cause.message}` : message);
+  process.exitCode = 1;
+}

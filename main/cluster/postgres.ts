@@ -1,0 +1,36 @@
+import { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import { PostgresDatabase } from '../../db/postgres/database.ts';
+import { PostgresTasks } from '../../db/postgres/tasks.ts';
+import type { Backend } from '../backends/backend.ts';
+import { runMigration } from '../backends/migration.ts';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+import { RetentionRounds } from './retention-rounds.ts';
+
+export type PostgresOptions = Pick<Config, 'taskRetentionRows' | 'taskRetentionDays'> & { databaseUrl: string };
+
+const CONNECTIONS = 10;
+/** Time limit of a statement, including the round trip. */
+const TIME_LIMIT_MS = 2000;
+
+/** Opens the part of the backend in PostgreSQL: API keys and tasks. @throws {Error} if the database cannot be migrated */
+export async function openPostgres(
+  { databaseUrl, taskRetentionRows: rows, taskRetentionDays: days }: PostgresOptions,
+  log: Log,
+): Promise<Pick<Backend, 'apiKeys' | 'tasks' | 'taskStoreLocation' | 'startRetention' | 'checks' | 'close'>> {
+  await runMigration({ databaseUrl });
+  const database = new PostgresDatabase(databaseUrl, {
+    connections: CONNECTIONS,
+    timeLimitMs: TIME_LIMIT_MS,
+    onLost: (reason) => log.warn({ reason }, 'a connection to PostgreSQL was lost'),
+  });
+  const probe = () => database.probe();
+  return {
+    apiKeys: new PostgresApiKeys(database),
+    tasks: new PostgresTasks(database),
+    taskStoreLocation: { databaseUrl },
+    startRetention: () => (rows > 0 || days > 0 ? new RetentionRounds(databaseUrl, { rows, days }, log) : undefined),
+    checks: { auth_database: probe, tasks_database: probe },
+    close: () => database.close(),
+  };
+}

@@ -1,0 +1,128 @@
+import { DeliverPolicy, type JetStreamManager, type JsMsg, type PubAck, type StoredMsg } from '@nats-io/jetstream';
+import type { DeadLetter } from '../../tasks/queue/queue.ts';
+import { removeMessage } from './revisioned-store.ts';
+import { streamName, subject, token } from './streams.ts';
+
+/** Time for one part of a listing to arrive. */
+const LISTING_WAIT_MS = 2000;
+
+/** Length that a reason is cut to, so that every task that can be queued can be dead-lettered. */
+const LONGEST_REASON = 4096;
+
+/** A dead letter in its stream. */
+export interface StoredLetter {
+  letter: DeadLetter;
+  /** Sequence in the stream of dead letters. */
+  streamSequence: number;
+  /** Sequence that the message had in the stream of tasks. */
+  taskSequence: number;
+}
+
+/** First line of a stored letter; its body is the rest. The names are those of earlier versions. */
+interface StoredHead {
+  id: string;
+  seq: number;
+  reason: string;
+  attempts: number;
+  firstAt: number;
+  lastAt: number;
+  taskPlace: number;
+}
+
+interface LetterHead {
+  /** Stream sequence. */
+  streamSequence: number;
+  bytes: number;
+}
+
+/** Dead letters of all nodes, one message each. The stream evicts the oldest past its bounds. */
+export class DeadLetterStore {
+  readonly #manager: JetStreamManager;
+  readonly #prefix: string;
+  readonly #stream: string;
+
+  constructor(manager: JetStreamManager, prefix: string) {
+    this.#manager = manager;
+    this.#prefix = prefix;
+    this.#stream = streamName(prefix, 'letters');
+  }
+
+  /** Stores a letter; the same one again leaves one. */
+  store(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
+    const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
+    const reason = letter.reason.slice(0, LONGEST_REASON);
+    const head: StoredHead = { id, seq, reason, attempts, firstAt, lastAt, taskPlace: taskSequence };
+    const text = `${JSON.stringify(head)}\n${body}`;
+    const options = { msgID: `${token(id)} ${taskSequence}` };
+    return this.#manager.jetstream().publish(subject(this.#prefix, 'letters', token(id)), text, options);
+  }
+
+  async get(id: string): Promise<StoredLetter | undefined> {
+    const query = { last_by_subj: subject(this.#prefix, 'letters', token(id)) };
+    const message = await this.#manager.streams.getMessage(this.#stream, query);
+    return message === null ? undefined : parse(message);
+  }
+
+  /** Stream sequences and sizes of the newest letters, newest first. */
+  async newest(limit: number): Promise<LetterHead[]> {
+    const { messages, first_seq: first, last_seq: last } = (await this.#manager.streams.info(this.#stream)).state;
+    if (messages === 0) return [];
+    // Removed letters leave gaps in the sequences: the range doubles until it holds enough letters.
+    for (let range = limit; ; range *= 2) {
+      const from = Math.max(first, last + 1 - range);
+      const heads = await this.#heads(from, last);
+      if (heads.length >= limit || from === first) return heads.slice(-limit).reverse();
+    }
+  }
+
+  /** Reads a letter by its stream sequence; undefined if it is gone. */
+  async read(streamSequence: number): Promise<DeadLetter | undefined> {
+    const message = await this.#manager.streams.getMessage(this.#stream, { seq: streamSequence });
+    return message === null ? undefined : parse(message).letter;
+  }
+
+  async #heads(from: number, last: number): Promise<LetterHead[]> {
+    const heads: LetterHead[] = [];
+    const consumer = await this.#manager.jetstream().consumers.get(this.#stream, {
+      headers_only: true,
+      deliver_policy: DeliverPolicy.StartSequence,
+      opt_start_seq: from,
+    });
+    try {
+      let pending = (await consumer.info()).num_pending;
+      while (pending > 0) {
+        const before = heads.length;
+        for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
+          pending = message.info.pending;
+          if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes: sizeOf(message) });
+          if (pending === 0 || message.seq >= last) return heads;
+        }
+        // Some may have been removed since they were counted.
+        if (heads.length === before) break;
+      }
+      return heads;
+    } finally {
+      // Else the server keeps the consumer for minutes.
+      await consumer.delete().catch(() => {});
+    }
+  }
+
+  /** @returns whether it was still there */
+  remove(streamSequence: number): Promise<boolean> {
+    return removeMessage(this.#manager, this.#stream, streamSequence);
+  }
+}
+
+/** Size of a message that was delivered without its body. */
+function sizeOf({ headers }: JsMsg): number {
+  return Number(headers?.get('Nats-Msg-Size') || 0);
+}
+
+function parse({ data, seq }: Pick<StoredMsg, 'data' | 'seq'>): StoredLetter {
+  const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString();
+  const end = text.indexOf('\n');
+  const head: StoredHead = JSON.parse(text.slice(0, end));
+  const { id, reason, attempts, seq: sequence, firstAt: acceptedAt, lastAt: failedAt, taskPlace: taskSequence } = head;
+  const letter = { id, body: text.slice(end + 1), sequence, reason, attempts, acceptedAt, failedAt };
+  return { letter, streamSequence: seq, taskSequence };
+}

@@ -1,0 +1,147 @@
+import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
+import type { NatsCounts } from './counts.ts';
+import type { DeadLetterStore } from './dead-letter-store.ts';
+import { type Note, noNote, resolveDeliveryState } from './delivery-state.ts';
+import type { NatsEvents } from './events.ts';
+import type { Acknowledgements, PendingDelivery } from './pending-delivery.ts';
+import { Conflict, type RevisionedStore } from './revisioned-store.ts';
+import { token } from './streams.ts';
+
+/** Bound on unconfirmed acks. */
+const MAX_UNCONFIRMED_ACKS = 10_000;
+
+export interface SettlingParts {
+  acknowledgements: Acknowledgements;
+  counts: NatsCounts;
+  events: NatsEvents;
+  letters: DeadLetterStore;
+  notes: RevisionedStore<Note>;
+}
+
+/** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
+export class NatsSettling {
+  readonly #parts: SettlingParts;
+  /** Stream sequences of completed messages whose ack JetStream has not confirmed: it is repeated when they are redelivered. */
+  readonly #unconfirmedAcks = new Set<number>();
+
+  constructor(parts: SettlingParts) {
+    this.#parts = parts;
+  }
+
+  /**
+   * Reads the state that earlier deliveries of a redelivered message have left.
+   *
+   * @returns false if the message is completed or dead-lettered, and only the ack was lost
+   */
+  async resolve(pending: PendingDelivery): Promise<boolean> {
+    const { notes, letters, counts, acknowledgements } = this.#parts;
+    const [note, stored] = await Promise.all([notes.get(token(pending.id)), letters.get(pending.id)]);
+    pending.noteRevision = note?.revision ?? 0;
+    pending.note = resolveDeliveryState(
+      note === undefined || isStale(note.value, pending) ? noNote : note.value,
+      pending.deliveries,
+    );
+    const done = this.#unconfirmedAcks.has(pending.streamSequence);
+    if (!done && stored?.taskSequence !== pending.streamSequence) return true;
+    counts.settled(pending.streamSequence, pending.bytes);
+    if (done) await this.#acknowledge(pending);
+    else await acknowledgements.term(pending);
+    await this.#forget(pending);
+    return false;
+  }
+
+  /** Announces an attempt, and records that of a suspect. */
+  async markRunning(pending: PendingDelivery): Promise<void> {
+    const { id, note } = pending;
+    this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
+    if (note.suspect) await this.#note(pending, { ...note, running: true });
+  }
+
+  async complete(pending: PendingDelivery): Promise<void> {
+    this.#parts.counts.settled(pending.streamSequence, pending.bytes);
+    this.#parts.events.tell({ event: 'completed', id: pending.id });
+    await this.#acknowledge(pending);
+    await this.#forget(pending);
+  }
+
+  /** The message is redelivered to any node at `dueAt`. After a retry it is no suspect, because an attempt has ended. */
+  async postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>, dueAt: number): Promise<void> {
+    const { kind, reason } = settlement;
+    const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
+    const { id, deliveries: lastSettledDelivery } = pending;
+    // JetStream would apply the nak to the newer delivery.
+    if (!(await this.#note(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
+    this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
+    await this.#parts.acknowledgements.nak(pending, Math.max(0, dueAt - Date.now()));
+  }
+
+  /** Stores the dead letter first: if the ack is lost, the redelivered message has one. */
+  async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
+    const { letters, counts, events, acknowledgements } = this.#parts;
+    const { id, body, sequence, streamSequence, bytes, acceptedAt } = pending;
+    const letter: DeadLetter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
+    const stored = await letters.store(letter, streamSequence);
+    counts.deadLettered(stored.seq);
+    counts.settled(streamSequence, bytes);
+    events.tell({ event: 'failed', id, attempts, reason });
+    await acknowledgements.term(pending);
+    await this.#forget(pending);
+  }
+
+  /** Records that the attempt at a suspect did not take place. The message stays with this node. */
+  async unmarkRunning(pending: PendingDelivery): Promise<void> {
+    if (pending.note.running) await this.#note(pending, { ...pending.note, running: false });
+  }
+
+  /** Returns the message to all nodes, as if this node had never had it. */
+  async requeue(pending: PendingDelivery): Promise<void> {
+    const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
+    if (await this.#note(pending, note)) await this.#parts.acknowledgements.nak(pending, 0);
+  }
+
+  async #acknowledge(pending: PendingDelivery): Promise<void> {
+    this.#unconfirmedAcks.add(pending.streamSequence);
+    for (const streamSequence of this.#unconfirmedAcks) {
+      if (this.#unconfirmedAcks.size <= MAX_UNCONFIRMED_ACKS) break;
+      this.#unconfirmedAcks.delete(streamSequence);
+    }
+    await this.#parts.acknowledgements.ack(pending);
+    this.#unconfirmedAcks.delete(pending.streamSequence);
+  }
+
+  /** @returns false if a newer delivery, which owns the message, has stored a note */
+  async #note(pending: PendingDelivery, note: Note): Promise<boolean> {
+    const { notes } = this.#parts;
+    pending.note = { ...note, streamSequence: pending.streamSequence };
+    for (;;) {
+      try {
+        pending.noteRevision = await notes.put(token(pending.id), pending.note, pending.noteRevision);
+        return true;
+      } catch (error) {
+        if (!(error instanceof Conflict)) throw error;
+        const found = await notes.get(token(pending.id));
+        if (found !== undefined && !isStale(found.value, pending)) return false;
+        pending.noteRevision = found?.revision ?? 0;
+      }
+    }
+  }
+
+  /** A note that is left behind goes in the end, when newer ones need its place. */
+  async #forget(pending: PendingDelivery): Promise<void> {
+    if (pending.noteRevision > 0) await this.#parts.notes.remove(token(pending.id)).catch(() => {});
+  }
+}
+
+/** Whether the note is about an earlier message of the same task. */
+function isStale(note: Note, { streamSequence }: PendingDelivery): boolean {
+  return note.streamSequence < streamSequence;
+}
+
+function afterAttempt(note: Note, failure: 'transient' | 'crash'): Note {
+  return {
+    ...note,
+    attempts: note.attempts + 1,
+    crashes: note.crashes + (failure === 'crash' ? 1 : 0),
+    suspect: false,
+  };
+}

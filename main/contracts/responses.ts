@@ -1,0 +1,143 @@
+import type { TSchema } from 'typebox';
+import { catalogue, type ErrorName } from '../http/errors.ts';
+import { apiHeaders } from '../http/security-headers.ts';
+
+/** OpenAPI's responses object: response objects by status. */
+export type OpenApiResponses = Readonly<Record<string, OpenApiResponse | { $ref: string }>>;
+
+export interface OpenApiResponse {
+  description: string;
+  headers?: Readonly<Record<string, Header | { $ref: string }>>;
+  content?: Readonly<Record<string, MediaType>>;
+}
+
+export interface MediaType {
+  schema: TSchema;
+  example?: unknown;
+  /** Schemas of the data of server-sent events, by event name. */
+  'x-events'?: Readonly<Record<string, TSchema>>;
+}
+
+export interface Header {
+  description?: string;
+  required?: boolean;
+  schema?: object;
+  content?: Readonly<Record<string, MediaType>>;
+}
+
+const JSON_TYPE = 'application/json';
+
+/** Returns a required header with a fixed value. */
+export function constant(value: string): Header {
+  return { required: true, schema: { type: 'string', const: value } };
+}
+
+/** Returns the same header, but not required. */
+export function optional(header: Header): Header {
+  return { ...header, required: false };
+}
+
+export const retryAfter: Header = {
+  description: 'Seconds after which the client should retry.',
+  required: true,
+  schema: { type: 'integer', minimum: 1 },
+};
+
+/** Headers of every JSON response, as components of the document. */
+export const apiHeaderComponents: Readonly<Record<string, Header>> = Object.fromEntries(
+  Object.entries(apiHeaders).map(([name, value]) => [name, constant(value)]),
+);
+
+const dataHeaderRefs = Object.fromEntries(
+  Object.keys(apiHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
+
+/** Returns a response with a JSON body. */
+export function json(
+  description: string,
+  schema: TSchema,
+  headers: Readonly<Record<string, Header>> = {},
+): OpenApiResponse {
+  return { description, headers: { ...dataHeaderRefs, ...headers }, content: { [JSON_TYPE]: { schema } } };
+}
+
+/** Headers of certain errors, in addition to those of the path. */
+const errorHeaders: Partial<Record<ErrorName, Readonly<Record<string, Header>>>> = {
+  authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
+  invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },
+  idempotencyKeyInUse: { 'Retry-After': retryAfter },
+  upgradeRequired: { Upgrade: constant('websocket') },
+  tooManyRequests: { 'Retry-After': retryAfter },
+  tooManyConnectionsFromAddress: { 'Retry-After': retryAfter },
+  tooManyConnections: { 'Retry-After': retryAfter },
+  serverBusy: { 'Retry-After': retryAfter },
+  // Sent only if the queue is full.
+  failedToQueueTask: { 'Retry-After': optional(retryAfter) },
+};
+
+/** Returns one response for several errors with the same status. */
+function errorAnswer(names: readonly ErrorName[], further: Readonly<Record<string, Header>>): OpenApiResponse {
+  const texts = names.map((name) => catalogue[name][1]);
+  const headers: Record<string, Header> = { ...further };
+  for (const name of names) {
+    for (const [header, value] of Object.entries(errorHeaders[name] ?? {})) {
+      headers[header] = names.length === 1 ? value : optional(value);
+    }
+  }
+  const schema = {
+    type: 'object',
+    properties: { error: { type: 'string', enum: texts } },
+    required: ['error'],
+    additionalProperties: false,
+    examples: texts.map((error) => ({ error })),
+  };
+  return json(texts.map((text) => `\`${text}\``).join(', '), schema as TSchema, headers);
+}
+
+/** Returns the responses for some errors, by status. @param headers headers of all these responses */
+export function errors(names: readonly ErrorName[], headers: Readonly<Record<string, Header>> = {}): OpenApiResponses {
+  const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
+  return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
+}
+
+/** Returns the response to methods that a path does not support. */
+export function methodNotAllowed(...allowed: string[]): OpenApiResponses {
+  return errors(['methodNotAllowed'], { Allow: constant(allowed.join(', ')) });
+}
+
+/** Errors that any operation can respond with: those sent before the request reaches the app, and internal errors. */
+const ALWAYS = [
+  'badRequest',
+  'requestTimeout',
+  'expectationFailed',
+  'hostNotAllowed',
+  'headersTooLarge',
+  'internalError',
+] as const;
+
+/** Responses for errors that share their status with no other error, as components of the document. */
+export const errorComponents: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
+  (['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const).map(
+    (name) => [name, errorAnswer([name], {})],
+  ),
+);
+
+const componentOf = new Map<string, { $ref: string }>(
+  Object.keys(errorComponents).map((name) => [
+    String(catalogue[name as ErrorName][0]),
+    { $ref: `#/components/responses/${name}` },
+  ]),
+);
+
+/** Returns the responses for the errors of one operation, including the errors of every operation. */
+export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
+  const answers = errors([...ALWAYS, ...names]);
+  return Object.fromEntries(
+    Object.entries(answers).map(([status, answer]) => [status, componentOf.get(status) ?? answer]),
+  );
+}
+
+/** Returns all responses to methods that a path does not support. */
+export function unsupportedMethods(...allowed: string[]): OpenApiResponses {
+  return { ...methodNotAllowed(...allowed), ...allErrors() };
+}

@@ -1,0 +1,55 @@
+import type { Context, Middleware } from 'koa';
+import { DURATION_BOUNDS, Histogram } from './histogram.ts';
+
+/** Requests with the same method, route, status and error. */
+export interface RequestSeries {
+  method: string;
+  /** Path pattern of the route, or `*` if no route matched. */
+  route: string;
+  status: number;
+  /** Error text of the response. Empty for a success. */
+  error: string;
+  durations: Histogram;
+}
+
+/** Bound on the series, above the number of combinations that can occur. Requests of further series are not counted. */
+const MAX_SERIES = 500;
+
+/** Request durations of a service by method, route, status and error. */
+export class RequestMetrics {
+  readonly #series = new Map<string, RequestSeries>();
+
+  note({ method, route, status, error }: Omit<RequestSeries, 'durations'>, seconds: number): void {
+    const key = `${route} ${method} ${status} ${error}`;
+    let series = this.#series.get(key);
+    if (series === undefined) {
+      if (this.#series.size >= MAX_SERIES) return;
+      series = { method, route, status, error, durations: new Histogram(DURATION_BOUNDS) };
+      this.#series.set(key, series);
+    }
+    series.durations.observe(seconds);
+  }
+
+  series(): IterableIterator<RequestSeries> {
+    return this.#series.values();
+  }
+}
+
+/** Methods with a series of their own. All others become `_OTHER`, to bound the number of series. */
+const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** Status of requests whose client was gone before their response began, as nginx logs them. */
+export const CLIENT_CLOSED_REQUEST = 499;
+
+/** Outermost middleware of an app: notes each request once its response begins or is complete in memory. */
+export function recordRequests(metrics: RequestMetrics): Middleware {
+  return async (ctx, next) => {
+    const startedAt = performance.now();
+    await next();
+    const { _matchedRoute: route = '*' } = ctx as Context & { _matchedRoute?: string };
+    const isUnanswered = ctx.respond === false && !ctx.headerSent && ctx.res.closed;
+    const status = isUnanswered ? CLIENT_CLOSED_REQUEST : ctx.status;
+    const method = methods.has(ctx.method) ? ctx.method : '_OTHER';
+    metrics.note({ method, route, status, error: ctx.state.error ?? '' }, (performance.now() - startedAt) / 1000);
+  };
+}

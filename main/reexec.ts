@@ -1,0 +1,44 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+
+/** Oldest supported Node: the first with `node:sqlite` as a release candidate. `engines` in package.json has the same version. */
+const OLDEST = [24, 15] as const;
+const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
+/** Environment variable set for the child process. Prevents an endless chain if the installed Node is too old itself. */
+const HANDED_OVER = 'HANDED_OVER_BY_NODE';
+
+/** Whether `version` (`process.versions.node` unless given) can run the services. */
+export function runtimeIsNewEnough(version = process.versions.node): boolean {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
+}
+
+/**
+ * Runs the same command line on the Node that `npm install` installed, and exits with its exit code or signal. If no such Node is
+ * installed, prints one line that says how to get it and sets exit code 1.
+ */
+export async function reexec(): Promise<void> {
+  const installed = fileURLToPath(new URL(`../../node_modules/node/bin/${EXECUTABLE}`, import.meta.url));
+  if (!existsSync(installed) || process.env[HANDED_OVER] !== undefined) {
+    console.error(
+      `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: run "npm install" here to install one`,
+    );
+    process.exitCode = 1;
+    return;
+  }
+  const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
+    // No message is sent on the IPC channel. The child gets `disconnect` when this process ends, even by SIGKILL.
+    stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
+    env: { ...process.env, [HANDED_OVER]: process.versions.node },
+  });
+  // Ctrl-C in a terminal reaches both processes, so the child gets the signal twice. run.ts counts the two as one.
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
+  const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
+    child.once('error', reject);
+    child.once('exit', (...end) => resolve(end));
+  });
+  if (signal === null) process.exit(code ?? 1);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+}

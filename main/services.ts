@@ -1,0 +1,99 @@
+import { getHeapStatistics } from 'node:v8';
+import { startAdmin } from './admin/service.ts';
+import { openBackend } from './backends/open.ts';
+import type { Config } from './config.ts';
+import { checkHeapBudget } from './heap-budget.ts';
+import { isLoopbackAddress } from './http/allowed-hosts.ts';
+import { openFilesLimit, shareDescriptors } from './http/descriptors.ts';
+import type { LogOutput } from './log.ts';
+import { tokenAccess } from './task-access.ts';
+import { startTasks, type Unfinished } from './tasks/service.ts';
+import { startTicker } from './ticker/service.ts';
+
+/** Both services, running. */
+export interface Services {
+  ports: { ticker: number; tasks: number; admin: number | undefined };
+  /** Stops both within the configured time: no new connections, clients told, accepted tasks worked off or kept. */
+  stop(): Promise<Unfinished>;
+}
+
+/**
+ * Opens what the services keep, then starts them.
+ *
+ * @param onTasks called when service B starts, with a function that returns the number of accepted tasks that are lost if
+ *   the process ends now. The rest of the start may fail or be stopped.
+ * @throws {Error} whose message says what to fix
+ */
+export async function startServices(
+  config: Config,
+  output: LogOutput,
+  onTasks: (unsaved: () => number) => void = () => {},
+): Promise<Services> {
+  const { log } = output;
+  checkHeapBudget(config, getHeapStatistics().heap_size_limit);
+  const shares = shareDescriptors(openFilesLimit(), config);
+  const backend = await openBackend(config, log);
+  const now = Promise.resolve();
+  /** What runs already, the latest first. */
+  const undo: Array<() => unknown> = [() => backend.close()];
+  const takeDown = async (error: unknown): Promise<never> => {
+    for (const stop of undo) await stop();
+    throw error;
+  };
+  const ticker = await startTicker(config, backend, shares, log).catch(explain('TICKER_PORT', 'HOST')).catch(takeDown);
+  undo.unshift(() => ticker.stop(now));
+  const access = config.tasksRequireToken ? tokenAccess(ticker) : undefined;
+  const tasks = await startTasks(config, backend, shares, log, access)
+    .catch(explain('TASKS_PORT', 'HOST'))
+    .catch(takeDown);
+  onTasks(() => tasks.unsaved());
+  undo.unshift(() => tasks.stop({ connections: now, all: now }));
+  const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output)
+    .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
+    .catch(takeDown);
+  const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
+  for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
+  if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
+    log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
+  }
+  return {
+    ports: { ticker: ticker.listener.port, tasks: tasks.listener.port, admin: admin?.listener.port },
+    async stop() {
+      admin?.shuttingDown();
+      const connections = Promise.withResolvers<void>();
+      const all = Promise.withResolvers<void>();
+      const timers = [
+        // Half of the time belongs to the tasks, however slowly a client sends its request.
+        setTimeout(connections.resolve, config.shutdownTimeoutMs / 2),
+        setTimeout(all.resolve, config.shutdownTimeoutMs),
+      ];
+      try {
+        const tasksStopped = tasks.stop({ connections: connections.promise, all: all.promise });
+        const [left] = await Promise.all([tasksStopped, ticker.stop(connections.promise, tasksStopped)]);
+        await backend.close();
+        await admin?.stop(all.promise);
+        return left;
+      } finally {
+        for (const timer of timers) clearTimeout(timer);
+      }
+    },
+  };
+}
+
+/** Names the settings behind an address that cannot be listened on. */
+function explain(
+  portVariable: string,
+  hostVariable: string,
+): (error: NodeJS.ErrnoException & { port?: number }) => never {
+  const reasons = ({ port }: { port?: number }): Record<string, string> => ({
+    EADDRINUSE: `port ${port} is taken: stop what uses it, or set ${portVariable} to another one`,
+    EACCES: `port ${port} is not allowed to this user: set ${portVariable} to one above 1023`,
+    EADDRNOTAVAIL: `this machine does not have the address: set ${hostVariable} to one that it has`,
+    ENOTFOUND: `the host name is not known: set ${hostVariable} to an address of this machine`,
+  });
+  return (error) => {
+    const reason =
+      error.syscall === 'listen' || error.syscall === 'getaddrinfo' ? reasons(error)[error.code ?? ''] : undefined;
+    throw reason === undefined ? error : new Error(reason, { cause: error });
+  };
+}

@@ -1,0 +1,47 @@
+import type { IncomingMessage } from 'node:http';
+import type { Middleware } from 'koa';
+import { authenticationRequired, HttpError } from '../../http/errors.ts';
+
+export type Action = 'create' | 'read' | 'delete';
+export type Resource = 'task' | 'dead_letter' | 'queue';
+
+/** The user whose token a request bears. */
+export interface Actor {
+  userId: string;
+  /** Whether the policies of the token allow an action. */
+  allows(action: Action, resource: Resource): boolean;
+  /** Whether the token is still valid. */
+  isSignedIn(): boolean;
+}
+
+/** Access control of service B, which knows actors but no tokens. */
+export interface TaskAccess {
+  /**
+   * Returns the actor of a request, or undefined without a valid token.
+   *
+   * @throws {HttpError} if the token cannot be checked
+   */
+  authenticate(request: IncomingMessage): Promise<Actor | undefined>;
+  /** `/auth/token`, where the task board exchanges and revokes tokens. */
+  tokenRoutes: Middleware;
+}
+
+/** State of a request. Without access control there is no actor. */
+export interface AccessState {
+  actor?: Actor;
+}
+
+/** Middleware ahead of every route that needs a token. A new route cannot be left out. */
+export function requireToken({ authenticate }: TaskAccess): Middleware<AccessState> {
+  return async (ctx, next) => {
+    const actor = await authenticate(ctx.req);
+    if (actor === undefined) throw authenticationRequired();
+    ctx.state.actor = actor;
+    await next();
+  };
+}
+
+/** Evaluates the policy. Without access control everything is allowed. @throws {HttpError} `action not allowed` */
+export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
+  if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
+}

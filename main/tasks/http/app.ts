@@ -1,0 +1,65 @@
+import Koa from 'koa';
+import { Admission } from '../../http/admission.ts';
+import type { BodyBounds } from '../../http/body-buffer.ts';
+import type { ByteBudget } from '../../http/byte-budget.ts';
+import { crossSite } from '../../http/cross-site.ts';
+import { jsonErrors, logLateError, notFound } from '../../http/json-errors.ts';
+import { staticClient } from '../../http/static-client.ts';
+import type { Log } from '../../log.ts';
+import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
+import type { Queue } from '../queue/queue.ts';
+import type { TaskEvents } from '../task-events.ts';
+import type { TaskStore } from '../task-store.ts';
+import { requireToken, type TaskAccess } from './access.ts';
+import { eventsRouter } from './events-router.ts';
+import { queueRouter } from './queue-router.ts';
+import type { SubmissionThread } from './submission-thread.ts';
+import { tasksRouter } from './tasks-router.ts';
+
+export interface TasksAppOptions {
+  queue: Pick<Queue, 'durable' | 'publish' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;
+  tasks: TaskStore;
+  events: TaskEvents;
+  bodies: BodyBounds;
+  /** Parses large bodies. */
+  submissions: Pick<SubmissionThread, 'parse'>;
+  /** Bytes of rows and listings that clients have not read yet. */
+  responses: ByteBudget;
+  /** Undefined means that requests need no token. */
+  access: TaskAccess | undefined;
+  /** Origins whose pages may write and read. */
+  corsOrigins: readonly string[];
+  /** Where requests are counted. */
+  requests: RequestMetrics;
+  /** Proxies in front whose `X-Forwarded-For` is trusted. */
+  trustProxy: number;
+  log: Log;
+}
+
+export interface TasksRouterOptions extends TasksAppOptions {
+  /** Shared by all requests that take long to parse or to answer. */
+  admission: Admission;
+}
+
+/** Service B's HTTP side. Does not listen. @throws {Error} when a file of the browser client cannot be read */
+export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
+  const app = new Koa();
+  const admission = new Admission();
+  app.on('error', logLateError(options.log));
+  app.proxy = options.trustProxy > 0;
+  app.maxIpsCount = options.trustProxy;
+  app.use(recordRequests(options.requests));
+  app.use(jsonErrors(options.log));
+  for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'writes' })) app.use(middleware);
+  app.use(await staticClient('tasks'));
+  if (options.access !== undefined) {
+    app.use(options.access.tokenRoutes);
+    app.use(requireToken(options.access));
+  }
+  // Before the other one, to which `events` would be the id of a task.
+  app.use(eventsRouter(options).routes());
+  app.use(tasksRouter({ ...options, admission }).routes());
+  app.use(queueRouter({ ...options, admission }).routes());
+  app.use(notFound);
+  return app;
+}

@@ -1,0 +1,73 @@
+import type Router from '@koa/router';
+import type { ParameterizedContext } from 'koa';
+import { HttpError } from '../../http/errors.ts';
+import { exactRouter } from '../../http/exact-router.ts';
+import { replyJson, replyListing } from '../../http/json-reply.ts';
+import { refuseOtherMethods } from '../../http/other-methods.ts';
+import { type AccessState, authorize } from './access.ts';
+import type { TasksRouterOptions } from './app.ts';
+import { queueError } from './queue-errors.ts';
+import { failedTask } from './task-status.ts';
+
+/** As many as `GET /tasks` lists. */
+const LISTING_SIZE = 100;
+
+type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
+
+/** The queue seen from outside: its counts at `/queue`, and its dead letters at `/dead-letters`. */
+export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router<AccessState> {
+  const router = exactRouter<AccessState>();
+
+  router.get('/queue', (ctx) => {
+    authorize(ctx.state, 'read', 'queue');
+    const { inFlight: in_flight, ...counts } = queue.counts();
+    replyJson(ctx, 200, { ...counts, in_flight });
+  });
+
+  router.get('/dead-letters', async (ctx) => {
+    authorize(ctx.state, 'read', 'dead_letter');
+    const letters = await queue.newestDeadLetters(LISTING_SIZE).catch(unavailable);
+    await replyListing(ctx, 'dead_letters', letters, {
+      budget: responses,
+      bytes: ({ bytes }) => bytes,
+      admit: (bytes) => admission.enter(bytes),
+      read: async (listed) => {
+        const letter = await listed.read().catch(unavailable);
+        return letter && failedTask(letter);
+      },
+    });
+  });
+
+  router.post('/dead-letters/:id/retry', async (ctx) => {
+    authorize(ctx.state, 'create', 'task');
+    const { id = '' } = ctx.params;
+    const found = await queue.redrive(id).catch((cause) => {
+      throw queueError(cause);
+    });
+    if (!found) throw new HttpError('deadLetterNotFound');
+    replyQueued(ctx, id);
+  });
+
+  router.delete('/dead-letters/:id', async (ctx) => {
+    authorize(ctx.state, 'delete', 'dead_letter');
+    if (!(await queue.purge(ctx.params.id ?? '').catch(unavailable))) throw new HttpError('deadLetterNotFound');
+    ctx.status = 204;
+  });
+
+  router.all('/queue', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/dead-letters', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/dead-letters/:id', refuseOtherMethods('DELETE'));
+  router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));
+
+  return router;
+}
+
+/** @throws {HttpError} always */
+function unavailable(cause: unknown): never {
+  throw new HttpError('queueUnavailable', { cause });
+}
+
+/** The answer to whoever had a task queued: its id, and where to look for it. */
+export function replyQueued(ctx: ParameterizedContext, id: string): void {
+  replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
+}

@@ -1,0 +1,111 @@
+import { Worker } from 'node:worker_threads';
+import { type ParsedSubmission, READY, type SubmittedBody } from '../../../workers/submission.ts';
+import { HttpError, serverBusy } from '../../http/errors.ts';
+import type { Log } from '../../log.ts';
+import { workerFile } from '../../worker-file.ts';
+
+export interface SubmissionThreadOptions {
+  /** Heap limit of the thread. */
+  memoryMb: number;
+  log: Log;
+  /** The thread's code; another one in tests. */
+  file?: URL;
+}
+
+interface Job {
+  body: SubmittedBody;
+  parsed: PromiseWithResolvers<ParsedSubmission>;
+}
+
+/**
+ * Parses large submissions in a worker thread, one after the other. The thread starts with the first of them. If it
+ * dies, the submission that it was parsing fails, and the next one goes to a new thread.
+ */
+export class SubmissionThread {
+  readonly #options: SubmissionThreadOptions;
+  #worker: Worker | undefined;
+  #current: Job | undefined;
+  readonly #waiting: Job[] = [];
+  #stopped = false;
+
+  constructor(options: SubmissionThreadOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Parses a body, whose buffer is transferred to the thread.
+   *
+   * @throws {HttpError} `failed to queue task` if the thread dies, `server busy` if it cannot start or is stopped
+   */
+  parse(body: SubmittedBody): Promise<ParsedSubmission> {
+    const parsed = Promise.withResolvers<ParsedSubmission>();
+    this.#waiting.push({ body, parsed });
+    this.#next();
+    return parsed.promise;
+  }
+
+  /** Ends the thread. All submissions that are not parsed yet fail. May be called twice. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#refuseWaiting();
+    await this.#worker?.terminate();
+  }
+
+  #next(): void {
+    if (this.#current !== undefined) return;
+    if (this.#stopped) this.#refuseWaiting();
+    this.#current = this.#waiting.shift();
+    if (this.#current === undefined) return;
+    const { body } = this.#current;
+    try {
+      this.#worker ??= this.#start();
+    } catch (error) {
+      this.#onExit(error, false);
+      return;
+    }
+    this.#worker.postMessage(body, [body.bytes.buffer]);
+  }
+
+  /** @throws {Error} if the process cannot have another thread */
+  #start(): Worker {
+    const { memoryMb, file = workerFile('submission-parser') } = this.#options;
+    const worker = new Worker(file, { name: 'submissions', resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
+    let isReady = false;
+    let cause: unknown;
+    worker.on('message', (message: typeof READY | ParsedSubmission) => {
+      if (message === READY) {
+        isReady = true;
+        return;
+      }
+      this.#current?.parsed.resolve(message);
+      this.#current = undefined;
+      this.#next();
+    });
+    worker.on('error', (error) => {
+      cause = error;
+    });
+    worker.once('exit', () => {
+      this.#worker = undefined;
+      this.#onExit(cause, isReady);
+    });
+    return worker;
+  }
+
+  /** @param wasReady whether the thread had started, so that its submission may have ended it */
+  #onExit(cause: unknown, wasReady: boolean): void {
+    const failed = this.#current?.parsed;
+    this.#current = undefined;
+    if (!this.#stopped) this.#options.log.error({ err: cause }, 'the submission thread ended');
+    if (wasReady && !this.#stopped) failed?.reject(new HttpError('failedToQueueTask', { cause }));
+    else {
+      failed?.reject(serverBusy());
+      // Only a new submission starts the thread again, so failing starts do not repeat by themselves.
+      this.#refuseWaiting();
+    }
+    this.#next();
+  }
+
+  #refuseWaiting(): void {
+    for (const { parsed } of this.#waiting.splice(0)) parsed.reject(serverBusy());
+  }
+}

@@ -1,0 +1,53 @@
+import { createHash, randomUUID } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { type ParsedSubmission, parseSubmission, type SubmittedBody, withId } from '../../../workers/submission.ts';
+import type { BodyBuffer } from '../../http/body-buffer.ts';
+import { HttpError } from '../../http/errors.ts';
+import type { KeyedSubmission, Message } from '../queue/queue.ts';
+
+/** Largest body that is parsed on the event loop, which takes up to 3 ms. The way to a thread and back takes 0.1 ms. */
+export const SMALL_BODY_BYTES = 16 * 1024;
+
+/** Form of the header `Idempotency-Key`. */
+export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
+
+/**
+ * The message and the idempotency key of a submission.
+ *
+ * @param userId scope of the idempotency key; undefined without access control
+ * @param parseLarge parses a body of more than {@link SMALL_BODY_BYTES}, whose buffer it may transfer
+ * @throws {HttpError} if the key or the body is not valid
+ */
+export async function prepare(
+  body: BodyBuffer,
+  headers: IncomingHttpHeaders,
+  userId: string | undefined,
+  parseLarge: (body: SubmittedBody) => Promise<ParsedSubmission>,
+): Promise<{ message: Message; key: KeyedSubmission | undefined }> {
+  const key = idempotencyKey(headers, userId);
+  const id = randomUUID();
+  const submitted = { id, createdAt: Math.floor(Date.now() / 1000), hasKey: key !== undefined };
+  const isSmall = body.length <= SMALL_BODY_BYTES;
+  const parsed = isSmall
+    ? parseSubmission({ ...submitted, bytes: body.bytes })
+    : await parseLarge({ ...submitted, bytes: body.ownBytes() });
+  if ('error' in parsed) throw new HttpError(parsed.error);
+  const { text, fingerprint } = parsed;
+  const createMessage = (otherId: string) => ({ id: otherId, body: withId(text, otherId) });
+  return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
+}
+
+/**
+ * The idempotency key of a submission as the queue stores it, or undefined if there is none.
+ *
+ * @param userId scope of the key: the same key of two users names two submissions
+ * @throws {HttpError} `Idempotency-Key must have 1 to 255 visible characters`
+ */
+export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key !== 'string' || !IDEMPOTENCY_KEY.test(key)) throw new HttpError('invalidIdempotencyKey');
+  if (userId === undefined) return key;
+  // A key has no space, so scoped and other keys never collide.
+  return `${key} ${createHash('sha256').update(userId).digest('base64')}`;
+}

@@ -1,0 +1,23 @@
+import type { DeadLetter, Progress } from '../queue/queue.ts';
+
+/** A task without a row, as a client sees it: how far it has come. Times are Unix seconds. */
+export function unfinishedTask(id: string, progress: Progress): object {
+  switch (progress.state) {
+    case 'queued':
+      return { id, status: 'queued' };
+    case 'running':
+      return { id, status: 'running', attempt: progress.attempt };
+    case 'retrying': {
+      const { attempts, reason, dueAt } = progress;
+      return { id, status: 'retrying', attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000) };
+    }
+    case 'failed':
+      return failedTask(progress.letter);
+  }
+}
+
+/** A dead letter as a client sees it: accepted at `first_at`, discarded at `last_at`, in Unix seconds. */
+export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
+  const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
+  return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };
+}

@@ -1,0 +1,133 @@
+import type { ServerResponse } from 'node:http';
+import type Router from '@koa/router';
+import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
+import type { TaskRecord } from '../../../db/sqlite/tasks.ts';
+import type { Awaitable } from '../../awaitable.ts';
+import { TURN_BYTES } from '../../http/admission.ts';
+import { HttpError, serverBusy } from '../../http/errors.ts';
+import { exactRouter } from '../../http/exact-router.ts';
+import { withBody } from '../../http/json-body.ts';
+import { replyListing, replyWithin } from '../../http/json-reply.ts';
+import { refuseOtherMethods } from '../../http/other-methods.ts';
+import type { Progress } from '../queue/queue.ts';
+import { type AccessState, authorize } from './access.ts';
+import type { TasksRouterOptions } from './app.ts';
+import { queueError } from './queue-errors.ts';
+import { replyQueued } from './queue-router.ts';
+import { prepare } from './submission.ts';
+import { unfinishedTask } from './task-status.ts';
+import { preferredWait } from './wait-preference.ts';
+
+/** A listing over this size is not put together in memory. */
+const STREAM_FROM_BYTES = 1024 * 1024;
+
+/** A memory queue gets no more submissions in a turn than tasks leave it in one, or it grows. */
+const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
+/** Cost of a byte that is parsed: a body of many keys or levels takes up to 0.2 ms per KiB, ten times as long as others. */
+const PARSING_COST = 4;
+const LISTING_COST = TURN_BYTES;
+/** Cost of a row of unknown size. */
+const ROW_COST = TURN_BYTES / 8;
+
+/** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
+export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
+  const { queue, tasks, events, bodies, submissions, admission, responses } = options;
+  const router = exactRouter<AccessState>();
+  // A durable queue writes all submissions of a turn in one transaction, so only their bytes cost.
+  const minCost = queue.durable ? 0 : SUBMISSION_COST;
+
+  router.post('/tasks', async (ctx) => {
+    authorize(ctx.state, 'create', 'task');
+    const { message, key } = await withBody(ctx.req, bodies, async (body) => {
+      await admission.enter(Math.max(body.length * PARSING_COST, minCost));
+      return prepare(body, ctx.req.headers, ctx.state.actor?.userId, (large) => submissions.parse(large));
+    });
+    const id = await queue.publish(message, key).catch((cause) => {
+      throw queueError(cause);
+    });
+    const waitSeconds = preferredWait(ctx.req.headers);
+    const row = waitSeconds > 0 ? await rowWithin(id, waitSeconds, ctx.res) : undefined;
+    const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
+    if (row === undefined || !replyWithin(responses, ctx, row, headers)) replyQueued(ctx, id);
+  });
+
+  router.get('/tasks', async (ctx) => {
+    authorize(ctx.state, 'read', 'task');
+    const status = parseStatus(ctx.query.status);
+    await admission.enter(LISTING_COST);
+    const located = await query(() => tasks.locate(status));
+    if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
+      await replyListing(ctx, 'tasks', located, {
+        budget: responses,
+        bytes: ({ bytes }) => bytes,
+        admit: (bytes) => admission.enter(bytes),
+        read: ({ id }) => query(() => tasks.find(id)),
+      });
+    } else {
+      const rows = await query(() => tasks.list(status));
+      if (!replyWithin(responses, ctx, { tasks: rows, count: rows.length })) throw serverBusy();
+    }
+  });
+
+  router.get('/tasks/:id', async (ctx) => {
+    authorize(ctx.state, 'read', 'task');
+    const { id = '' } = ctx.params;
+    // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
+    const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
+    const row = await (progress === undefined ? query(() => findRow(id)) : storedRow(id));
+    if (row === undefined && progress instanceof HttpError) throw progress;
+    const task = row ?? (progress && unfinishedTask(id, progress as Progress));
+    if (task === undefined) throw new HttpError('taskNotFound');
+    if (!replyWithin(responses, ctx, task)) throw serverBusy();
+  });
+
+  /** The row of a task if it is there in time, and as long as its client is. */
+  async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
+    const over = new AbortController();
+    const leave = () => over.abort();
+    response.once('close', leave);
+    const ended = events.ended(id, seconds * 1000, over.signal);
+    // Looked for only now, so that its end cannot slip through; an idempotency key may name a task of long ago.
+    const progress = await queue.find(id).catch(() => UNKNOWN);
+    if (progress !== undefined && progress.state !== 'failed') await ended;
+    response.off('close', leave);
+    over.abort();
+    return storedRow(id);
+  }
+
+  /** The row of a task that the queue was not told of yet, and that is listed already. */
+  async function storedRow(id: string): Promise<TaskRecord | undefined> {
+    try {
+      return await findRow(id);
+    } catch {
+      // The queue knows as much as can be known.
+      return undefined;
+    }
+  }
+
+  async function findRow(id: string): Promise<TaskRecord | undefined> {
+    await admission.enter(ROW_COST);
+    return tasks.find(id);
+  }
+
+  router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
+  router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD'));
+
+  return router;
+}
+
+/** What is taken for true where the queue cannot say: that its task is not done. */
+const UNKNOWN: Progress = { state: 'queued' };
+
+async function query<T>(run: () => Awaitable<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
+  }
+}
+
+function parseStatus(status: string | string[] | undefined): string | undefined {
+  if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
+  return status;
+}

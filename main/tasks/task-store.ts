@@ -1,0 +1,9 @@
+import type { TaskLocation, TaskRecord } from '../../db/sqlite/tasks.ts';
+import type { Awaitable } from '../awaitable.ts';
+
+/** Read access to the stored tasks. Methods throw like those of `Tasks` in `db`. */
+export interface TaskStore {
+  list(status?: string): Awaitable<TaskRecord[]>;
+  locate(status?: string): Awaitable<TaskLocation[]>;
+  find(id: string): Awaitable<TaskRecord | undefined>;
+}

@@ -1,0 +1,37 @@
+import type { Pid } from '../../workers/messages.ts';
+import { closeCodes } from './close-codes.ts';
+import type { ProcessRegistry } from './process-registry.ts';
+import type { RemovalReason } from './token-store.ts';
+
+/**
+ * Handlers by the token that they were started with, so that they can be ended together with the token. A handler is
+ * removed when it ends, so that there are never more entries than connections.
+ */
+export class HandlersByToken {
+  readonly #processes: ProcessRegistry;
+  readonly #handlers = new Map<string, Set<Pid>>();
+
+  constructor(processes: ProcessRegistry) {
+    this.#processes = processes;
+  }
+
+  /** Number of tokens with a running handler. */
+  get size(): number {
+    return this.#handlers.size;
+  }
+
+  add(tokenId: string, handler: Pid): void {
+    const handlers = this.#handlers.get(tokenId) ?? new Set();
+    this.#handlers.set(tokenId, handlers.add(handler));
+    this.#processes.monitor(handler, () => {
+      handlers.delete(handler);
+      if (handlers.size === 0 && this.#handlers.get(tokenId) === handlers) this.#handlers.delete(tokenId);
+    });
+  }
+
+  /** Ends every handler that was started with the token. */
+  end(tokenId: string, end: RemovalReason): void {
+    const reason = end === 'token revoked' ? closeCodes.tokenRevoked : closeCodes.tokenExpired;
+    for (const handler of [...(this.#handlers.get(tokenId) ?? [])]) this.#processes.exit(handler, reason);
+  }
+}

@@ -1,0 +1,69 @@
+import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
+import type { CloseCode } from './close-codes.ts';
+
+/** Receiver of the messages sent to an address. An error thrown by `receive` ends the process. */
+export interface Process {
+  receive(message: LifecycleMessage): void;
+}
+
+/** Why a process ended: as intended, for a reason that its client is told, or because of an error. */
+export type ExitReason = 'normal' | CloseCode | Error;
+
+interface Entry {
+  process: Process;
+  monitors: Array<(reason: ExitReason) => void>;
+}
+
+/**
+ * The processes of the price stream by address: handlers, clients, and the ticker under its name. Messages are delivered
+ * synchronously. A message to an address without a process is discarded.
+ */
+export class ProcessRegistry {
+  readonly #entries = new Map<Pid, Entry>();
+  #spawned = 0;
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  /** Starts a process with a new pid. @param create creates the process, and must not send to it */
+  spawn(kind: 'handler' | 'client', create: (pid: Pid) => Process): Pid {
+    const pid = `${kind}:${++this.#spawned}`;
+    this.#entries.set(pid, { process: create(pid), monitors: [] });
+    return pid;
+  }
+
+  /**
+   * Starts a process under a fixed name.
+   *
+   * @throws {Error} if the name is in use
+   */
+  register(name: Pid, process: Process): void {
+    if (this.#entries.has(name)) throw new Error(`a process named ${name} is already registered`);
+    this.#entries.set(name, { process, monitors: [] });
+  }
+
+  /** Delivers `message`. An error thrown by the receiver ends the receiver, not the sender. */
+  send(to: Pid, message: LifecycleMessage): void {
+    try {
+      this.#entries.get(to)?.process.receive(message);
+    } catch (error) {
+      this.exit(to, error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  /** Calls `onExit` once when the process ends, for whatever reason, or immediately if it has already ended. */
+  monitor(pid: Pid, onExit: (reason: ExitReason) => void): void {
+    const entry = this.#entries.get(pid);
+    if (entry === undefined) onExit('normal');
+    else entry.monitors.push(onExit);
+  }
+
+  /** Ends a process. Does nothing if it has already ended. */
+  exit(pid: Pid, reason: ExitReason): void {
+    const entry = this.#entries.get(pid);
+    if (entry === undefined) return;
+    this.#entries.delete(pid);
+    for (const onExit of entry.monitors) onExit(reason);
+  }
+}

@@ -1,0 +1,116 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { IdempotencyStore, type NatsKeyRecord } from '../../../main/cluster/queue/idempotency-store.ts';
+import { Conflict, type RevisionedStore } from '../../../main/cluster/queue/revisioned-store.ts';
+import { QueueFull } from '../../../main/tasks/queue/queue.ts';
+
+/** Values in memory, with the compare-and-set of the real ones. */
+class Kept implements Pick<RevisionedStore<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {
+  readonly #values = new Map<string, { value: NatsKeyRecord; revision: number }>();
+  #revision = 0;
+
+  async get(name: string) {
+    return this.#values.get(name);
+  }
+
+  async put(name: string, value: NatsKeyRecord, expected?: number) {
+    const current = this.#values.get(name)?.revision ?? 0;
+    if (expected !== undefined && expected !== current) throw new Conflict(`${name} was changed meanwhile`);
+    this.#values.set(name, { value, revision: ++this.#revision });
+    return this.#revision;
+  }
+
+  async removeRevision(revision: number) {
+    for (const [name, value] of this.#values) if (value.revision === revision) this.#values.delete(name);
+  }
+}
+
+const KEY = { key: 'order-1', fingerprint: 'x' };
+
+async function outcome(work: Promise<string>): Promise<string> {
+  return work.catch((error: Error) => error.message);
+}
+
+describe('the idempotency keys of several nodes', () => {
+  beforeEach(() => mock.timers.enable({ apis: ['Date'], now: 1_700_000_000_000 }));
+  afterEach(() => mock.timers.reset());
+
+  it('keep a reservation whose end is not known, though a later try is refused', async () => {
+    const keys = new IdempotencyStore(new Kept() as never);
+    const stored: string[] = [];
+    const lost = async (messageId: string) => {
+      stored.push(messageId);
+      throw new Error('no answer');
+    };
+    const refuse = async () => {
+      throw new QueueFull('full');
+    };
+    expect(await outcome(keys.take(KEY, 'T1', lost))).to.equal('no answer');
+    mock.timers.tick(4000);
+    expect(await outcome(keys.take(KEY, 'T2', refuse))).to.equal('full');
+    mock.timers.tick(4000);
+    const id = await keys.take(KEY, 'T3', async (messageId, taskId) => {
+      stored.push(messageId);
+      return taskId;
+    });
+    expect(stored).to.deep.equal(['T1', 'T1']);
+    expect(id).to.equal('T1');
+  });
+
+  it('stand for the first task for good, however often its storing has to be tried', async () => {
+    const keys = new IdempotencyStore(new Kept() as never);
+    const tried: string[] = [];
+    for (const id of ['T1', 'T2', 'T3']) {
+      await outcome(
+        keys.take(KEY, id, async (_messageId, taskId) => {
+          tried.push(taskId);
+          throw new Error('no answer');
+        }),
+      );
+      mock.timers.tick(200_000);
+    }
+    expect(tried).to.deep.equal(['T1', 'T1', 'T1']);
+  });
+
+  it('refuse a retry for three seconds while the first submission is in progress', async () => {
+    const keys = new IdempotencyStore(new Kept() as never);
+    const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
+    const first = keys.take(KEY, 'T1', () => {
+      begun.resolve();
+      return answer.promise;
+    });
+    const retry = () => outcome(keys.take(KEY, 'T2', async (_messageId, taskId) => `${taskId} again`));
+    await begun.promise;
+    mock.timers.tick(2999);
+    expect(await retry()).to.equal('the submission with this idempotency key is under way');
+    mock.timers.tick(1);
+    expect(await retry()).to.equal('T1 again');
+    answer.resolve('T1');
+    expect(await first).to.equal('T1');
+  });
+
+  it('reserve a key for one of two submissions that come at once', async () => {
+    const keys = new IdempotencyStore(new Kept() as never);
+    const stored: string[] = [];
+    const take = (id: string) =>
+      outcome(
+        keys.take(KEY, id, async (_messageId, taskId) => {
+          stored.push(taskId);
+          return taskId;
+        }),
+      );
+    const outcomes = await Promise.all([take('T1'), take('T2')]);
+    expect(outcomes).to.deep.equal(['T1', 'the submission with this idempotency key is under way']);
+    expect(stored).to.deep.equal(['T1']);
+  });
+
+  it('forget a first try that was refused', async () => {
+    const keys = new IdempotencyStore(new Kept() as never);
+    await outcome(
+      keys.take(KEY, 'T1', async () => {
+        throw new QueueFull('full');
+      }),
+    );
+    expect(await keys.take(KEY, 'T2', async (_messageId, taskId) => taskId)).to.equal('T2');
+  });
+});

@@ -1,0 +1,51 @@
+import type { Msg } from '@nats-io/transport-node';
+import { expect } from 'chai';
+import type { NatsLink } from '../../../main/cluster/nats-link.ts';
+import { PullRequester } from '../../../main/cluster/queue/pull-requester.ts';
+
+/** An intake that has room for `room()` messages, whose pull requests go nowhere. */
+function create(room: () => number) {
+  /** Number of messages of each pull request. */
+  const requests: number[] = [];
+  let deliver: (error: Error | null, message: Msg) => void = () => {};
+  const connection = {
+    subscribe(_subject: string, options: { callback: typeof deliver }) {
+      deliver = options.callback;
+      return { unsubscribe() {} };
+    },
+    publish: (_subject: string, request: string) => requests.push(JSON.parse(request).batch),
+    isClosed: () => true,
+  };
+  const link = { up: true, connection } as unknown as NatsLink;
+  const intake = new PullRequester({ link, stream: 'tasks', consumer: 'workers', room, receive() {} });
+  return {
+    requests,
+    async ask() {
+      intake.ask();
+      // Requests go out at the end of the turn.
+      await Promise.resolve();
+    },
+    arrive: () => deliver(null, { reply: '$JS.ACK.tasks.workers.1.1.1.1.0' } as Msg),
+  };
+}
+
+describe('the pull requests of a node', () => {
+  it('never ask for more messages than there is room for', async () => {
+    let room = 3;
+    const { requests, ask, arrive } = create(() => room);
+    await ask();
+    expect(requests).to.deep.equal([3]);
+    await ask();
+    expect(requests, 'three are still to come').to.deep.equal([3]);
+    room = 5;
+    await ask();
+    expect(requests).to.deep.equal([3, 2]);
+    room = 4;
+    arrive();
+    await ask();
+    expect(requests, 'four are still to come').to.deep.equal([3, 2]);
+    room = 5;
+    await ask();
+    expect(requests).to.deep.equal([3, 2, 1]);
+  });
+});

@@ -1,0 +1,75 @@
+import { copyFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { ApiKeys } from '../../../db/sqlite/api-keys.ts';
+import { Database, DatabaseUnavailable } from '../../../db/sqlite/database.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { describeApiKeyStore } from '../api-key-store.ts';
+
+async function fresh(): Promise<{ keys: ApiKeys; database: Database; beside: DatabaseSync; file: string }> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const file = join(folder, 'auth.db');
+  const database = new Database(file, { busyTimeoutMs: 50 });
+  afterTest(() => database.close());
+  const beside = new DatabaseSync(file);
+  afterTest(() => beside.close());
+  return { keys: new ApiKeys(database), database, beside, file };
+}
+
+const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
+
+describe('ApiKeys', () => {
+  describeApiKeyStore(async () => {
+    const { keys, beside, database } = await fresh();
+    return {
+      keys,
+      async insert(...row) {
+        beside.prepare(insert).run(...row);
+      },
+      all: async () => beside.prepare('SELECT * FROM api_keys ORDER BY id').all(),
+      async update(sql) {
+        beside.exec(sql);
+      },
+      async close() {
+        database.close();
+      },
+    };
+  });
+
+  it('has a record that it made on disk, and a record that it revoked off it, when it says so', async () => {
+    const { keys, database } = await fresh();
+    const durable: boolean[] = [];
+    const { transaction } = database;
+    database.transaction = (waits, work) => {
+      durable.push(waits);
+      transaction.call(database, waits, work);
+    };
+    keys.create({ user_id: 'alice', role: 'user' }, 1);
+    keys.revoke(1);
+    expect(durable).to.deep.equal([true, true]);
+  });
+
+  it('remembers no key of a table that was dropped, or of a file that was exchanged', async () => {
+    const { keys, beside, file } = await fresh();
+    beside.prepare(insert).run('k', 'alice', 'user', 1);
+    expect(keys.findOwner('k')).to.not.equal(undefined);
+    beside.exec('ALTER TABLE api_keys RENAME TO away');
+    expect(() => keys.findOwner('k')).to.throw('no such table');
+    beside.exec('ALTER TABLE away RENAME TO api_keys');
+    expect(keys.findOwner('k')).to.not.equal(undefined);
+
+    const other = await fresh();
+    other.beside.prepare(insert).run('other', 'bob', 'user', 1);
+    other.beside.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    renameSync(file, `${file}.away`);
+    expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
+    // Another database in its place, whose version may be the same by chance.
+    for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
+    copyFileSync(other.file, file);
+    expect(keys.findOwner('k')).to.equal(undefined);
+    expect(keys.findOwner('other')).to.deep.equal({ user_id: 'bob', role: 'user' });
+  });
+});

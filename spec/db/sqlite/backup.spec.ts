@@ -1,0 +1,171 @@
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { open } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { backUpDatabases } from '../../../db/sqlite/backup.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
+import { until } from '../../support/until.ts';
+
+const NEVER = new AbortController().signal;
+const INSERT = "INSERT INTO tasks (id, payload, created_at) VALUES (hex(randomblob(16)), printf('%4000d', 0), 1)";
+
+/** A data folder whose tasks take many steps to copy, a connection to these, and the path of a folder that is not there. */
+async function fresh({ rows = 3000 } = {}) {
+  const dataDir = await temporaryFolder();
+  migrate(dataDir);
+  const tasks = new DatabaseSync(join(dataDir, 'tasks.db'));
+  afterTest(() => tasks.close());
+  tasks.exec('BEGIN');
+  for (let row = 0; row < rows; row++) tasks.exec(INSERT);
+  tasks.exec('COMMIT');
+  return { dataDir, tasks, folder: join(await temporaryFolder(), 'deep', 'copy') };
+}
+
+function read(path: string, sql: string): unknown {
+  const database = new DatabaseSync(path);
+  try {
+    return Object.values(database.prepare(sql).get() ?? {})[0];
+  } finally {
+    database.close();
+  }
+}
+
+async function refusal(dataDir: string, folder: string, signal = NEVER): Promise<string> {
+  const error = await backUpDatabases(dataDir, folder, signal).catch((reason: unknown) => reason);
+  expect(error).to.be.instanceOf(Error);
+  expect((error as Error).message).to.not.match(/\n/);
+  return (error as Error).message;
+}
+
+describe('backUpDatabases', () => {
+  it('copies all databases, for nobody else to read, into a folder that it makes', async () => {
+    const { dataDir, folder } = await fresh({ rows: 7 });
+    const files = await backUpDatabases(dataDir, folder, NEVER);
+    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);
+    expect(statSync(folder).mode & 0o777).to.equal(0o700);
+    for (const { file, bytes } of files) {
+      const path = join(folder, file);
+      expect(statSync(path).mode & 0o777, file).to.equal(0o600);
+      expect(statSync(path).size, file).to.equal(bytes);
+      const version = read(join(dataDir, file), 'PRAGMA user_version');
+      expect(read(path, 'PRAGMA user_version'), file).to.equal(version).and.not.equal(0);
+    }
+    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(7);
+    migrate(folder);
+  });
+
+  it('copies what was there when it began, however much is written meanwhile', async () => {
+    const { dataDir, tasks, folder } = await fresh();
+    const copying = backUpDatabases(dataDir, folder, NEVER);
+    tasks.exec(INSERT);
+    await until(() => existsSync(join(folder, 'tasks.db.partial')));
+    tasks.exec(INSERT);
+    await copying;
+    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(3000);
+    expect(read(join(dataDir, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(3002);
+    expect(read(join(folder, 'tasks.db'), 'PRAGMA integrity_check')).to.equal('ok');
+  });
+
+  it('takes a folder that is there and empty, and does without a queue.db', async () => {
+    const { dataDir, folder } = await fresh({ rows: 1 });
+    rmSync(join(dataDir, 'queue.db'));
+    mkdirSync(folder, { recursive: true });
+    await backUpDatabases(dataDir, folder, NEVER);
+    expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db']);
+  });
+
+  it('copies what only the log holds', async () => {
+    const { dataDir, tasks, folder } = await fresh({ rows: 7 });
+    // As a killed process leaves them.
+    const cut = await temporaryFolder();
+    for (const name of ['auth.db', 'queue.db', 'tasks.db', 'tasks.db-wal']) {
+      copyFileSync(join(dataDir, name), join(cut, name));
+    }
+    tasks.exec('DELETE FROM tasks');
+    await backUpDatabases(cut, folder, NEVER);
+    expect(read(join(folder, 'tasks.db'), 'SELECT count(*) FROM tasks')).to.equal(7);
+  });
+
+  it('refuses a folder in which anything lies, and leaves it alone', async () => {
+    const { dataDir, folder } = await fresh({ rows: 1 });
+    await backUpDatabases(dataDir, folder, NEVER);
+    const before = readdirSync(folder);
+    expect(await refusal(dataDir, folder)).to.equal(`${folder} is not empty: name a new folder`);
+    expect(readdirSync(folder)).to.deep.equal(before);
+    const file = join(folder, 'auth.db');
+    expect(await refusal(dataDir, file)).to.equal(`${file} is not a folder: name another one`);
+  });
+
+  it('refuses the data folder itself, by whatever name', async () => {
+    const { dataDir } = await fresh({ rows: 1 });
+    const link = join(await temporaryFolder(), 'link');
+    symlinkSync(dataDir, link);
+    for (const name of [dataDir, link]) {
+      expect(await refusal(dataDir, name)).to.equal(`${name} is the data folder itself: name another one`);
+    }
+  });
+
+  for (const missing of ['auth.db', 'tasks.db']) {
+    it(`says that there is no ${missing}, and makes nothing`, async () => {
+      const { dataDir, folder } = await fresh({ rows: 1 });
+      rmSync(join(dataDir, missing));
+      expect(await refusal(dataDir, folder)).to.match(/does not exist: set DATA_DIR to the folder of the databases$/);
+      expect(existsSync(folder)).to.equal(false);
+      expect(existsSync(join(dataDir, missing))).to.equal(false);
+    });
+  }
+
+  it('says that it cannot make the folder', async () => {
+    const { dataDir } = await fresh({ rows: 1 });
+    expect(await refusal(dataDir, join(dataDir, 'auth.db', 'copy'))).to.include('auth.db');
+    if (existsSync('/proc')) expect(await refusal(dataDir, '/proc/nowhere/copy')).to.include('/proc/nowhere');
+  });
+
+  it('leaves nothing of a database that is none, or is damaged', async () => {
+    const { dataDir, folder, tasks } = await fresh();
+    tasks.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    const file = await open(join(dataDir, 'tasks.db'), 'r+');
+    // The pages of rows stay readable one by one; what is in them does not fit together.
+    await file.write(Buffer.alloc(4096, 'x'), 0, 4096, 4096 * 20);
+    await file.close();
+    expect(await refusal(dataDir, folder)).to.match(/^cannot copy tasks\.db: it is damaged: /);
+    expect(existsSync(folder)).to.equal(false);
+    writeFileSync(join(dataDir, 'auth.db'), 'garbage '.repeat(1000));
+    expect(await refusal(dataDir, folder)).to.equal(`${join(dataDir, 'auth.db')}: file is not a database`);
+    expect(existsSync(folder)).to.equal(false);
+  });
+
+  for (const file of ['queue.db', 'tasks.db', 'auth.db']) {
+    it(`leaves nothing when it is told to end while it copies ${file}`, async () => {
+      const { dataDir, folder } = await fresh();
+      const ended = new AbortController();
+      const failed = refusal(dataDir, folder, ended.signal);
+      await until(() => existsSync(join(folder, `${file}.partial`)));
+      ended.abort(new Error('ended by SIGTERM'));
+      expect(await failed).to.match(/^(cannot copy \w+\.db: )?ended by SIGTERM$/);
+      expect(existsSync(folder)).to.equal(false);
+    });
+  }
+});
+
+describeWithSmallDisk('a backup onto a full disk', () => {
+  it('leaves nothing there', async () => {
+    const disk = await mountSmallDisk(2);
+    const { dataDir } = await fresh();
+    const folder = join(disk.path, 'copy');
+    expect(await refusal(dataDir, folder)).to.equal('cannot copy tasks.db: database or disk is full');
+    expect(readdirSync(disk.path)).to.deep.equal([]);
+  });
+});

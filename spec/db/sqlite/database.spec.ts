@@ -1,0 +1,206 @@
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { Database, DatabaseUnavailable } from '../../../db/sqlite/database.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+
+/** Makes a database file that holds one table with one word. */
+function makeFile(path: string, word = 'first'): void {
+  const file = new DatabaseSync(path);
+  file.exec(`PRAGMA journal_mode = WAL; CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('${word}')`);
+  file.close();
+}
+
+function connectTo(path: string): Database {
+  const database = new Database(path, { busyTimeoutMs: 50 });
+  afterTest(() => database.close());
+  return database;
+}
+
+async function fresh(name = 'words.db'): Promise<{ path: string; database: Database }> {
+  const path = join(await temporaryFolder(), name);
+  makeFile(path);
+  return { path, database: connectTo(path) };
+}
+
+const read = (database: Database) => database.statement('SELECT word FROM words ORDER BY rowid').all();
+
+describe('Database', () => {
+  it('reads and writes a file that is there', async () => {
+    const { database } = await fresh();
+    database.statement('INSERT INTO words VALUES (?)').run('second');
+    expect(read(database)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
+  });
+
+  it('prepares one statement a text', async () => {
+    const { database } = await fresh();
+    const statement = database.statement('SELECT word FROM words');
+    expect(database.statement('SELECT word FROM words')).to.equal(statement);
+    expect(database.statement('SELECT 1 FROM words')).to.not.equal(statement);
+  });
+
+  it('takes a path with characters that mean something in an address', async () => {
+    const { database } = await fresh('100% of #1?mode=memory & ü.db');
+    expect(read(database)).to.deep.equal([{ word: 'first' }]);
+  });
+
+  it('is unavailable without a file, and never creates one', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    const database = connectTo(path);
+    expect(() => read(database)).to.throw(DatabaseUnavailable, path);
+    expect(existsSync(path)).to.equal(false);
+  });
+
+  it('is unavailable while its file is away, and goes on when it is back', async () => {
+    const { path, database } = await fresh();
+    read(database);
+    renameSync(path, `${path}.away`);
+    expect(() => read(database)).to.throw(DatabaseUnavailable);
+    expect(existsSync(path)).to.equal(false);
+    renameSync(`${path}.away`, path);
+    expect(read(database)).to.deep.equal([{ word: 'first' }]);
+  });
+
+  it('reads the file that has taken the place of its own and of its log', async () => {
+    const { path, database } = await fresh();
+    const other = `${path}.other`;
+    makeFile(other, 'exchanged');
+    read(database);
+    for (const suffix of ['-wal', '-shm']) rmSync(path + suffix);
+    renameSync(other, path);
+    expect(read(database)).to.deep.equal([{ word: 'exchanged' }]);
+    database.statement('INSERT INTO words VALUES (?)').run('written');
+    const beside = connectTo(path);
+    expect(read(beside)).to.deep.equal([{ word: 'exchanged' }, { word: 'written' }]);
+  });
+
+  for (const [what, put] of Object.entries({
+    garbage: (path: string) => writeFileSync(path, 'garbage '.repeat(1000)),
+    'an empty file': (path: string) => writeFileSync(path, ''),
+    'another database': (path: string) => makeFile(path, 'other'),
+  })) {
+    it(`is unavailable while ${what} is in its place, and has lost nothing when its own is back`, async () => {
+      const { path, database } = await fresh();
+      database.statement('INSERT INTO words VALUES (?)').run('second');
+      renameSync(path, `${path}.away`);
+      put(`${path}.other`);
+      renameSync(`${path}.other`, path);
+      expect(() => read(database)).to.throw(DatabaseUnavailable);
+      const late = connectTo(path);
+      if (what !== 'another database') expect(() => read(late)).to.throw(DatabaseUnavailable);
+      renameSync(`${path}.away`, path);
+      expect(read(database)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
+      if (what !== 'another database') expect(read(late)).to.deep.equal([{ word: 'first' }, { word: 'second' }]);
+    });
+  }
+
+  it('keeps its locks when another connection of the process is opened', async () => {
+    const { path, database } = await fresh();
+    database.statement('INSERT INTO words VALUES (?)').run('second');
+    const beside = connectTo(path);
+    beside.close();
+    // Another process, whose end would remove the log if it believed to be the last.
+    const script = `new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('SELECT * FROM words').all()`;
+    execFileSync(process.execPath, ['--eval', script, path]);
+    expect(existsSync(`${path}-wal`)).to.equal(true);
+  });
+
+  it('comes to life when its file is made after it', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    const database = connectTo(path);
+    expect(() => read(database)).to.throw(DatabaseUnavailable);
+    makeFile(path);
+    expect(read(database)).to.deep.equal([{ word: 'first' }]);
+  });
+
+  it('is unavailable when the file is no database, and leaves it as it is', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    writeFileSync(path, 'garbage '.repeat(1000));
+    const database = connectTo(path);
+    expect(() => read(database)).to.throw(DatabaseUnavailable, 'file is not a database');
+    rmSync(path);
+    makeFile(path);
+    expect(read(database)).to.deep.equal([{ word: 'first' }]);
+  });
+
+  it('is unavailable when a folder lies at its path', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    mkdirSync(path);
+    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
+  });
+
+  it('is unavailable when its path leads through a file', async () => {
+    const { path } = await fresh();
+    expect(() => read(connectTo(join(path, 'words.db')))).to.throw(DatabaseUnavailable);
+  });
+
+  it('is unavailable when its path cannot be followed', async () => {
+    const path = join(await temporaryFolder(), 'words.db');
+    symlinkSync(path, path);
+    expect(() => read(connectTo(path))).to.throw(DatabaseUnavailable);
+  });
+
+  it('throws the error of a statement that does not fit the schema, and goes on', async () => {
+    const { database } = await fresh();
+    expect(() => database.statement('SELECT * FROM numbers'))
+      .to.throw('no such table: numbers')
+      .that.is.not.instanceOf(DatabaseUnavailable);
+    expect(read(database)).to.have.length(1);
+  });
+
+  it('waits for the disk in durable transactions only', async () => {
+    const { database } = await fresh();
+    const [NORMAL, FULL] = [1, 2];
+    for (const durable of [true, false, true]) {
+      let synchronous: unknown;
+      database.transaction(durable, () => {
+        synchronous = database.statement('PRAGMA synchronous').get();
+      });
+      expect(synchronous).to.deep.equal({ synchronous: durable ? FULL : NORMAL });
+    }
+  });
+
+  it('waits for a lock no longer than it was told to', async () => {
+    const { path, database } = await fresh();
+    const other = new DatabaseSync(path);
+    afterTest(() => other.close());
+    other.exec('BEGIN IMMEDIATE');
+    const insert = database.statement("INSERT INTO words VALUES ('second')");
+    const begun = performance.now();
+    expect(() => insert.run()).to.throw('database is locked');
+    expect(performance.now() - begun).to.be.within(40, 2000);
+    other.exec('COMMIT');
+    expect(insert.run().changes).to.equal(1);
+  });
+
+  it('is unavailable for good once it is closed, which may be asked for twice', async () => {
+    const { database } = await fresh();
+    read(database);
+    database.close();
+    database.close();
+    expect(() => read(database)).to.throw(DatabaseUnavailable, 'is closed');
+  });
+
+  it('lets its log grow as far as it was told to', async () => {
+    const { path } = await fresh();
+    const logOf = (checkpointPages: number) => {
+      const database = new Database(path, { busyTimeoutMs: 50, checkpointPages });
+      afterTest(() => database.close());
+      for (let page = 0; page < 200; page++) database.statement('INSERT INTO words VALUES (?)').run('x'.repeat(4000));
+      return statSync(`${path}-wal`).size;
+    };
+    const small = logOf(10);
+    expect(small).to.be.below(200 * 4096);
+    expect(logOf(1000)).to.be.above(200 * 4096);
+  });
+
+  it('leaves nothing beside the file once the last connection is closed', async () => {
+    const { path, database } = await fresh();
+    database.statement("INSERT INTO words VALUES ('second')").run();
+    expect(existsSync(`${path}-wal`)).to.equal(true);
+    database.close();
+    expect(existsSync(`${path}-wal`)).to.equal(false);
+  });
+});

@@ -1,0 +1,156 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { expect } from 'chai';
+import { migrate, schemas } from '../../../db/sqlite/migrate.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+
+function open(path: string): DatabaseSync {
+  const database = new DatabaseSync(path);
+  afterTest(() => database.close());
+  return database;
+}
+
+function tables(path: string): unknown[] {
+  const names = open(path).prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'");
+  return names.all().map(({ name }) => name);
+}
+
+/** The message of what a migration of `folder` fails with. */
+function failure(folder: string): string {
+  try {
+    migrate(folder);
+  } catch (error) {
+    return (error as Error).message;
+  }
+  throw new Error('the migration did not fail');
+}
+
+describe('migrate', () => {
+  it('makes again whichever table of queue.db was dropped, and leaves the others', async () => {
+    for (const table of ['messages', 'dead_letters', 'idempotency_keys']) {
+      const folder = await temporaryFolder();
+      migrate(folder);
+      const database = open(join(folder, 'queue.db'));
+      database.exec(
+        `INSERT INTO messages (seq, turn, id, body, first_at) VALUES (1, 1, 'a', '', 1); DROP TABLE ${table}`,
+      );
+      migrate(folder);
+      expect(tables(join(folder, 'queue.db'))).to.have.members(['messages', 'dead_letters', 'idempotency_keys']);
+      const kept = database.prepare('SELECT count(*) AS n FROM messages').get();
+      expect(kept, table).to.deep.include({ n: table === 'messages' ? 0 : 1 });
+    }
+  });
+
+  it('makes files that nobody else can read, in a folder that others can', async () => {
+    const folder = await temporaryFolder();
+    chmodSync(folder, 0o755);
+    migrate(folder);
+    for (const { file } of schemas) expect(statSync(join(folder, file)).mode & 0o777, file).to.equal(0o600);
+  });
+
+  it('creates the folder and both databases with their tables', async () => {
+    const folder = join(await temporaryFolder(), 'not', 'there');
+    migrate(folder);
+    expect(tables(join(folder, 'auth.db'))).to.deep.equal(['api_keys']);
+    expect(tables(join(folder, 'tasks.db'))).to.deep.equal(['tasks']);
+  });
+
+  it('makes a folder that is closed to other users', async () => {
+    const folder = join(await temporaryFolder(), 'data');
+    migrate(folder);
+    expect(statSync(folder).mode & 0o077).to.equal(0);
+  });
+
+  it('turns write-ahead logging on', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    for (const file of ['auth.db', 'tasks.db']) {
+      expect(open(join(folder, file)).prepare('PRAGMA journal_mode').get()).to.deep.equal({ journal_mode: 'wal' });
+    }
+  });
+
+  it('changes nothing the second time, and keeps the rows', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    const database = open(join(folder, 'tasks.db'));
+    database.exec("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
+    const schema = () => database.prepare('SELECT * FROM sqlite_schema').all();
+    const before = schema();
+    migrate(folder);
+    migrate(folder);
+    expect(schema()).to.deep.equal(before);
+    expect(database.prepare('SELECT id FROM tasks').all()).to.deep.equal([{ id: 'a' }]);
+  });
+
+  it('creates a table and its indexes again when somebody dropped them', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    const database = open(join(folder, 'tasks.db'));
+    const schema = () => database.prepare('SELECT type, name, sql FROM sqlite_schema ORDER BY name').all();
+    const before = schema();
+    database.exec('DROP TABLE tasks');
+    migrate(folder);
+    expect(schema()).to.deep.equal(before);
+  });
+
+  it('creates the database that is missing and leaves the other alone', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    const keys = open(join(folder, 'auth.db'));
+    keys.exec("INSERT INTO api_keys (api_key, user_id, created_at) VALUES ('k', 'alice', 1)");
+    rmSync(join(folder, 'tasks.db'));
+    migrate(folder);
+    expect(tables(join(folder, 'tasks.db'))).to.deep.equal(['tasks']);
+    expect(keys.prepare('SELECT user_id FROM api_keys').all()).to.deep.equal([{ user_id: 'alice' }]);
+  });
+
+  it('adopts a table that was made without it, with its rows', async () => {
+    const folder = await temporaryFolder();
+    const database = open(join(folder, 'tasks.db'));
+    database.exec(`CREATE TABLE tasks (id TEXT PRIMARY KEY, payload TEXT NOT NULL, status TEXT NOT NULL DEFAULT 'pending',
+      result TEXT, created_at INTEGER NOT NULL, processed_at INTEGER);
+      INSERT INTO tasks (id, payload, created_at) VALUES ('old', '{}', 1)`);
+    migrate(folder);
+    expect(database.prepare('SELECT id FROM tasks').all()).to.deep.equal([{ id: 'old' }]);
+  });
+
+  it('refuses a schema that is newer than it knows, and leaves it', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    const path = join(folder, 'tasks.db');
+    open(path).exec('PRAGMA user_version = 99; DROP TABLE tasks');
+    expect(failure(folder)).to.match(/tasks\.db: .*99/);
+    expect(tables(path)).to.deep.equal([]);
+  });
+
+  it('names in one line the file that is no database, and leaves it as it is', async () => {
+    const folder = await temporaryFolder();
+    const path = join(folder, 'tasks.db');
+    writeFileSync(path, 'garbage '.repeat(1000));
+    const remedy = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
+    expect(failure(folder)).to.equal(`cannot migrate ${path}: file is not a database: ${remedy}`);
+    expect(readFileSync(path, 'utf8')).to.equal('garbage '.repeat(1000));
+  });
+
+  it('names in one line the file that cannot be opened', async () => {
+    const folder = await temporaryFolder();
+    const path = join(folder, 'auth.db');
+    mkdirSync(path);
+    expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
+  });
+
+  it('says in one line why the folder cannot be made', async () => {
+    const file = join(await temporaryFolder(), 'file');
+    writeFileSync(file, '');
+    expect(failure(join(file, 'data'))).to.match(/^cannot make the folder of DATA_DIR: .*ENOTDIR.*$/);
+  });
+
+  it('says in one line that a folder cannot be written to', async () => {
+    // No mode keeps root out, but nobody can make a file in there.
+    const folder = process.getuid?.() === 0 ? '/sys' : await temporaryFolder();
+    if (folder !== '/sys') chmodSync(folder, 0o500);
+    expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
+    expect(existsSync(join(folder, 'auth.db'))).to.equal(false);
+  });
+});

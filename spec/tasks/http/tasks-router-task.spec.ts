@@ -1,0 +1,120 @@
+import { renameSync } from 'node:fs';
+import { expect } from 'chai';
+import { discard, openInbox, retry } from '../../drivers/inbox.ts';
+import { request } from '../../support/program.ts';
+import { startTasksServer, type TasksServer } from './tasks-server.ts';
+
+/** Submits a task and takes its delivery out of the queue. */
+async function submitAndTake({ submit, queue }: TasksServer) {
+  const { body, headers } = await submit('{"action":"sum"}');
+  const delivery = await openInbox(queue).next();
+  return { id: body.id as string, location: headers.get('location') ?? '', delivery };
+}
+
+describe('GET /tasks/:id', () => {
+  it('is where the 202 points to', async () => {
+    const server = await startTasksServer();
+    const { id, location } = await submitAndTake(server);
+    expect(location).to.equal(`/tasks/${id}`);
+    const { status, body, headers } = await request(server.url + location);
+    expect({ status, body }).to.deep.equal({ status: 200, body: { id, status: 'queued' } });
+    expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
+  });
+
+  it('tells how far a task has come', async () => {
+    const server = await startTasksServer();
+    const { id, location, delivery } = await submitAndTake(server);
+    const look = async () => (await request(server.url + location)).body;
+    await delivery.markRunning();
+    expect(await look()).to.deep.equal({ id, status: 'running', attempt: 1 });
+    const before = Date.now() / 1000;
+    await delivery.settle({ ...retry(60_000), reason: 'query failed' });
+    const { next_attempt_at, ...retrying } = await look();
+    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed' });
+    expect(next_attempt_at)
+      .to.satisfy(Number.isSafeInteger)
+      .and.to.be.within(before + 60, Date.now() / 1000 + 61);
+  });
+
+  it('shows the row though the queue cannot be asked, and says so where there is none', async () => {
+    const server = await startTasksServer();
+    const { id, location, delivery } = await submitAndTake(server);
+    server.queue.find = async () => {
+      throw new Error('away');
+    };
+    const unknown = await request(server.url + location);
+    expect({ status: unknown.status, body: unknown.body }).to.deep.equal({
+      status: 500,
+      body: { error: 'queue unavailable' },
+    });
+    const payload = delivery.message.body;
+    server.tasks.store({ id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 });
+    expect((await request(server.url + location)).body).to.include({ id, status: 'completed' });
+  });
+
+  it('shows the row of a completed task, exactly as the listing does', async () => {
+    const server = await startTasksServer();
+    const { id, location, delivery } = await submitAndTake(server);
+    const payload = delivery.message.body;
+    const row = { id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 } as const;
+    await delivery.markRunning();
+    server.tasks.store(row);
+    // From the moment on when it is listed, be the queue told or not.
+    expect((await request(server.url + location)).body).to.deep.equal(row);
+    await delivery.ack();
+    const { status, body } = await request(server.url + location);
+    expect({ status, body }).to.deep.equal({ status: 200, body: row });
+    expect((await request(server.tasksUrl)).body.tasks).to.deep.equal([body]);
+  });
+
+  it('shows the dead letter of a task that was given up', async () => {
+    const server = await startTasksServer();
+    const before = Math.floor(Date.now() / 1000);
+    const { id, location, delivery } = await submitAndTake(server);
+    await delivery.settle(discard('data.text must be a string', 1));
+    const { first_at, last_at, ...letter } = (await request(server.url + location)).body;
+    const payload = delivery.message.body;
+    const reason = 'data.text must be a string';
+    expect(letter).to.deep.equal({ id, status: 'failed', payload, reason, attempts: 1 });
+    expect(first_at)
+      .to.satisfy(Number.isSafeInteger)
+      .and.to.be.within(before, Date.now() / 1000);
+    expect(last_at)
+      .to.satisfy(Number.isSafeInteger)
+      .and.to.be.within(first_at, Date.now() / 1000);
+  });
+
+  it('does not find what was never submitted', async () => {
+    const { tasksUrl } = await startTasksServer();
+    for (const id of [
+      '6f9619ff-8b86-4d01-b42d-00cf4fc964ff',
+      'x',
+      '%00',
+      '__proto__',
+      `'%20OR%201=1`,
+      'a'.repeat(500),
+    ]) {
+      const { status, body } = await request(`${tasksUrl}/${id}`);
+      expect({ status, body }, id).to.deep.equal({ status: 404, body: { error: 'task not found' } });
+    }
+  });
+
+  it('fails as the listing does when the database does', async () => {
+    const { tasksUrl, database, file } = await startTasksServer();
+    database.statement('DROP TABLE tasks').run();
+    const failed = await request(`${tasksUrl}/1`);
+    expect([failed.status, failed.body]).to.deep.equal([500, { error: 'query failed' }]);
+    renameSync(file, `${file}.away`);
+    const gone = await request(`${tasksUrl}/1`);
+    expect([gone.status, gone.body]).to.deep.equal([500, { error: 'database unavailable' }]);
+  });
+
+  it('takes HEAD, and no other method', async () => {
+    const { tasksUrl } = await startTasksServer();
+    expect((await request(`${tasksUrl}/1`, { method: 'HEAD' })).status).to.equal(404);
+    for (const method of ['POST', 'DELETE', 'PUT']) {
+      const { status, body, headers } = await request(`${tasksUrl}/1`, { method });
+      expect([status, body, headers.get('allow')]).to.deep.equal([405, { error: 'method not allowed' }, 'GET, HEAD']);
+    }
+  });
+});

@@ -1,0 +1,103 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import { TURN_BYTES } from '../../../main/http/admission.ts';
+import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { SMALL_BODY_BYTES } from '../../../main/tasks/http/submission.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { request } from '../../support/program.ts';
+import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';
+import { until } from '../../support/until.ts';
+import { startTasksServer } from './tasks-server.ts';
+
+const KIB = 1024;
+
+/** Sums up what happens in each turn of the event loop until the test ends. */
+function countByTurn(): { add(bytes: number): void; max(): number; sum(): number } {
+  const turns = [0];
+  let next = setImmediate(function turn() {
+    turns.push(0);
+    next = setImmediate(turn);
+  });
+  afterTest(() => clearImmediate(next));
+  return {
+    add(bytes) {
+      turns[turns.length - 1] = (turns.at(-1) as number) + bytes;
+    },
+    max: () => Math.max(...turns),
+    sum: () => turns.reduce((sum, bytes) => sum + bytes),
+  };
+}
+
+describe('a turn of the event loop', () => {
+  /** Completes bodies of `size` bytes in one moment. @returns the bytes that the event loop parses in each turn */
+  async function parsedByTurn(size: number, clientCount: number) {
+    const bodyBudget = new ByteBudget(10_000 * KIB);
+    const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });
+    const body = `{"action":"${'x'.repeat(size - '{"action":""}'.length)}"}`;
+    const lines = ['POST /tasks HTTP/1.1', 'Host: x', 'Connection: close', `Content-Length: ${size}`];
+    const clients = await Promise.all(Array.from({ length: clientCount }, () => connectRaw(port, ...lines)));
+    for (const { socket } of clients) socket.write(body.slice(0, -1));
+    await until(() => bodyBudget.used >= clientCount * (size - 1));
+
+    const parsed = countByTurn();
+    const { parse } = JSON;
+    mock.method(JSON, 'parse', (text: string) => {
+      if (text.length >= size) parsed.add(text.length);
+      return parse(text);
+    });
+    afterTest(() => mock.restoreAll());
+    for (const { socket } of clients) socket.write('}');
+    for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(202);
+    expect(bodyBudget.used).to.equal(0);
+    return parsed;
+  }
+
+  it('parses a bounded number of bytes, however many bodies are completed in one moment', async () => {
+    const parsed = await parsedByTurn(SMALL_BODY_BYTES, 30);
+    expect(parsed.sum()).to.equal(30 * SMALL_BODY_BYTES);
+    expect(parsed.max()).to.be.at.most(TURN_BYTES / 4);
+  });
+
+  it('parses no large body: a thread does', async () => {
+    const parsed = await parsedByTurn(SMALL_BODY_BYTES + 1, 10);
+    expect(parsed.sum()).to.equal(0);
+  });
+
+  it('reads a bounded number of bytes for listings, however many there are', async () => {
+    const { tasks, tasksUrl } = await startTasksServer({ realRows: false });
+    const payload = JSON.stringify({ text: 'x'.repeat(200 * KIB) });
+    for (let row = 0; row < 6; row++) {
+      const result = '{"output":"x"}';
+      tasks.store({ id: `t${row}`, payload, status: 'completed', result, created_at: row, processed_at: row });
+    }
+    const read = countByTurn();
+    const find = tasks.find.bind(tasks);
+    mock.method(tasks, 'find', (id: string) => {
+      read.add(payload.length);
+      return find(id);
+    });
+    afterTest(() => mock.restoreAll());
+    const answers = await Promise.all(Array.from({ length: 10 }, () => request(tasksUrl)));
+    expect(answers.map(({ body }) => body.count)).to.deep.equal(Array(10).fill(6));
+    expect(read.sum()).to.equal(60 * payload.length);
+    expect(read.max()).to.be.at.most(TURN_BYTES + payload.length);
+  });
+
+  it('reads a few rows of tasks, however many are asked for', async () => {
+    const { tasks, port, sockets } = await startTasksServer({ realRows: false });
+    tasks.store({ id: 'a', payload: '{}', status: 'completed', result: '{}', created_at: 1, processed_at: 1 });
+    const read = countByTurn();
+    const find = tasks.find.bind(tasks);
+    mock.method(tasks, 'find', (id: string) => {
+      read.add(1);
+      return find(id);
+    });
+    afterTest(() => mock.restoreAll());
+    const clients = await Promise.all(Array.from({ length: 40 }, () => connectRaw(port)));
+    await until(() => sockets.size === 40);
+    for (const { socket } of clients) socket.write(head('GET /tasks/a HTTP/1.1', 'Host: x', 'Connection: close'));
+    for (const { ended } of clients) expect(parseResponse(await ended).status).to.equal(200);
+    expect(read.sum()).to.equal(40);
+    expect(read.max()).to.be.at.most(8);
+  });
+});

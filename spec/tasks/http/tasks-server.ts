@@ -1,0 +1,111 @@
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { Database } from '../../../db/sqlite/database.ts';
+import { migrate } from '../../../db/sqlite/migrate.ts';
+import { Tasks } from '../../../db/sqlite/tasks.ts';
+import { ByteBudget } from '../../../main/http/byte-budget.ts';
+import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
+import type { TaskAccess } from '../../../main/tasks/http/access.ts';
+import { createTasksApp } from '../../../main/tasks/http/app.ts';
+import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
+import type { Journal } from '../../../main/tasks/queue/journal.ts';
+import { MemoryQueue, type QueueBounds } from '../../../main/tasks/queue/memory.ts';
+import type { Delivery, Message } from '../../../main/tasks/queue/queue.ts';
+import { TaskEvents } from '../../../main/tasks/task-events.ts';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { holdToContract } from '../../support/contract-watch.ts';
+import { type CapturedLog, captureLog } from '../../support/log.ts';
+import { type OpenApiResponse, request } from '../../support/program.ts';
+import { serve } from '../../support/server.ts';
+
+export interface TasksServer extends CapturedLog {
+  /** Address of the listener, and of its `/tasks`. */
+  url: string;
+  sockets: Set<Socket>;
+  tasksUrl: string;
+  port: number;
+  requests: RequestMetrics;
+  events: TaskEvents;
+  queue: MemoryQueue;
+  database: Database;
+  /** Path of the database's file. */
+  file: string;
+  tasks: Tasks;
+  submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<OpenApiResponse>;
+  /** Takes the messages that wait in the queue, in order. */
+  queued(): Message[];
+}
+
+/** Service B's HTTP side over a database and a queue that nobody consumes. */
+export async function startTasksServer({
+  bodyLimit = 1000,
+  bodyBudget = new ByteBudget(10_000_000),
+  responses = new ByteBudget(128_000_000),
+  maxLength = 100,
+  maxBytes = 100_000,
+  maxKeys = 100,
+  journal,
+  realRows = true,
+  access,
+  corsOrigins = [],
+  trustProxy = 0,
+}: Partial<QueueBounds> & {
+  bodyLimit?: number;
+  bodyBudget?: ByteBudget;
+  responses?: ByteBudget;
+  journal?: Journal;
+  realRows?: boolean;
+  access?: TaskAccess;
+  corsOrigins?: readonly string[];
+  trustProxy?: number;
+} = {}): Promise<TasksServer> {
+  const folder = await temporaryFolder();
+  migrate(folder);
+  const file = join(folder, 'tasks.db');
+  const database = new Database(file, { busyTimeoutMs: 50 });
+  afterTest(() => database.close());
+  const events = new TaskEvents();
+  afterTest(() => events.close());
+  const queue = new MemoryQueue(
+    { maxLength, maxBytes, maxKeys },
+    { ...(journal && { journal }), onEvent: events.note },
+  );
+  afterTest(() => queue.close());
+  const tasks = new Tasks(database);
+  const captured = captureLog();
+  const requests = new RequestMetrics();
+  const submissions = new SubmissionThread({ memoryMb: 128, log: captured.log });
+  afterTest(() => submissions.stop());
+  const app = await createTasksApp({
+    requests,
+    queue,
+    tasks,
+    events,
+    bodies: { limit: bodyLimit, budget: bodyBudget },
+    submissions,
+    responses,
+    access,
+    corsOrigins,
+    trustProxy,
+    log: captured.log,
+  });
+  const { url, listener, sockets } = await serve(app.callback());
+  // Rows that no task has made need not be as the contract says.
+  if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
+  const tasksUrl = `${url}/tasks`;
+  return {
+    ...captured,
+    url,
+    sockets,
+    tasksUrl,
+    port: listener.port,
+    requests,
+    events,
+    queue,
+    database,
+    file,
+    tasks,
+    submit: (body, init = {}) => request(tasksUrl, { method: 'POST', body, ...init }),
+    queued: () => (queue.take(Number.POSITIVE_INFINITY) as Delivery[]).map(({ message }) => message),
+  };
+}
