@@ -9,7 +9,7 @@ export interface Ended {
   stderr: string;
 }
 
-/** Runs `main/<name>` as a program, with `DATA_DIR` and `DATABASE_URL` as given; they are left out where undefined. */
+/** Runs `main/cli/<name>` as a program, with `DATA_DIR` and `DATABASE_URL` as given; they are left out where undefined. */
 export async function runCommand(
   name: 'keys' | 'backup',
   args: readonly string[],
@@ -17,7 +17,7 @@ export async function runCommand(
 ): Promise<Ended> {
   const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
   const env = { ...outer, ...(dataDir && { DATA_DIR: dataDir }), ...(databaseUrl && { DATABASE_URL: databaseUrl }) };
-  const file = fileURLToPath(new URL(`../../main/${name}.ts`, import.meta.url));
+  const file = fileURLToPath(new URL(`../../main/cli/${name}.ts`, import.meta.url));
   return promisify(execFile)(process.execPath, [file, ...args], {
     ...(cwd !== undefined && { cwd }),
     env,

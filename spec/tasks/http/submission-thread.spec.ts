@@ -13,7 +13,7 @@ function start({ file }: { file?: string } = {}) {
   const thread = new SubmissionThread({
     memoryMb: 64,
     log: captured.log,
-    ...(file && { file: new URL(`../support/submission-threads/${file}.ts`, import.meta.url) }),
+    ...(file && { file: new URL(`../../support/submission-threads/${file}.ts`, import.meta.url) }),
   });
   afterTest(() => thread.stop());
   let started = 0;
