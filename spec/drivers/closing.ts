@@ -5,7 +5,7 @@ import { type FreshQueue, openInbox, publishAll, type Reopen, retry } from './in
 
 /** What a driver does once it is closed. */
 export function describeClosing(fresh: FreshQueue, reopen?: Reopen): void {
-  /** Waits until the closed queue would have delivered the message: another consumer gets it, or the event loop turns. */
+  /** Waits until the closed queue would have delivered the message: the queue delivers the message after it is opened again, or the event loop turns. */
   const deliverable = async (closed: Queue, id: string) => {
     await new Promise(setImmediate);
     if (reopen === undefined) return;

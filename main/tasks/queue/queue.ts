@@ -22,8 +22,9 @@ export interface Queue {
    */
   take(max: number): Delivery[] | Promise<Delivery[]>;
   /**
-   * Calls `listener` whenever `take` may have something again. A shared queue fetches messages for this process until the
-   * returned function is called, which returns the fetched messages that were not taken.
+   * Calls `listener` whenever `take` may have something again; a later listener replaces an earlier one. The returned function
+   * removes the listener. Only while there is a listener, a shared queue fetches messages for this process. Those that were not
+   * taken by then are requeued.
    */
   onReady(listener: () => void): () => void;
   /**
