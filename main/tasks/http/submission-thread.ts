@@ -7,10 +7,14 @@ import { workerFile } from '../../worker-file.ts';
 export interface SubmissionThreadOptions {
   /** Heap limit of the thread. */
   memoryMb: number;
+  /** Time without a submission after which the thread ends, in milliseconds. */
+  idleMs?: number;
   log: Log;
   /** The thread's code; another one in tests. */
   file?: URL;
 }
+
+const IDLE_MS = 2000;
 
 interface Job {
   body: SubmittedBody;
@@ -26,6 +30,7 @@ export class SubmissionThread {
   #worker: Worker | undefined;
   #current: Job | undefined;
   readonly #waiting: Job[] = [];
+  #idleTimer: NodeJS.Timeout | undefined;
   #stopped = false;
 
   constructor(options: SubmissionThreadOptions) {
@@ -47,6 +52,7 @@ export class SubmissionThread {
   /** Ends the thread. All submissions that are not parsed yet fail. May be called twice. */
   async stop(): Promise<void> {
     this.#stopped = true;
+    clearTimeout(this.#idleTimer);
     this.#refuseWaiting();
     await this.#worker?.terminate();
   }
@@ -55,7 +61,12 @@ export class SubmissionThread {
     if (this.#current !== undefined) return;
     if (this.#stopped) this.#refuseWaiting();
     this.#current = this.#waiting.shift();
-    if (this.#current === undefined) return;
+    clearTimeout(this.#idleTimer);
+    if (this.#current === undefined) {
+      const { idleMs = IDLE_MS } = this.#options;
+      this.#idleTimer = setTimeout(() => this.#retire(), idleMs).unref();
+      return;
+    }
     const { body } = this.#current;
     try {
       this.#worker ??= this.#start();
@@ -85,10 +96,18 @@ export class SubmissionThread {
       cause = error;
     });
     worker.once('exit', () => {
+      if (this.#worker !== worker) return;
       this.#worker = undefined;
       this.#onExit(cause, isReady);
     });
     return worker;
+  }
+
+  /** Ends the idle thread, which would keep the memory of the largest body. The next large submission starts another. */
+  #retire(): void {
+    const worker = this.#worker;
+    this.#worker = undefined;
+    void worker?.terminate();
   }
 
   /** @param wasReady whether the thread had started, so that its submission may have ended it */

@@ -3,15 +3,17 @@ import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts'
 import type { SubmittedBody } from '../../../workers/submission.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
+import { until } from '../../support/until.ts';
 
 function bodyOf(text: string): SubmittedBody {
   return { bytes: new TextEncoder().encode(text), id: 'x', createdAt: 1, hasKey: false };
 }
 
-function start({ file }: { file?: string } = {}) {
+function start({ file, idleMs }: { file?: string; idleMs?: number } = {}) {
   const captured = captureLog();
   const thread = new SubmissionThread({
     memoryMb: 64,
+    ...(idleMs && { idleMs }),
     log: captured.log,
     ...(file && { file: new URL(`../../support/submission-threads/${file}.ts`, import.meta.url) }),
   });
@@ -45,6 +47,15 @@ describe('the submission thread', () => {
       '{"id":"x","action":"b","data":{},"created_at":1}',
     ]);
     expect(started()).to.equal(1);
+    expect(lines).to.deep.equal([]);
+  });
+
+  it('ends when it is idle, and starts again with the next body', async () => {
+    const { parse, started, lines } = start({ idleMs: 1 });
+    expect(await parse('{')).to.deep.equal(['invalidJson']);
+    await until(() => !process.getActiveResourcesInfo().includes('MessagePort'));
+    expect(await parse('{')).to.deep.equal(['invalidJson']);
+    expect(started()).to.equal(2);
     expect(lines).to.deep.equal([]);
   });
 
