@@ -41,7 +41,7 @@ export async function run(): Promise<void> {
       void end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.failed);
     },
   );
-  // The old Node that started this process (runtime.ts) has exited.
+  // The old Node that started this process (reexec.ts) has exited.
   process.once('disconnect', () => stopped.resolve('disconnect'));
 
   // A signal during the start takes effect after it. The process exits if the start takes longer than the shutdown timeout.
