@@ -18,11 +18,11 @@ export interface Bounds {
 export const LEFT_SHARE = 0.2;
 
 /**
- * Growth of the resident memory since the start of the process, in MiB, beside that of objects and buffers. Allocators do
- * not return all pages, so the memory of the budgets of bodies (64 MiB) and responses (128 MiB) and a third of it for
- * garbage may stay resident, once.
+ * Growth of the resident memory since the start of the process, in MiB, beside that of objects and buffers. Allocators do not return all
+ * pages, so the memory of bodies (64 MiB), responses (128 MiB) and the thread that parses bodies (64 MiB), and a quarter of it for
+ * garbage, may stay resident, once.
  */
-export const RESIDENT_MIB = 256;
+export const RESIDENT_MIB = 320;
 
 export const usualBounds: Bounds = {
   tickMs: 100,
