@@ -8,7 +8,7 @@ import { type Arrival, PullRequester } from './pull-requester.ts';
 import { NatsSettling, type SettlingParts } from './settlement.ts';
 import { CONSUMER, streamName } from './streams.ts';
 
-/** In-progress acks per ack wait: JetStream redelivers a message only after it has missed several. */
+/** In-progress acks per ack wait. JetStream redelivers a message only if several of them are lost. */
 const PROGRESS_ACKS = 4;
 
 export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgements'> {
@@ -21,7 +21,7 @@ export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgement
  * ready ones. Once the dispatcher has stopped, it is requeued for all nodes.
  */
 export class NatsConsumer {
-  /** Called for each message that arrives, before the listener of `onReady` is. */
+  /** Called for each message that arrives, before it can be taken. */
   onArrival: (pending: PendingDelivery) => void = () => {};
   readonly #link: NatsLink;
   readonly #acknowledgements: Acknowledgements;
@@ -29,24 +29,25 @@ export class NatsConsumer {
   readonly #counts: NatsCounts;
   readonly #events: NatsEvents;
   readonly #stream: string;
-  /** By stream sequence. */
+  /** Deliveries that are not being settled, by stream sequence. */
   readonly #pending = new Map<number, PendingDelivery>();
   /** Pending deliveries that can be taken. */
   readonly #ready = new Fifo<PendingDelivery>();
   /** Pending deliveries that were taken. */
   readonly #inFlight = new Map<Delivery, PendingDelivery>();
-  /** Requeued messages, until they arrive again or are long due: then another node has them. */
+  /** Returned messages, by stream sequence, until they arrive again. Removed two ack waits after `dueAt`: another node has them. */
   readonly #awaitingRedelivery = new Map<number, { acceptedAt: number; dueAt: number }>();
   /** Redelivered messages whose state is being read. */
   readonly #resolving = new Set<PendingDelivery>();
+  /** Operations that `close` waits for. */
   readonly #operations = new Set<Promise<unknown>>();
   readonly #progressTimer: NodeJS.Timeout;
   /** Present from `onReady` until its listener is removed. */
-  #intake: PullRequester | undefined;
+  #requester: PullRequester | undefined;
   #onReady = () => {};
   /** Deliveries that the last `take` asked for and did not get. */
   #wanted = 0;
-  #turns = 0;
+  #arrivals = 0;
 
   constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: ConsumptionOptions) {
     this.#link = link;
@@ -60,18 +61,18 @@ export class NatsConsumer {
 
   /** @returns a function that ends the requests to JetStream and requeues the deliveries that were not taken */
   onReady(listener: () => void): () => void {
-    if (this.#intake !== undefined) this.#stop();
-    const intake = new PullRequester({
+    if (this.#requester !== undefined) this.#stop();
+    const requester = new PullRequester({
       link: this.#link,
       stream: this.#stream,
       consumer: CONSUMER,
       room: () => this.#wanted - this.#ready.size - this.#resolving.size,
       receive: (arrival) => this.#arrive(arrival),
     });
-    this.#intake = intake;
+    this.#requester = requester;
     this.#onReady = listener;
     return () => {
-      if (this.#intake === intake) this.#stop();
+      if (this.#requester === requester) this.#stop();
     };
   }
 
@@ -86,7 +87,7 @@ export class NatsConsumer {
       deliveries.push(delivery);
     }
     this.#wanted = max - deliveries.length;
-    this.#intake?.ask();
+    this.#requester?.ask();
     return deliveries;
   }
 
@@ -117,22 +118,22 @@ export class NatsConsumer {
     return { inFlight: this.#inFlight.size, delayed, pending: this.#pending.size + this.#awaitingRedelivery.size };
   }
 
-  /** Pending and requeued messages. */
+  /** Pending and returned messages. */
   *unsettled(): Generator<{ acceptedAt: number }> {
     yield* this.#pending.values();
     yield* this.#awaitingRedelivery.values();
   }
 
-  /** To be called when the connection was replaced. */
+  /** Must be called after a reconnect. */
   renew(): void {
-    this.#intake?.renew();
+    this.#requester?.renew();
   }
 
-  /** Requeues everything, and waits for all settlements in progress: a few seconds at most. */
+  /** Requeues all deliveries, and waits up to a few seconds for settlements in progress. */
   async close(): Promise<void> {
     this.#stop();
     this.#inFlight.clear();
-    // A message whose state is being read is requeued after that.
+    // `#admit` requeues the messages whose state is still being read.
     for (const pending of this.#pending.values()) if (!this.#resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#progressTimer);
@@ -141,8 +142,8 @@ export class NatsConsumer {
   #stop(): void {
     this.#onReady = () => {};
     this.#wanted = 0;
-    if (this.#intake !== undefined) void this.#track(this.#intake.stop());
-    this.#intake = undefined;
+    if (this.#requester !== undefined) void this.#track(this.#requester.stop());
+    this.#requester = undefined;
     for (let pending = this.#ready.shift(); pending !== undefined; pending = this.#ready.shift())
       void this.#requeue(pending);
   }
@@ -150,11 +151,11 @@ export class NatsConsumer {
   #arrive(arrival: Arrival): void {
     const known = this.#pending.get(arrival.streamSequence);
     if (known !== undefined) {
-      // JetStream has missed the in-progress acks, and redelivered the message to the node that has it.
+      // The in-progress acks were lost, and JetStream redelivered the message to the node that already has it.
       Object.assign(known, { reply: arrival.reply, deliveries: arrival.deliveries, progressAt: Date.now() });
       return;
     }
-    const pending = pendingDelivery(arrival, ++this.#turns);
+    const pending = pendingDelivery(arrival, ++this.#arrivals);
     this.#pending.set(pending.streamSequence, pending);
     this.#awaitingRedelivery.delete(pending.streamSequence);
     this.#events.arrived(pending.id);
@@ -166,18 +167,18 @@ export class NatsConsumer {
   async #resolve(pending: PendingDelivery): Promise<void> {
     this.#resolving.add(pending);
     try {
-      const open = await this.#counts.during(() => this.#settling.resolve(pending));
+      const isUnfinished = await this.#counts.during(() => this.#settling.resolve(pending));
       this.#resolving.delete(pending);
-      if (open) return this.#admit(pending);
+      if (isUnfinished) return this.#admit(pending);
     } catch {
       // JetStream redelivers the message after its ack wait.
       this.#resolving.delete(pending);
     }
-    this.#leave(pending);
+    this.#remove(pending);
   }
 
   #admit(pending: PendingDelivery): void {
-    if (this.#intake === undefined) return void this.#requeue(pending);
+    if (this.#requester === undefined) return void this.#requeue(pending);
     this.#ready.push(pending);
     this.#onReady();
   }
@@ -185,12 +186,12 @@ export class NatsConsumer {
   #settle(pending: PendingDelivery, settlement: Settlement): Promise<void> {
     switch (settlement.kind) {
       case 'ack':
-        return this.#after(pending, this.#settling.complete(pending));
+        return this.#removeAndAwait(pending, this.#settling.complete(pending));
       case 'retry':
       case 'snooze':
         return this.#postpone(pending, settlement);
       case 'discard':
-        return this.#after(pending, this.#settling.deadLetter(pending, settlement));
+        return this.#removeAndAwait(pending, this.#settling.deadLetter(pending, settlement));
       case 'release':
         return this.#release(pending);
     }
@@ -199,11 +200,11 @@ export class NatsConsumer {
   #postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>): Promise<void> {
     const dueAt = Date.now() + settlement.delayMs;
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt });
-    return this.#after(pending, this.#settling.postpone(pending, settlement, dueAt));
+    return this.#removeAndAwait(pending, this.#settling.postpone(pending, settlement, dueAt));
   }
 
   async #release(pending: PendingDelivery): Promise<void> {
-    if (this.#intake === undefined) return this.#requeue(pending);
+    if (this.#requester === undefined) return this.#requeue(pending);
     const recorded = this.#settling.unmarkRunning(pending);
     this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
     this.#onReady();
@@ -212,7 +213,7 @@ export class NatsConsumer {
 
   #requeue(pending: PendingDelivery): Promise<void> {
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt: 0 });
-    const requeued = this.#after(
+    const requeued = this.#removeAndAwait(
       pending,
       this.#counts.during(() => this.#settling.requeue(pending)),
     );
@@ -220,20 +221,20 @@ export class NatsConsumer {
     return this.#track(requeued.catch(() => {}));
   }
 
-  /** Removes a delivery that is being settled. */
-  #after(pending: PendingDelivery, settled: Promise<void>): Promise<void> {
-    this.#leave(pending);
+  /** Removes a delivery whose settlement has started. */
+  #removeAndAwait(pending: PendingDelivery, settled: Promise<void>): Promise<void> {
+    this.#remove(pending);
     return settled;
   }
 
-  #leave(pending: PendingDelivery): void {
+  #remove(pending: PendingDelivery): void {
     this.#pending.delete(pending.streamSequence);
-    this.#intake?.ask();
+    this.#requester?.ask();
   }
 
   #track<T>(operation: Promise<T>): Promise<T> {
-    const over = () => void this.#operations.delete(tracked);
-    const tracked: Promise<void> = operation.then(over, over);
+    const untrack = () => void this.#operations.delete(tracked);
+    const tracked: Promise<void> = operation.then(untrack, untrack);
     this.#operations.add(tracked);
     return operation;
   }
@@ -244,7 +245,7 @@ export class NatsConsumer {
       if (now - pending.progressAt >= ackWaitMs / PROGRESS_ACKS / 2) this.#acknowledgements.inProgress(pending);
     for (const [streamSequence, { dueAt }] of this.#awaitingRedelivery)
       if (dueAt + 2 * ackWaitMs < now) this.#awaitingRedelivery.delete(streamSequence);
-    this.#intake?.check();
+    this.#requester?.check();
   }
 }
 

@@ -2,74 +2,77 @@ import type { JetStreamManager } from '@nats-io/jetstream';
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
 import { CONSUMER, overhead, streamName } from './streams.ts';
 
-/** What changes here while JetStream is asked makes its answer useless; after so many of those it is taken all the same. */
-const MOST_USELESS = 5;
+/** Number of stale readings after which one is used nevertheless. A reading is stale if this node changed the streams during it. */
+const MAX_STALE = 5;
 
-/** What this node has out of the queue, right now. */
+/** Numbers of messages delivered to this node or returned by it. */
 export interface OwnMessages {
-  /** Handed out and not settled. */
+  /** Taken and not settled. */
   inFlight: number;
-  /** Given back for a retry whose time has not come. */
+  /** Returned for a retry or snooze that is not due. */
   delayed: number;
-  /** All that JetStream waits for a word about: these, what waits to be handed out, and what has just been given back. */
+  /** Messages that JetStream counts as pending: in flight, delayed, delivered but not taken, and just requeued. */
   pending: number;
 }
 
 /**
- * The numbers of the whole queue, as far as this node knows. What it does itself counts at once and exactly; what other
- * nodes do is read from the streams every second.
+ * Counts of the whole queue, as known to this node. Its own operations are counted at once and exactly; those of other nodes
+ * are read from JetStream every second.
  *
- * `accepted` is the number of messages that ever were in the stream of tasks, and `dead` and `dropped` together of those in the
- * stream of letters: both are JetStream's own, and outlive every node. What is in neither stream any more is completed. A dead letter
- * that was retried by another node, or before the last start, counts as dropped, and as accepted once more. Retries that wait for other nodes count as
- * in flight, for JetStream tells no difference.
+ * `accepted` derives from the last sequence of the stream of tasks, and `dead + dropped` from that of the stream of letters, so
+ * both outlive every node. A message in neither stream is completed. JetStream does not tell redrives apart, so a dead letter
+ * redriven by another node, or before this node started, counts as dropped and is accepted once more. Delayed messages of other
+ * nodes count as in flight, because JetStream reports both as pending.
  */
 export class NatsCounts {
   readonly #manager: JetStreamManager;
   readonly #prefix: string;
-  /** Numbers of the latest message of tasks, and of letters. */
+  /** Last sequence of the stream of tasks. */
   #stored = 0;
+  /** Last sequence of the stream of letters. */
   #deadLettered = 0;
   #unsettled = 0;
   #bytes = 0;
   #dead = 0;
+  /** Dead letters redriven by this node. */
   #redriven = 0;
-  /** Messages in flight on other nodes. */
+  /** Messages in flight or delayed on other nodes. */
   #elsewhere = 0;
-  /** The first of the stream of tasks. */
+  /** First message in the stream of tasks; `at` is its time of acceptance. */
   #first: { streamSequence: number; at: number } | undefined;
-  /** Operations that have begun, and how many of them are not over. */
+  /** Number of operations that were started. */
   #operations = 0;
-  #underWay = 0;
-  #useless = 0;
+  /** Number of operations in progress. */
+  #inProgress = 0;
+  #staleReadings = 0;
 
   constructor(manager: JetStreamManager, prefix: string) {
     this.#manager = manager;
     this.#prefix = prefix;
   }
 
-  /** Messages that have not come to their end. */
+  /** Number of unsettled messages. */
   get unsettled(): number {
     return this.#unsettled;
   }
 
-  /** Bytes of their bodies. */
+  /** Bytes of the bodies of unsettled messages. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Runs what changes the streams. */
+  /** Runs an operation that changes the streams. Readings of JetStream that overlap with it are stale. */
   async during<T>(operation: () => Promise<T>): Promise<T> {
     this.#operations += 1;
-    this.#underWay += 1;
+    this.#inProgress += 1;
     try {
       return await operation();
     } finally {
-      this.#underWay -= 1;
+      this.#inProgress -= 1;
     }
   }
 
-  /** A message is in the stream of tasks. */
+  /** Counts a message that was stored in the stream of tasks. */
   stored(streamSequence: number, bytes: number): void {
     if (this.#unsettled === 0) this.#first = { streamSequence, at: Date.now() };
     this.#stored = Math.max(this.#stored, streamSequence);
@@ -77,35 +80,35 @@ export class NatsCounts {
     this.#bytes += bytes;
   }
 
-  /** A message has come here; where another node has just published it, it is new. */
+  /** Registers a message that was delivered to this node, and counts it if another node has just published it. */
   arrived(streamSequence: number, bytes: number, storedAt: number): void {
     if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
   }
 
-  /** A message leaves the stream of tasks. */
+  /** Counts a message that leaves the stream of tasks. */
   settled(streamSequence: number, bytes: number): void {
     this.#unsettled = Math.max(0, this.#unsettled - 1);
     this.#bytes = Math.max(0, this.#bytes - bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first = undefined;
   }
 
-  /** A dead letter is stored. */
+  /** Counts a dead letter that was stored. */
   deadLettered(streamSequence: number): void {
     if (streamSequence <= this.#deadLettered) return;
     this.#deadLettered = streamSequence;
     this.#dead += 1;
   }
 
-  /** A dead letter was removed. @param isRedriven whether it is a message again */
+  /** Counts a dead letter that was removed. @param isRedriven whether it was put back into the queue */
   removed(isRedriven: boolean): void {
     this.#dead = Math.max(0, this.#dead - 1);
     if (isRedriven) this.#redriven += 1;
   }
 
   counts({ inFlight, delayed }: OwnMessages): QueueCounts {
-    const out = inFlight + this.#elsewhere;
-    const unsettled = Math.max(this.#unsettled, out + delayed);
+    const allInFlight = inFlight + this.#elsewhere;
+    const unsettled = Math.max(this.#unsettled, allInFlight + delayed);
     const dropped = Math.max(0, this.#deadLettered - this.#dead - this.#redriven);
     const completed = Math.max(0, this.#stored - this.#deadLettered - unsettled);
     const dead = this.#dead;
@@ -114,14 +117,18 @@ export class NatsCounts {
       completed,
       dead,
       dropped,
-      waiting: unsettled - out - delayed,
+      waiting: unsettled - allInFlight - delayed,
       delayed,
-      inFlight: out,
+      inFlight: allInFlight,
       bytes: this.#bytes,
     };
   }
 
-  /** When the oldest message was accepted, of the stream's first and of those that are out here. */
+  /**
+   * Time of acceptance of the oldest unsettled message, in milliseconds since the epoch.
+   *
+   * @param own messages delivered to this node or returned by it
+   */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
     let oldest = this.#unsettled > 0 ? this.#first?.at : undefined;
     for (const { acceptedAt } of own) oldest = Math.min(oldest ?? acceptedAt, acceptedAt);
@@ -129,9 +136,9 @@ export class NatsCounts {
   }
 
   /**
-   * Reads what all nodes have done.
+   * Reads the counts of all nodes.
    *
-   * @throws {Error} when JetStream does not answer
+   * @throws {Error} if JetStream does not respond
    */
   async refresh(own: () => OwnMessages): Promise<void> {
     const operations = this.#operations;
@@ -142,9 +149,9 @@ export class NatsCounts {
       streams.info(streamName(this.#prefix, 'letters')),
       consumers.info(stream, CONSUMER),
     ]);
-    const useless = this.#underWay > 0 || operations !== this.#operations;
-    if (useless && ++this.#useless < MOST_USELESS) return;
-    this.#useless = 0;
+    const stale = this.#inProgress > 0 || operations !== this.#operations;
+    if (stale && ++this.#staleReadings < MAX_STALE) return;
+    this.#staleReadings = 0;
     const { messages, bytes, last_seq, first_seq, first_ts } = tasks.state;
     if (messages !== this.#unsettled || last_seq !== this.#stored) {
       this.#unsettled = messages;

@@ -3,13 +3,13 @@ import type { DeadLetter } from '../../tasks/queue/queue.ts';
 import { removeMessage } from './revisioned-store.ts';
 import { streamName, subject, token } from './streams.ts';
 
-/** Time for one part of a listing to arrive. */
+/** Longest wait for one batch of a listing. */
 const LISTING_WAIT_MS = 2000;
 
-/** Length that a reason is cut to, so that every task that can be queued can be dead-lettered. */
-const LONGEST_REASON = 4096;
+/** Maximum length of a stored reason. Longer reasons are truncated, so that every queued task can be dead-lettered. */
+const MAX_REASON_LENGTH = 4096;
 
-/** A dead letter in its stream. */
+/** A dead letter with its position in the streams. */
 export interface StoredLetter {
   letter: DeadLetter;
   /** Sequence in the stream of dead letters. */
@@ -18,7 +18,7 @@ export interface StoredLetter {
   taskSequence: number;
 }
 
-/** First line of a stored letter; its body is the rest. The names are those of earlier versions. */
+/** First line of a stored letter, which its body follows. The field names are those of letters stored by earlier versions. */
 interface StoredHead {
   id: string;
   seq: number;
@@ -35,7 +35,7 @@ interface LetterHead {
   bytes: number;
 }
 
-/** Dead letters of all nodes, one message each. The stream evicts the oldest past its bounds. */
+/** Dead letters of all nodes, one message each. Past its bounds, the stream evicts the oldest letter. */
 export class DeadLetterStore {
   readonly #manager: JetStreamManager;
   readonly #prefix: string;
@@ -47,10 +47,10 @@ export class DeadLetterStore {
     this.#stream = streamName(prefix, 'letters');
   }
 
-  /** Stores a letter; the same one again leaves one. */
+  /** Stores a letter. Storing the same letter again leaves only one. */
   store(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
     const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
-    const reason = letter.reason.slice(0, LONGEST_REASON);
+    const reason = letter.reason.slice(0, MAX_REASON_LENGTH);
     const head: StoredHead = { id, seq, reason, attempts, firstAt, lastAt, taskPlace: taskSequence };
     const text = `${JSON.stringify(head)}\n${body}`;
     const options = { msgID: `${token(id)} ${taskSequence}` };
@@ -75,7 +75,7 @@ export class DeadLetterStore {
     }
   }
 
-  /** Reads a letter by its stream sequence; undefined if it is gone. */
+  /** Reads a letter by its stream sequence; undefined if it was removed. */
   async read(streamSequence: number): Promise<DeadLetter | undefined> {
     const message = await this.#manager.streams.getMessage(this.#stream, { seq: streamSequence });
     return message === null ? undefined : parse(message).letter;
@@ -97,23 +97,23 @@ export class DeadLetterStore {
           if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes: sizeOf(message) });
           if (pending === 0 || message.seq >= last) return heads;
         }
-        // Some may have been removed since they were counted.
+        // Letters may have been removed since `pending` was read.
         if (heads.length === before) break;
       }
       return heads;
     } finally {
-      // Else the server keeps the consumer for minutes.
+      // Otherwise the server keeps the ephemeral consumer for minutes.
       await consumer.delete().catch(() => {});
     }
   }
 
-  /** @returns whether it was still there */
+  /** Removes a letter. @returns false if it was already removed */
   remove(streamSequence: number): Promise<boolean> {
     return removeMessage(this.#manager, this.#stream, streamSequence);
   }
 }
 
-/** Size of a message that was delivered without its body. */
+/** Body size of a message that was delivered with headers only. */
 function sizeOf({ headers }: JsMsg): number {
   return Number(headers?.get('Nats-Msg-Size') || 0);
 }

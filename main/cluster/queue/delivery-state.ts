@@ -1,6 +1,6 @@
-/** State of a task that every node can read. A task that succeeds at the first attempt has none. */
+/** State of an unfinished task, stored for all nodes. A task that succeeds at the first attempt has no note. */
 export interface Note {
-  /** Stream sequence of the message. A lower one is left from before the task was redriven. */
+  /** Stream sequence of the message. Lower than that of the current message if the note predates a redrive. */
   streamSequence: number;
   attempts: number;
   crashes: number;
@@ -10,12 +10,13 @@ export interface Note {
   dueAt: number;
   /** JetStream's number of the last delivery whose node requeued the message, or reported a failed attempt. */
   lastSettledDelivery: number;
-  /** Whether an attempt has started since then. Recorded for suspects only. */
+  /** Whether an attempt has started since the last settled delivery. Recorded for suspects only. */
   running: boolean;
-  /** Whether the process of a delivery has died, and no attempt has ended since. */
+  /** Whether a process died while the message was in flight, and no attempt has ended since. */
   suspect: boolean;
 }
 
+/** State of a task that has no stored note. */
 export const noNote: Note = {
   streamSequence: 0,
   attempts: 0,
@@ -28,10 +29,10 @@ export const noNote: Note = {
 };
 
 /**
- * The state of a message that is delivered, from the note of its earlier deliveries.
+ * Returns the state of a redelivered message, from the note of its earlier deliveries.
  *
- * JetStream counts deliveries. If the delivery before this one is not settled, its node is dead or cannot be reached. Whether
- * the task was running there is not known, because recording each start would cost a round trip to the disks of all replicas. So
+ * JetStream counts deliveries. If the delivery before this one is not settled, its node has died or lost its connection. Whether
+ * the task was running there is unknown, because recording each start would cost a round trip to the disks of all replicas. So
  * the task becomes a suspect, and no attempt is charged. The attempt at a suspect is recorded before it starts. If that attempt
  * is not settled either, it is charged as a crash.
  *

@@ -2,15 +2,15 @@ import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
-/** Most events in one message between nodes. */
-const MOST_TOGETHER = 500;
+/** Maximum number of events in one NATS message. */
+const MAX_EVENTS_PER_MESSAGE = 500;
 
-/** Tasks that are remembered as running elsewhere. */
-const MOST_ELSEWHERE = 10_000;
+/** Bound on the known attempts of other nodes. */
+const MAX_ELSEWHERE = 10_000;
 
 /**
- * Tells the other nodes of what happens to tasks here, and is told by them. It is plain NATS, which nobody keeps: who is
- * not there, or cannot be reached, misses it.
+ * Exchanges task events with the other nodes over core NATS. Delivery is at most once: a node that is not connected misses
+ * events.
  */
 export class NatsEvents {
   readonly #link: NatsLink;
@@ -18,9 +18,10 @@ export class NatsEvents {
   readonly #node: string;
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
-  /** The attempts that other nodes have begun, by task. One whose node died stays until the task is delivered again. */
+  /** Attempts in progress on other nodes, by task id. An attempt whose node died stays until the task is delivered again. */
   readonly #elsewhere = new Map<string, number>();
-  #untold: TaskEvent[] = [];
+  /** Events to send in the next message. */
+  #unsent: TaskEvent[] = [];
 
   constructor(link: NatsLink, subject: string, node: string, onEvent: (event: TaskEvent) => void) {
     this.#link = link;
@@ -29,25 +30,25 @@ export class NatsEvents {
     this.#onEvent = onEvent;
     this.#subscription = link.connection.subscribe(subject, {
       callback: (error, message) => {
-        if (error === null) this.#hear(message.string());
+        if (error === null) this.#receive(message.string());
       },
     });
   }
 
-  /** Something happened here. */
+  /** Reports an event of this node, to the listener and to the other nodes. */
   tell(event: TaskEvent): void {
     this.#elsewhere.delete(event.id);
     this.#onEvent(event);
-    this.#untold.push(event);
-    if (this.#untold.length === 1) setImmediate(() => this.#send());
+    this.#unsent.push(event);
+    if (this.#unsent.length === 1) setImmediate(() => this.#send());
   }
 
-  /** Which attempt at a task runs on another node, if one does. */
+  /** Number of the task's attempt in progress on another node, if any. */
   attemptElsewhere(id: string): number | undefined {
     return this.#elsewhere.get(id);
   }
 
-  /** A task came here: it runs nowhere else. */
+  /** Registers a task's delivery to this node, so it no longer runs on another one. */
   arrived(id: string): void {
     this.#elsewhere.delete(id);
   }
@@ -58,28 +59,28 @@ export class NatsEvents {
   }
 
   #send(): void {
-    while (this.#untold.length > 0) {
-      const events = this.#untold.splice(0, MOST_TOGETHER);
+    while (this.#unsent.length > 0) {
+      const events = this.#unsent.splice(0, MAX_EVENTS_PER_MESSAGE);
       if (this.#link.up) this.#link.connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
     }
   }
 
-  #hear(text: string): void {
-    const heard = parseEvents(text);
-    if (heard === undefined || heard.node === this.#node) return;
-    for (const event of heard.events) {
+  #receive(text: string): void {
+    const received = parseEvents(text);
+    if (received === undefined || received.node === this.#node) return;
+    for (const event of received.events) {
       this.#elsewhere.delete(event.id);
       if (event.event === 'started') this.#elsewhere.set(event.id, event.attempt);
       this.#onEvent(event);
     }
     for (const id of this.#elsewhere.keys()) {
-      if (this.#elsewhere.size <= MOST_ELSEWHERE) break;
+      if (this.#elsewhere.size <= MAX_ELSEWHERE) break;
       this.#elsewhere.delete(id);
     }
   }
 }
 
-/** What another node tells; undefined for what no node of this kind sends, which must not end the reading of all others. */
+/** Parses a message of another node. Returns undefined, and does not throw, for a message in an unknown format. */
 function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
   try {
     const { node, events } = JSON.parse(text);

@@ -3,26 +3,26 @@ import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../../tasks
 import { Conflict, type RevisionedStore } from './revisioned-store.ts';
 import { digest } from './streams.ts';
 
-/** A submission with a key, as all nodes know it. */
+/** Stored record of a submission with an idempotency key. */
 export interface NatsKeyRecord {
   fingerprint: string;
   taskId: string;
   /** Milliseconds since the epoch. */
   acceptedAt: number;
-  /** False while it is not known whether its message was stored. */
+  /** Whether the message is known to be stored. */
   taken: boolean;
-  /** What its message is known by to JetStream. */
+  /** `Nats-Msg-Id` of the message. */
   messageId: string;
 }
 
-/** A submission that is longer under way has failed, or its node has. */
-const UNDER_WAY_MS = 3000;
+/** Age after which a reservation can be taken over, because its publish or its node must have failed. */
+const RESERVATION_TIMEOUT_MS = 3000;
 
 /**
- * The submissions that named themselves. A key is reserved by compare-and-set before the message is published: of
- * several nodes one succeeds. A reservation whose end is not known (the acknowledgement or the node was lost) is taken over
- * by the next try under the same `Nats-Msg-Id`, so that JetStream itself tells for two minutes whether the message had been
- * stored, and for the same task: one that is stored again later leaves one row.
+ * Idempotency keys of all nodes. A key is reserved by compare-and-set before the message is published, so only one of several
+ * concurrent submissions succeeds. If the publish ack or the node was lost, it is unknown whether the message was stored. The next
+ * submission then takes over the reservation, with the same `Nats-Msg-Id` and task id. JetStream detects the duplicate for two
+ * minutes. After that the message may be stored twice, but both copies write the same row.
  */
 export class IdempotencyStore {
   readonly #records: RevisionedStore<NatsKeyRecord>;
@@ -32,11 +32,11 @@ export class IdempotencyStore {
   }
 
   /**
-   * Publishes a submission unless it was taken before.
+   * Publishes a submission unless it was accepted before.
    *
-   * @param publish stores the message by that `Nats-Msg-Id`, as that task; fulfilled with the id of the task that is stored under it,
-   *   undefined where it was another one, of which nothing is left
-   * @returns the id of the task that stands for the submission
+   * @param publish publishes the message with this `Nats-Msg-Id` and task id. Fulfilled with the id of the stored task, or with
+   *   undefined if the message is a duplicate of one that has left the stream
+   * @returns the id of the accepted task
    * @throws {KeyReused | KeyInUse | QueueFull}
    */
   async take(
@@ -51,21 +51,21 @@ export class IdempotencyStore {
     if (earlier !== undefined) {
       if (earlier.fingerprint !== fingerprint) throw new KeyReused('the idempotency key belongs to another submission');
       if (earlier.taken) return earlier.taskId;
-      if (now - earlier.acceptedAt < UNDER_WAY_MS) throw underWay();
+      if (now - earlier.acceptedAt < RESERVATION_TIMEOUT_MS) throw keyInUse();
     }
     const messageId = earlier?.messageId ?? taskId;
     const firstId = earlier?.taskId ?? taskId;
     const record = { fingerprint, taskId: firstId, acceptedAt: now, taken: false, messageId };
     const revision = await this.#records.put(name, record, found?.revision ?? 0).catch((error) => {
-      throw error instanceof Conflict ? underWay(error) : error;
+      throw error instanceof Conflict ? keyInUse(error) : error;
     });
     try {
       const id = (await publish(messageId, firstId)) ?? firstId;
-      // Where this is lost, the next try finds the same by the message's id.
+      // If this write fails, the next submission finds the same task by the `Nats-Msg-Id`.
       await this.#records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
       return id;
     } catch (error) {
-      // Only the refusal of a first try is certain; after all other errors the message may be there.
+      // Only if the first publish is refused is the message certainly not stored.
       if (error instanceof QueueFull && earlier === undefined)
         await this.#records.removeRevision(revision).catch(() => {});
       throw error;
@@ -73,6 +73,6 @@ export class IdempotencyStore {
   }
 }
 
-function underWay(cause?: unknown): KeyInUse {
+function keyInUse(cause?: unknown): KeyInUse {
   return new KeyInUse('the submission with this idempotency key is under way', { cause });
 }

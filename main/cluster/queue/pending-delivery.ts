@@ -21,7 +21,9 @@ export interface PendingDelivery {
   acceptedAt: number;
   /** Position in the order of arrival at this node. */
   turn: number;
+  /** Subject for acks. */
   reply: string;
+  /** Number of deliveries of the message, including this one. */
   deliveries: number;
   /** State of the task. */
   note: Note;
@@ -57,12 +59,12 @@ export function pendingDelivery(
   };
 }
 
-/** Whether the subject does not contain the task id. */
+/** Whether the task id needs a header, because the subject does not contain it. */
 export function needsIdHeader(id: string): boolean {
   return token(id) !== id;
 }
 
-/** Confirmed acks of all kinds; each throws if JetStream does not confirm it in time. Only the in-progress ack is not confirmed. */
+/** Sends acks to JetStream. Each method throws if JetStream does not confirm the ack in time, except `inProgress`, which does not wait. */
 export class Acknowledgements {
   readonly #link: NatsLink;
 
@@ -79,7 +81,7 @@ export class Acknowledgements {
     return this.#send(reply, delayMs > 0 ? `-NAK {"delay":${delayMs * 1_000_000}}` : '-NAK');
   }
 
-  /** Ends the deliveries of a dead-lettered message. */
+  /** Ends the redelivery of a dead-lettered message. */
   term({ reply }: PendingDelivery): Promise<void> {
     return this.#send(reply, '+TERM');
   }

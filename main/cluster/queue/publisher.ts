@@ -6,28 +6,29 @@ import type { NatsCounts } from './counts.ts';
 import { HEADERS, needsIdHeader, TIME_LIMIT_MS } from './pending-delivery.ts';
 import { streamName, subject, token } from './streams.ts';
 
-/** Answered by JetStream for what it did not store, because a bound is reached or the disk fails. */
+/** JetStream's error code for a message that was not stored, because a bound is reached or the disk fails. */
 const STORE_FAILED = 10077;
 
-/** Size of a dead letter beside its body, so that every task that can be queued can be dead-lettered. */
+/** Payload bytes reserved for the head of a dead letter, so that every queued task can be dead-lettered. */
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 export interface PublishOptions {
-  /** By what JetStream knows the message again; the task's id, where it is not given. */
+  /** `Nats-Msg-Id`, by which JetStream detects duplicates. By default, the token of the task id. */
   messageId?: string;
-  /** Where the message was in the queue before. */
+  /** Original sequence of a redriven message. */
   sequence?: number;
+  /** Original time of acceptance of a redriven message, in milliseconds since the epoch. */
   acceptedAt?: number;
 }
 
 export interface Published {
   streamSequence: number;
   bytes: number;
-  /** Whether JetStream had a message with that `messageId`, and took no second one. */
+  /** Whether JetStream already had a message with the same `Nats-Msg-Id`, and did not store this one. */
   duplicate: boolean;
 }
 
-/** Puts tasks into their stream. */
+/** Publishes messages to the stream of tasks. */
 export class NatsPublisher {
   readonly #connection: NatsConnection;
   readonly #manager: JetStreamManager;
@@ -35,7 +36,7 @@ export class NatsPublisher {
   readonly #prefix: string;
   readonly #bounds: QueueBounds;
   readonly #counts: NatsCounts;
-  /** Bytes of bodies on their way. */
+  /** Bytes of the bodies being published. */
   #reserved = 0;
 
   constructor(
@@ -52,10 +53,10 @@ export class NatsPublisher {
   }
 
   /**
-   * Fulfilled when JetStream has stored the message.
+   * Publishes a message. Fulfilled when JetStream has stored it.
    *
-   * @throws {QueueFull} when a bound is reached
-   * @throws {Error} when that is not known in time
+   * @throws {QueueFull} if a bound is reached
+   * @throws {Error} if JetStream does not confirm the message in time; it may have been stored
    */
   async publish(
     { id, body }: Message,
@@ -79,13 +80,13 @@ export class NatsPublisher {
     }
   }
 
-  /** Whether a task is in the stream: it has not come to its end. */
+  /** Whether the task is in the stream, so it is neither completed nor discarded. */
   async isStored(id: string): Promise<boolean> {
     const query = { last_by_subj: subject(this.#prefix, 'tasks', token(id)) };
     return (await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), query)) !== null;
   }
 
-  /** The id of the task with that stream sequence; undefined when it is completed. */
+  /** Returns the id of the task at a stream sequence, or undefined if the stream no longer has its message. */
   async idAt(streamSequence: number): Promise<string | undefined> {
     const message = await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), { seq: streamSequence });
     if (message === null) return undefined;
@@ -94,20 +95,23 @@ export class NatsPublisher {
   }
 
   /**
-   * A queue that is known to be full is not asked; at worst another node has made room within the last second. JetStream
-   * itself bounds the number of messages exactly; of their bytes it counts all, so that bodies are counted here.
+   * Checks that a message fits into the queue, without a request. The counts of other nodes may be a second old. JetStream enforces
+   * the bound on the number of messages exactly. Its bound on bytes includes subjects and headers, so bodies are counted here.
    *
-   * @throws {QueueFull} when there is no room for one more message of so many bytes
-   * @throws {Error} when it is too large for NATS
+   * @param bytes size of the message's body
+   * @throws {QueueFull} if a bound would be exceeded
+   * @throws {Error} if the body is too large for a NATS message
    */
   checkRoom(bytes: number): void {
     const { unsettled } = this.#counts;
     if (unsettled >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${unsettled} messages`);
-    const held = this.#counts.bytes + this.#reserved;
-    if (held + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${held} bytes`);
-    const most = (this.#connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;
-    if (bytes > most) {
-      throw new Error(`the task has ${bytes} bytes, and NATS takes ${most}: raise max_payload in its settings`);
+    const heldBytes = this.#counts.bytes + this.#reserved;
+    if (heldBytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${heldBytes} bytes`);
+    const maxBodyBytes = (this.#connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;
+    if (bytes > maxBodyBytes) {
+      throw new Error(
+        `the task has ${bytes} bytes, but NATS accepts at most ${maxBodyBytes}: raise max_payload in its configuration`,
+      );
     }
   }
 }

@@ -1,27 +1,27 @@
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node';
 import type { NatsLink } from '../nats-link.ts';
 
-/** How long a request for messages stands, until it is made anew. */
+/** Expiry of a pull request. */
 const EXPIRES_MS = 5000;
 
-/** Wait after a request that was refused: the stream's leader is being elected, say. */
-const REFUSED_WAIT_MS = 250;
+/** Delay before the next pull request after a refused one, for example during a leader election. */
+const RETRY_MS = 250;
 
-/** Longest wait for what is on its way when no more is wanted. */
+/** Longest wait for outstanding messages when the requester stops. */
 const DRAIN_MS = 1000;
 
-/** The request's time was over, or there was nothing. */
+/** Status codes of a pull request that ended normally: 404 no messages, 408 request timeout. */
 const EXPIRED = [404, 408];
 
-/** A message as JetStream delivered it. */
+/** A message delivered by JetStream. */
 export interface Arrival {
-  /** Where to say what became of it. */
+  /** Subject for acks. */
   reply: string;
-  /** Its number in the stream. */
+  /** Sequence of the message in the stream. */
   streamSequence: number;
-  /** How often it was delivered, this time included. */
+  /** Number of deliveries of the message, including this one. */
   deliveries: number;
-  /** When it was stored, in milliseconds since the epoch. */
+  /** Time at which JetStream stored the message, in milliseconds since the epoch. */
   storedAt: number;
   message: Msg;
 }
@@ -30,23 +30,23 @@ export interface IntakeOptions {
   link: NatsLink;
   stream: string;
   consumer: string;
-  /** How many more messages are wanted, without regard to those that were asked for. */
+  /** Returns the free capacity in messages, not counting outstanding requests. */
   room(): number;
   receive(arrival: Arrival): void;
 }
 
 /**
- * Asks a consumer for messages, never for more than there is room for. JetStream's own client asks ahead, as messages
- * are delivered and not as they are settled.
+ * Requests messages from a pull consumer, never more than there is room for. The client library's own `consume` does not fit: it
+ * requests more messages when some are delivered, not when they are settled.
  */
 export class PullRequester {
   readonly #options: IntakeOptions;
   #subscription: Subscription;
   #inbox = '';
-  /** Messages that were asked for and have not come. */
-  #asked = 0;
-  /** When none of these can come any more. */
-  #until = 0;
+  /** Number of requested messages that have not arrived. */
+  #outstanding = 0;
+  /** Time by which JetStream must have answered all requests, in milliseconds since the epoch. */
+  #deadline = 0;
   #scheduled = false;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
@@ -56,7 +56,7 @@ export class PullRequester {
     this.#subscription = this.#subscribe();
   }
 
-  /** Asks for what there is room for, once for all that happens in a turn. */
+  /** Requests as many messages as there is room for. Calls of the same turn of the event loop share one request. */
   ask(): void {
     if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
     this.#scheduled = true;
@@ -66,31 +66,31 @@ export class PullRequester {
     });
   }
 
-  /** Asks again where JetStream has not answered in time; to be called now and then. */
+  /** Renews requests that JetStream has not answered in time. Must be called periodically. */
   check(): void {
-    if (this.#asked > 0 && this.#until < Date.now()) this.renew();
+    if (this.#outstanding > 0 && this.#deadline < Date.now()) this.renew();
     else this.ask();
   }
 
-  /** Begins anew: what was asked for on an earlier connection may come, or not. */
+  /** Starts over with a new inbox, because requests sent over an earlier connection may never be answered. */
   renew(): void {
     if (this.#stopped || !this.#options.link.up) return;
     this.#subscription.unsubscribe();
-    this.#asked = 0;
+    this.#outstanding = 0;
     this.#subscription = this.#subscribe();
     this.ask();
   }
 
-  /** Asks for nothing more; what is on its way is received until the promise is fulfilled. */
+  /** Stops requesting. Outstanding messages are received until the promise is fulfilled. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
     let timer: NodeJS.Timeout | undefined;
-    const late = new Promise<void>((resolve) => {
+    const timeout = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, DRAIN_MS);
     });
     const drained = this.#options.link.connection.isClosed() ? undefined : this.#subscription.drain();
-    await Promise.race([drained?.catch(() => {}), late]);
+    await Promise.race([drained?.catch(() => {}), timeout]);
     clearTimeout(timer);
   }
 
@@ -104,38 +104,41 @@ export class PullRequester {
 
   #request(): void {
     const { link, stream, consumer, room } = this.#options;
-    const batch = room() - this.#asked;
+    const batch = room() - this.#outstanding;
     if (batch <= 0 || this.#stopped || !link.up) return;
-    this.#asked += batch;
-    this.#until = Date.now() + 2 * EXPIRES_MS;
+    this.#outstanding += batch;
+    this.#deadline = Date.now() + 2 * EXPIRES_MS;
     const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
-    // The answer to a request that is refused comes to this address, and names the number.
+    // If the request is refused, the response's subject carries the number of requested messages.
     const reply = `${this.#inbox}.${batch}`;
     link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, request, { reply });
   }
 
   #receive(message: Msg): void {
     if (message.reply) {
-      this.#asked = Math.max(0, this.#asked - 1);
+      this.#outstanding = Math.max(0, this.#outstanding - 1);
       this.#options.receive(arrival(message, message.reply));
       return;
     }
     const unanswered = message.headers?.get('Nats-Pending-Messages') || message.subject.slice(this.#inbox.length + 1);
-    this.#asked = Math.max(0, this.#asked - Number(unanswered));
+    this.#outstanding = Math.max(0, this.#outstanding - Number(unanswered));
     if (EXPIRED.includes(message.headers?.code ?? 0)) this.ask();
-    else this.#askLater();
+    else this.#retryLater();
   }
 
-  #askLater(): void {
+  #retryLater(): void {
     if (this.#stopped || this.#timer !== undefined) return;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.ask();
-    }, REFUSED_WAIT_MS).unref();
+    }, RETRY_MS).unref();
   }
 }
 
-/** `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<place>.<delivery>.<nanoseconds>.<pending>[.<random>]` */
+/**
+ * Parses the ack subject:
+ * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
+ */
 function arrival(message: Msg, reply: string): Arrival {
   const tokens = reply.split('.');
   const [deliveries, streamSequence, , nanos] = tokens.slice(tokens.length === 9 ? 4 : 6).map(Number) as [

@@ -26,27 +26,27 @@ import { NatsPublisher, type Published, type PublishOptions } from './publisher.
 import { RevisionedStore } from './revisioned-store.ts';
 import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './streams.ts';
 
-/** How often the numbers of all nodes are read. */
+/** Interval at which the counts of all nodes are read. */
 const REFRESH_MS = 1000;
 
 export interface NatsQueueOptions {
-  /** To servers with JetStream. It stays open when the queue is closed. */
+  /** Connection to servers with JetStream. Stays open when the queue is closed. */
   connection: NatsConnection;
-  /** What the names of streams and subjects begin with, so that others can use the same servers. */
+  /** Prefix of the names of streams and subjects, so that several deployments can share the servers. */
   prefix?: string;
   bounds: QueueBounds;
-  /** Servers that keep each message. */
+  /** Number of replicas of each stream. */
   replicas: number;
-  /** How long a node may be silent until what it has goes to others. */
+  /** Time without an in-progress ack after which JetStream redelivers a message. */
   ackWaitMs?: number;
-  /** Told of every step of every message, on all nodes. */
+  /** Called for every state change of a message, on any node. */
   onEvent?: (event: TaskEvent) => void;
 }
 
 /**
- * A queue on JetStream that any number of nodes share: all messages, notes, keys and dead letters are there.
+ * Opens a queue that any number of nodes share. All of its state is in JetStream; `streams.ts` lists the streams.
  *
- * @throws {Error} when NATS has no JetStream, or does not take the settings
+ * @throws {Error} if the servers have no JetStream or reject the settings
  */
 export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueue> {
   const { connection, prefix = 'ticker-and-tasks', bounds, replicas, onEvent = () => {} } = options;
@@ -62,8 +62,8 @@ export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueu
   const notes = values<Note>('notes');
   const keys = new IdempotencyStore(values('keys'));
   const publisher = new NatsPublisher(connection, manager, { prefix, bounds, counts });
-  const consumption = new NatsConsumer(link, { prefix, ackWaitMs, counts, events, letters, notes });
-  const parts = { link, counts, events, letters, notes, keys, publisher, consumption };
+  const consumer = new NatsConsumer(link, { prefix, ackWaitMs, counts, events, letters, notes });
+  const parts = { link, counts, events, letters, notes, keys, publisher, consumer };
   const queue = new NatsQueue(parts);
   await queue.refresh();
   return { queue, close: () => queue.close().then(() => true) };
@@ -77,34 +77,34 @@ interface Parts {
   notes: RevisionedStore<Note>;
   keys: IdempotencyStore;
   publisher: NatsPublisher;
-  consumption: NatsConsumer;
+  consumer: NatsConsumer;
 }
 
 class NatsQueue implements Queue {
   readonly durable = true;
   readonly #parts: Parts;
-  /** Messages on their way to JetStream, by id. They may come back as deliveries before their acknowledgement does. */
+  /** Ids of messages being published. JetStream may deliver such a message before it confirms the publish. */
   readonly #publishing = new Set<string>();
-  /** Dead letters that are becoming messages. */
+  /** Last redrive in progress, by task id. */
   readonly #redriving = new Map<string, Promise<unknown>>();
-  readonly #refreshing: NodeJS.Timeout;
-  readonly #forgetLink: () => void;
+  readonly #refreshTimer: NodeJS.Timeout;
+  readonly #unsubscribe: () => void;
   #closed = false;
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    parts.consumption.onArrival = (pending) => {
+    parts.consumer.onArrival = (pending) => {
       if (this.#publishing.has(pending.id)) this.#accept(pending.id, pending);
       parts.counts.arrived(pending.streamSequence, pending.bytes, pending.acceptedAt);
     };
-    this.#refreshing = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
-    this.#forgetLink = parts.link.onUp(() => parts.consumption.renew());
+    this.#refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
+    this.#unsubscribe = parts.link.onUp(() => parts.consumer.renew());
   }
 
-  /** Reads what all nodes have done. @throws {Error} when NATS does not answer */
+  /** Reads the counts of all nodes. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
     if (!this.#parts.link.up) return;
-    await this.#parts.counts.refresh(() => this.#parts.consumption.own());
+    await this.#parts.counts.refresh(() => this.#parts.consumer.own());
   }
 
   async publish(message: Message, keyed?: KeyedSubmission): Promise<string> {
@@ -120,29 +120,30 @@ class NatsQueue implements Queue {
   }
 
   onReady(listener: () => void): () => void {
-    return this.#closed ? () => {} : this.#parts.consumption.onReady(listener);
+    return this.#closed ? () => {} : this.#parts.consumer.onReady(listener);
   }
 
-  /** JetStream itself counts the deliveries of a message, so nothing has to be recorded. */
+  /** Records nothing, because JetStream counts the deliveries of each message. */
   take(max: number): Delivery[] {
-    return this.#closed ? [] : this.#parts.consumption.take(max);
+    return this.#closed ? [] : this.#parts.consumer.take(max);
   }
 
   markRunning(delivery: Delivery): Promise<void> {
-    return this.#parts.consumption.markRunning(delivery);
+    return this.#parts.consumer.markRunning(delivery);
   }
 
   settle(delivery: Delivery, settlement: Settlement): Promise<void> {
-    return this.#parts.consumption.settle(delivery, settlement);
+    return this.#parts.consumer.settle(delivery, settlement);
   }
 
   async find(id: string): Promise<Progress | undefined> {
     this.#checkReachable();
-    const { consumption, publisher, notes, letters, events } = this.#parts;
+    const { consumer, publisher, notes, letters, events } = this.#parts;
     await this.#redriving.get(id)?.catch(() => {});
-    const pending = consumption.find(id);
+    const pending = consumer.find(id);
     if (pending?.isRunning) return { state: 'running', attempt: pending.note.attempts + 1 };
-    // A message is stored before its letter goes, and goes after its letter is stored: at worst it is found twice.
+    // A redrive stores the message before it removes the letter, and a discard stores the letter before it removes the message.
+    // So an unfinished task is in at least one of the two streams.
     if (await publisher.isStored(id)) {
       const attempt = events.attemptElsewhere(id);
       if (pending === undefined && attempt !== undefined) return { state: 'running', attempt };
@@ -156,11 +157,11 @@ class NatsQueue implements Queue {
   }
 
   counts(): QueueCounts {
-    return this.#parts.counts.counts(this.#parts.consumption.own());
+    return this.#parts.counts.counts(this.#parts.consumer.own());
   }
 
   oldest(): number | undefined {
-    return this.#parts.counts.oldest(this.#parts.consumption.unsettled());
+    return this.#parts.counts.oldest(this.#parts.consumer.unsettled());
   }
 
   async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
@@ -199,9 +200,9 @@ class NatsQueue implements Queue {
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    clearInterval(this.#refreshing);
-    this.#forgetLink();
-    await this.#parts.consumption.close();
+    clearInterval(this.#refreshTimer);
+    this.#unsubscribe();
+    await this.#parts.consumer.close();
     this.#parts.events.close();
   }
 
@@ -210,7 +211,7 @@ class NatsQueue implements Queue {
     this.#checkReachable();
   }
 
-  /** What is asked while there is no connection would wait in memory, without a bound. */
+  /** Checked before each request, because the client library buffers requests without a bound while disconnected. */
   #checkReachable(): void {
     if (!this.#parts.link.up) throw new Error('the queue cannot be reached: there is no connection to NATS');
   }
@@ -218,7 +219,7 @@ class NatsQueue implements Queue {
   async #publish(message: Message, options: PublishOptions = {}): Promise<Published> {
     const { counts, publisher } = this.#parts;
     const { id, body } = message;
-    // What is refused here is no operation that would make the numbers of others useless.
+    // Outside of `during`, because a refused message changes no stream and makes no reading of the counts stale.
     publisher.checkRoom(Buffer.byteLength(body));
     this.#publishing.add(id);
     try {
@@ -238,7 +239,10 @@ class NatsQueue implements Queue {
     this.#parts.events.tell({ event: 'accepted', id });
   }
 
-  /** The message is stored first. Of several nodes that do so at once, one is not told that it is there already. */
+  /**
+   * Stores the message before it removes the letter, so that the task is never lost. If several nodes redrive a letter at once,
+   * JetStream stores one message and reports it as a duplicate to the other nodes.
+   */
   async #redrive(id: string): Promise<boolean> {
     this.#checkOpen();
     const { letters, counts } = this.#parts;

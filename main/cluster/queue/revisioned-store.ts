@@ -1,16 +1,16 @@
 import { JetStreamApiCodes, JetStreamApiError, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream';
 
-/** Answered by JetStream for a message that is not there any more. */
+/** JetStream's error code for deleting a message that does not exist. */
 const NO_SUCH_MESSAGE = 10057;
 
-/** The value was changed by another meanwhile. */
+/** The value has a revision other than the expected one. */
 export class Conflict extends Error {
   override name = 'Conflict';
 }
 
 /**
- * JSON values by name in a stream that keeps the last message of each subject. What is removed leaves nothing there, where
- * a key-value bucket keeps a marker for each; and the stream's own bound lets the oldest go.
+ * JSON values by name, with revisions for compare-and-set, in a stream that keeps the last message of each subject. Unlike in a
+ * key-value bucket, a removed value leaves no marker, and the stream's bound evicts the oldest values.
  */
 export class RevisionedStore<Value> {
   readonly #manager: JetStreamManager;
@@ -25,16 +25,18 @@ export class RevisionedStore<Value> {
     this.#subject = subject;
   }
 
-  /** The value, as the leader of the stream knows it: what any node has put is seen. */
+  /** Reads a value from the leader of the stream, so that the writes of all nodes are visible. */
   async get(name: string): Promise<{ value: Value; revision: number } | undefined> {
     const message = await this.#manager.streams.getMessage(this.#stream, { last_by_subj: this.#subject(name) });
     return message === null ? undefined : { value: message.json<Value>(), revision: message.seq };
   }
 
   /**
-   * @param expected the revision that is replaced, 0 where there is none; undefined replaces any
+   * Writes a value.
+   *
+   * @param expected the revision to replace, 0 for a value that must not exist; undefined replaces any revision
    * @returns the new revision
-   * @throws {Conflict} when there is another one
+   * @throws {Conflict} if the value has another revision
    */
   async put(name: string, value: Value, expected?: number): Promise<number> {
     const expect = expected === undefined ? {} : { expect: { lastSubjectSequence: expected } };
@@ -52,13 +54,13 @@ export class RevisionedStore<Value> {
     await this.#manager.streams.purge(this.#stream, { filter: this.#subject(name) });
   }
 
-  /** Removes a value unless it was replaced. */
+  /** Removes a value unless it has been replaced. */
   async removeRevision(revision: number): Promise<void> {
     await removeMessage(this.#manager, this.#stream, revision);
   }
 }
 
-/** @returns whether it was there */
+/** Deletes a message from a stream. @returns false if the message does not exist */
 export async function removeMessage(manager: JetStreamManager, stream: string, seq: number): Promise<boolean> {
   try {
     return await manager.streams.deleteMessage(stream, seq, false);

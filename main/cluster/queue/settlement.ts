@@ -21,7 +21,7 @@ export interface SettlingParts {
 /** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
 export class NatsSettling {
   readonly #parts: SettlingParts;
-  /** Stream sequences of completed messages whose ack JetStream has not confirmed: it is repeated when they are redelivered. */
+  /** Stream sequences of completed messages whose ack JetStream has not confirmed: the ack is repeated on redelivery. */
   readonly #unconfirmedAcks = new Set<number>();
 
   constructor(parts: SettlingParts) {
@@ -29,9 +29,9 @@ export class NatsSettling {
   }
 
   /**
-   * Reads the state that earlier deliveries of a redelivered message have left.
+   * Sets the state of a redelivered message from the stored note of its earlier deliveries.
    *
-   * @returns false if the message is completed or dead-lettered, and only the ack was lost
+   * @returns false if the message is already completed or dead-lettered, and only its ack was lost
    */
   async resolve(pending: PendingDelivery): Promise<boolean> {
     const { notes, letters, counts, acknowledgements } = this.#parts;
@@ -41,41 +41,41 @@ export class NatsSettling {
       note === undefined || isStale(note.value, pending) ? noNote : note.value,
       pending.deliveries,
     );
-    const done = this.#unconfirmedAcks.has(pending.streamSequence);
-    if (!done && stored?.taskSequence !== pending.streamSequence) return true;
+    const isCompleted = this.#unconfirmedAcks.has(pending.streamSequence);
+    if (!isCompleted && stored?.taskSequence !== pending.streamSequence) return true;
     counts.settled(pending.streamSequence, pending.bytes);
-    if (done) await this.#acknowledge(pending);
+    if (isCompleted) await this.#acknowledge(pending);
     else await acknowledgements.term(pending);
-    await this.#forget(pending);
+    await this.#removeNote(pending);
     return false;
   }
 
-  /** Announces an attempt, and records that of a suspect. */
+  /** Reports the start of an attempt. For a suspect, the start is also stored. */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { id, note } = pending;
     this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
-    if (note.suspect) await this.#note(pending, { ...note, running: true });
+    if (note.suspect) await this.#storeNote(pending, { ...note, running: true });
   }
 
   async complete(pending: PendingDelivery): Promise<void> {
     this.#parts.counts.settled(pending.streamSequence, pending.bytes);
     this.#parts.events.tell({ event: 'completed', id: pending.id });
     await this.#acknowledge(pending);
-    await this.#forget(pending);
+    await this.#removeNote(pending);
   }
 
-  /** The message is redelivered to any node at `dueAt`. After a retry it is no suspect, because an attempt has ended. */
+  /** Returns the message for redelivery at `dueAt`, to any node. A retry clears `suspect`, because an attempt has ended. */
   async postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>, dueAt: number): Promise<void> {
     const { kind, reason } = settlement;
     const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
     const { id, deliveries: lastSettledDelivery } = pending;
-    // JetStream would apply the nak to the newer delivery.
-    if (!(await this.#note(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
+    // No nak if a newer delivery exists, because JetStream would apply the nak to that one.
+    if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
     this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
     await this.#parts.acknowledgements.nak(pending, Math.max(0, dueAt - Date.now()));
   }
 
-  /** Stores the dead letter first: if the ack is lost, the redelivered message has one. */
+  /** Stores the dead letter before the ack. If the ack is lost, `resolve` finds the letter when the message is redelivered. */
   async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
     const { letters, counts, events, acknowledgements } = this.#parts;
     const { id, body, sequence, streamSequence, bytes, acceptedAt } = pending;
@@ -85,18 +85,18 @@ export class NatsSettling {
     counts.settled(streamSequence, bytes);
     events.tell({ event: 'failed', id, attempts, reason });
     await acknowledgements.term(pending);
-    await this.#forget(pending);
+    await this.#removeNote(pending);
   }
 
-  /** Records that the attempt at a suspect did not take place. The message stays with this node. */
+  /** Reverts `markRunning` of a suspect that was released before its attempt started. The message stays with this node. */
   async unmarkRunning(pending: PendingDelivery): Promise<void> {
-    if (pending.note.running) await this.#note(pending, { ...pending.note, running: false });
+    if (pending.note.running) await this.#storeNote(pending, { ...pending.note, running: false });
   }
 
   /** Returns the message to all nodes, as if this node had never had it. */
   async requeue(pending: PendingDelivery): Promise<void> {
     const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
-    if (await this.#note(pending, note)) await this.#parts.acknowledgements.nak(pending, 0);
+    if (await this.#storeNote(pending, note)) await this.#parts.acknowledgements.nak(pending, 0);
   }
 
   async #acknowledge(pending: PendingDelivery): Promise<void> {
@@ -109,8 +109,8 @@ export class NatsSettling {
     this.#unconfirmedAcks.delete(pending.streamSequence);
   }
 
-  /** @returns false if a newer delivery, which owns the message, has stored a note */
-  async #note(pending: PendingDelivery, note: Note): Promise<boolean> {
+  /** Stores the note. @returns false if a newer delivery, which owns the message, has stored a note */
+  async #storeNote(pending: PendingDelivery, note: Note): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
     for (;;) {
@@ -126,13 +126,13 @@ export class NatsSettling {
     }
   }
 
-  /** A note that is left behind goes in the end, when newer ones need its place. */
-  async #forget(pending: PendingDelivery): Promise<void> {
+  /** Removes the stored note. If that fails, the stream evicts the note when newer ones reach its bound. */
+  async #removeNote(pending: PendingDelivery): Promise<void> {
     if (pending.noteRevision > 0) await this.#parts.notes.remove(token(pending.id)).catch(() => {});
   }
 }
 
-/** Whether the note is about an earlier message of the same task. */
+/** Whether the note belongs to an earlier message of the same task, from before a redrive. */
 function isStale(note: Note, { streamSequence }: PendingDelivery): boolean {
   return note.streamSequence < streamSequence;
 }

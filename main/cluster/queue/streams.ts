@@ -12,22 +12,36 @@ import { deadLetterBounds } from '../../tasks/queue/dead-letters.ts';
 import { KEY_LIFETIME_MS } from '../../tasks/queue/idempotency-keys.ts';
 import type { QueueBounds } from '../../tasks/queue/memory.ts';
 
-/** The durable consumer of tasks that all nodes share. */
+/*
+ * Streams and subjects of the queue. P is the prefix (NATS_PREFIX), <token> that of the task id, <digest> that of the key.
+ *
+ * | stream    | subject           | writer                      | reader                     | bound (past it)                             |
+ * |-----------|-------------------|-----------------------------|----------------------------|---------------------------------------------|
+ * | P-tasks   | P.tasks.<token>   | publisher: submit, redrive  | consumer; publisher        | QUEUE_MAX_LENGTH, QUEUE_MAX_BYTES (refuses) |
+ * | P-letters | P.letters.<token> | settlement: discard         | queue: find, list, redrive | 10,000 letters, 32 MiB (evicts oldest)      |
+ * | P-notes   | P.notes.<token>   | settlement: state of a task | settlement; queue: find    | 2 × QUEUE_MAX_LENGTH (evicts oldest)        |
+ * | P-keys    | P.keys.<digest>   | idempotency store           | idempotency store          | IDEMPOTENCY_MAX_KEYS, 24 h (evicts oldest)  |
+ * | none      | P.events          | events of this node         | events of other nodes      | not stored                                  |
+ *
+ * `../ticker.ts` lists the stream and the buckets of the ticker.
+ */
+
+/** Durable consumer of the stream of tasks, shared by all nodes. */
 export const CONSUMER = 'nodes';
 
-/** A message that its node does not say a word about for so long is given to another, unless it is set otherwise. */
+/** Default ack wait: time without an in-progress ack after which JetStream redelivers a message. */
 export const ACK_WAIT_MS = 5000;
 
-/** How long JetStream knows a message by its `Nats-Msg-Id`, and stores it no second time. */
+/** Time for which JetStream detects duplicates by `Nats-Msg-Id`. */
 const DUPLICATE_WINDOW_MS = 120_000;
 
-/** What JetStream stores of a task beside its body, at most: subject, headers, and its own record. */
+/** Upper bound of the bytes that JetStream stores per task in addition to the body: record, subject and headers. */
 const OVERHEAD_BYTES = 512;
 
-/** Answered by JetStream for a stream that is there with other settings. */
+/** JetStream's error code for creating a stream that exists with other settings. */
 const STREAM_NAME_IN_USE = 10058;
 
-/** What is kept under a prefix, each in a stream of its own with one subject an item. */
+/** Kinds of items, each in its own stream with one subject per item. */
 type Kind = 'tasks' | 'letters' | 'notes' | 'keys';
 
 export function streamName(prefix: string, kind: Kind): string {
@@ -41,18 +55,19 @@ export function subject(prefix: string, kind: Kind, token: string): string {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * What stands for a task's id in a subject, which may not hold any character: the id, where it is one of ours, else a
- * digest of the same length.
+ * Returns the subject token of a task id, because a subject allows only some characters: a UUID itself, or a digest of the same
+ * length for any other id.
  */
 export function token(id: string): string {
   return UUID.test(id) ? id : digest(id).slice(0, 36);
 }
 
+/** Returns the SHA-256 of a text, in hexadecimal. */
 export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
 
-/** Bytes that JetStream stores of a task with one of our ids beside its body: record, subject, headers. */
+/** Bytes that JetStream stores in addition to the body of a task whose id is a UUID: record, subject and headers. */
 export function overhead(prefix: string): number {
   const id = '00000000-0000-4000-8000-000000000000';
   return 34 + subject(prefix, 'tasks', id).length + `NATS/1.0\r\nNats-Msg-Id: ${id}\r\n\r\n`.length;
@@ -61,17 +76,17 @@ export function overhead(prefix: string): number {
 export interface StreamOptions {
   prefix: string;
   bounds: QueueBounds;
-  /** Servers that keep each message. */
+  /** Number of replicas of each stream. */
   replicas: number;
   ackWaitMs: number;
 }
 
-/** Makes the streams and the consumer, or brings them to these settings. @throws {Error} when NATS does not take them */
+/** Creates the streams and the consumer, or updates their settings. @throws {Error} if NATS rejects the settings */
 export async function setUpStreams(
   manager: JetStreamManager,
   { prefix, bounds, replicas, ackWaitMs }: StreamOptions,
 ): Promise<void> {
-  const make = async (kind: Kind, settings: Partial<StreamConfig>) => {
+  const setUp = async (kind: Kind, settings: Partial<StreamConfig>) => {
     const common = { storage: StorageType.File, num_replicas: replicas, max_msgs_per_subject: 1 };
     const config = { ...common, subjects: [subject(prefix, kind, '*')], ...settings };
     const name = streamName(prefix, kind);
@@ -80,25 +95,25 @@ export async function setUpStreams(
       return manager.streams.update(name, config);
     });
   };
-  await make('tasks', {
+  await setUp('tasks', {
     retention: RetentionPolicy.Workqueue,
     discard: DiscardPolicy.New,
     max_msgs_per_subject: -1,
     max_msgs: bounds.maxLength,
-    // The bound on bodies is the driver's; this one holds if nodes that know little of each other are too quick together.
+    // The publisher bounds the bytes of bodies by counts up to a second old. This bound limits nodes that publish concurrently.
     max_bytes: bounds.maxBytes + bounds.maxLength * OVERHEAD_BYTES,
     duplicate_window: nanos(DUPLICATE_WINDOW_MS),
   });
   const { maxLength: max_msgs, maxBytes: max_bytes } = deadLetterBounds;
-  await make('letters', { discard: DiscardPolicy.Old, max_msgs, max_bytes });
-  // Twice as many as there are tasks, so that a note that was left behind costs no living one its place.
-  await make('notes', { discard: DiscardPolicy.Old, max_msgs: 2 * bounds.maxLength });
-  await make('keys', { discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });
+  await setUp('letters', { discard: DiscardPolicy.Old, max_msgs, max_bytes });
+  // Twice the number of tasks, so that leftover notes of finished tasks do not evict those of unfinished tasks.
+  await setUp('notes', { discard: DiscardPolicy.Old, max_msgs: 2 * bounds.maxLength });
+  await setUp('keys', { discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });
   await manager.consumers.add(streamName(prefix, 'tasks'), {
     durable_name: CONSUMER,
     ack_policy: AckPolicy.Explicit,
     ack_wait: nanos(ackWaitMs),
-    // Retries that wait for their time count as pending, and so do the messages of all nodes: each bounds its own.
+    // No limit, because delayed retries count as pending. Each node limits its own pull requests.
     max_ack_pending: -1,
     max_waiting: 10_000,
   });
