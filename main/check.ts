@@ -1,4 +1,4 @@
-/** Returns the problem, or undefined when healthy. A thrown error counts as a problem. */
+/** Readiness check. Returns the problem, or undefined when healthy. A thrown error counts as a problem. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
 /** Checks by name. */

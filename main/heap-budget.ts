@@ -1,11 +1,11 @@
 import type { Config } from './config.ts';
 
-/** Largest share of the heap for the budgets together. Clients, tokens, keys and garbage need the rest. */
+/** Largest share of the heap for all budgets together. Clients, tokens, keys and garbage need the rest. */
 const MAX_SHARE = 0.5;
 const MIB = 1024 * 1024;
 
 /**
- * Checks that everything that clients can make the process hold fits into its heap.
+ * Checks that the memory that clients can make the process use fits into its heap.
  *
  * @param heapLimitBytes `heap_size_limit` of the main thread
  * @throws {Error} if the budgets of queue, request bodies and responses together exceed half of the heap

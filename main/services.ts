@@ -10,18 +10,18 @@ import { tokenAccess } from './task-access.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 
-/** Both services, running. */
+/** The running services. */
 export interface Services {
   ports: { ticker: number; tasks: number; admin: number | undefined };
-  /** Stops both within the configured time: no new connections, clients told, accepted tasks worked off or kept. */
+  /** Stops the services within `shutdownTimeoutMs`: closes connections, and processes or stores accepted tasks. */
   stop(): Promise<Unfinished>;
 }
 
 /**
- * Opens what the services keep, then starts them.
+ * Opens the backend, then starts the services.
  *
- * @param onTasks called when service B starts, with a function that returns the number of accepted tasks that are lost if
- *   the process ends now. The rest of the start may fail or be stopped.
+ * @param onTasks called when service B has started, with a function that returns the number of accepted tasks that would be lost if
+ *   the process ended now. The rest of the startup may still fail or be stopped.
  * @throws {Error} whose message says what to fix
  */
 export async function startServices(
@@ -34,23 +34,25 @@ export async function startServices(
   const shares = shareDescriptors(openFilesLimit(), config);
   const backend = await openBackend(config, log);
   const now = Promise.resolve();
-  /** What runs already, the latest first. */
-  const undo: Array<() => unknown> = [() => backend.close()];
-  const takeDown = async (error: unknown): Promise<never> => {
-    for (const stop of undo) await stop();
+  /** Functions that stop the parts started so far, latest first. */
+  const stopSteps: Array<() => unknown> = [() => backend.close()];
+  const stopStarted = async (error: unknown): Promise<never> => {
+    for (const stop of stopSteps) await stop();
     throw error;
   };
-  const ticker = await startTicker(config, backend, shares, log).catch(explain('TICKER_PORT', 'HOST')).catch(takeDown);
-  undo.unshift(() => ticker.stop(now));
+  const ticker = await startTicker(config, backend, shares, log)
+    .catch(explain('TICKER_PORT', 'HOST'))
+    .catch(stopStarted);
+  stopSteps.unshift(() => ticker.stop(now));
   const access = config.tasksRequireToken ? tokenAccess(ticker) : undefined;
   const tasks = await startTasks(config, backend, shares, log, access)
     .catch(explain('TASKS_PORT', 'HOST'))
-    .catch(takeDown);
+    .catch(stopStarted);
   onTasks(() => tasks.unsaved());
-  undo.unshift(() => tasks.stop({ connections: now, all: now }));
+  stopSteps.unshift(() => tasks.stop({ connections: now, all: now }));
   const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output)
     .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
-    .catch(takeDown);
+    .catch(stopStarted);
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
   if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
@@ -63,7 +65,7 @@ export async function startServices(
       const connections = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       const timers = [
-        // Half of the time belongs to the tasks, however slowly a client sends its request.
+        // Reserves half of the time for tasks, even if clients send their requests slowly.
         setTimeout(connections.resolve, config.shutdownTimeoutMs / 2),
         setTimeout(all.resolve, config.shutdownTimeoutMs),
       ];
@@ -80,16 +82,16 @@ export async function startServices(
   };
 }
 
-/** Names the settings behind an address that cannot be listened on. */
+/** Replaces an error of `listen` by an error that names the settings to change. */
 function explain(
   portVariable: string,
   hostVariable: string,
 ): (error: NodeJS.ErrnoException & { port?: number }) => never {
   const reasons = ({ port }: { port?: number }): Record<string, string> => ({
-    EADDRINUSE: `port ${port} is taken: stop what uses it, or set ${portVariable} to another one`,
-    EACCES: `port ${port} is not allowed to this user: set ${portVariable} to one above 1023`,
-    EADDRNOTAVAIL: `this machine does not have the address: set ${hostVariable} to one that it has`,
-    ENOTFOUND: `the host name is not known: set ${hostVariable} to an address of this machine`,
+    EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${portVariable} to another port`,
+    EACCES: `this user may not listen on port ${port}: set ${portVariable} to a port above 1023`,
+    EADDRNOTAVAIL: `the address does not belong to this machine: set ${hostVariable} to one of its addresses`,
+    ENOTFOUND: `the host name cannot be resolved: set ${hostVariable} to an address of this machine`,
   });
   return (error) => {
     const reason =

@@ -4,32 +4,32 @@ import type { Log } from './log.ts';
 export interface SupervisedWorkerOptions<FromWorker> {
   /** Name of the thread, for the log. */
   name: string;
-  /** The thread's code. */
+  /** Module that the thread runs. */
   file: URL;
   /**
    * Returns the `workerData` of a new thread.
    *
-   * @param heartbeat an Int32Array of one cell, which the thread increments several times a second if it is watched
+   * @param heartbeat an Int32Array of one cell, which a thread with `onHeartbeat` must increment several times a second
    */
   workerData: (heartbeat: SharedArrayBuffer) => object;
   /** Delay in milliseconds before each restart; the last one repeats. */
   restartDelaysMs: readonly number[];
-  /** Lifetime in milliseconds after which a thread's end no longer counts as a repeated one. */
+  /** Lifetime in milliseconds after which a thread counts as stable. The end of a stable thread resets the restart delay. */
   stableAfterMs: number;
   onMessage?: (message: FromWorker) => void;
-  /** Called when a thread was created, before it runs. */
+  /** Called when a thread has been created, before it runs. */
   onSpawn?: () => void;
   /** Called when a thread has ended, before it is restarted. */
   onExit?: (threadId: number) => void;
-  /** Called once a second with whether the thread has beaten since the last call. A thread that stops beating is terminated. */
-  onHeartbeat?: (isBeating: boolean) => void;
+  /** Called once a second with whether the thread has sent a heartbeat since the last call. Without heartbeats, it is terminated. */
+  onHeartbeat?: (isAlive: boolean) => void;
   log: Log;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
 /**
- * Checks without a heartbeat after which a thread is terminated. Checks are counted instead of time, so a stalled main thread
- * does not take its worker for a hanging one.
+ * Number of consecutive checks without a heartbeat after which a thread is terminated. Checks are counted, not time, so that a
+ * stalled main thread does not terminate a healthy thread.
  */
 const MAX_MISSED = 4;
 
@@ -39,7 +39,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
   readonly #heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
-  /** Ends in a row of threads that did not live long enough to be stable. */
+  /** Number of consecutive threads that ended before they were stable. */
   #failures = 0;
   #restarts = 0;
   #isStopped = false;
@@ -67,12 +67,12 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     await ready.promise;
   }
 
-  /** Sends a message to the thread. Between two threads, it is lost. */
+  /** Sends a message to the thread. The message is lost if no thread is running. */
   post(message: ToWorker): void {
     this.#worker?.postMessage(message);
   }
 
-  /** Terminates the thread for good. Further calls do nothing. */
+  /** Terminates the thread without a restart. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#restartTimer);
@@ -93,11 +93,11 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     return worker;
   }
 
-  #watch(worker: Worker, onHeartbeat: (isBeating: boolean) => void): void {
+  #watch(worker: Worker, onHeartbeat: (isAlive: boolean) => void): void {
     const { name, log } = this.#options;
     const cell = new Int32Array(this.#heartbeat);
     let last = Atomics.load(cell, 0);
-    // Counts from the first heartbeat on, however long the thread takes to start.
+    // Counting begins at the first heartbeat, so a slow start is not a hang.
     let missed = Number.NEGATIVE_INFINITY;
     const timer = setInterval(() => {
       const current = Atomics.load(cell, 0);

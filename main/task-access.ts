@@ -5,8 +5,8 @@ import { authorizationToken, verifyToken } from './ticker/token-auth.ts';
 import type { Identity, Tokens } from './ticker/tokens.ts';
 
 /**
- * Access control of service B by the tokens of service A. A token is taken from `Authorization` only: a query ends up in
- * logs, and only a WebSocket offers subprotocols.
+ * Access control of service B by the tokens of service A. Only the `Authorization` header is accepted: a query string ends up in
+ * logs, and subprotocols exist only for WebSockets.
  */
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {

@@ -2,9 +2,9 @@ import type { Database } from './database.ts';
 
 /** A stored message. Times are milliseconds since the epoch. */
 export interface StoredMessage {
-  /** Number in the order of arrival. */
+  /** Position in the order of acceptance. */
   sequence: number;
-  /** Position in the order of waiting. */
+  /** Position in the order of delivery. */
   position: number;
   id: string;
   body: string;
@@ -39,14 +39,14 @@ export interface StoredKey {
   acceptedAt: number;
 }
 
-/** All stored contents, each in its order: position, time of failure, age. */
+/** Contents of the database: messages by position, dead letters by time of failure, keys by time of acceptance. */
 export interface StoredQueue {
   messages: StoredMessage[];
   deadLetters: StoredDeadLetter[];
   keys: StoredKey[];
 }
 
-/** What a queue keeps on disk: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
+/** Stored state of a queue: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
 export class QueuedMessages {
   readonly #database: Database;
 
@@ -55,8 +55,8 @@ export class QueuedMessages {
   }
 
   /**
-   * Returns everything that is stored, and changes nothing: a start that fails can be repeated. A message that was in flight
-   * when its process died becomes a suspect, due at once. A suspect that was running is charged an attempt and a crash.
+   * Reads the stored queue and changes nothing, so a failed start can be repeated. A message that was in flight when its process
+   * died becomes a suspect, due at once. A suspect that was running is charged an attempt and a crash.
    */
   read(): StoredQueue {
     const messages = this.#database.statement(
@@ -97,7 +97,7 @@ export class QueuedMessages {
     this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  /** @param running see {@link read} */
+  /** Updates a message. @param running whether the message is in flight; for a suspect, whether its attempt has started */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, dueAt } = message;
     const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, due_at = ?';

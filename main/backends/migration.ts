@@ -4,17 +4,17 @@ import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
 import type { MigrationReport, TaskStoreLocation } from '../../workers/messages.ts';
 import { workerFile } from '../worker-file.ts';
 
-/** Timeout of the migration, so that a start on a hung disk fails instead of hanging. */
+/** Timeout of the migration, so that startup fails instead of hanging on an unresponsive disk. */
 const TIME_LIMIT_MS = 60_000;
 
 /**
- * Runs the one-shot migration in a worker thread and waits for its end.
+ * Runs the migration in a worker thread.
  *
  * @returns the database files that were created
  * @throws {Error} with the reason if the migration fails or takes too long
  */
-export async function runMigration(place: TaskStoreLocation): Promise<CreatedDatabase[]> {
-  const worker = new Worker(workerFile('migrate'), { workerData: place, name: 'migration' });
+export async function runMigration(location: TaskStoreLocation): Promise<CreatedDatabase[]> {
+  const worker = new Worker(workerFile('migrate'), { workerData: location, name: 'migration' });
   let report: MigrationReport | undefined;
   worker.on('message', (message: MigrationReport) => {
     report = message;

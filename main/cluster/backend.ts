@@ -14,7 +14,7 @@ export interface SharedServers {
 }
 
 /**
- * Opens the backend of several nodes: messages in NATS, rows in PostgreSQL.
+ * Opens the backend of several nodes: the queue, tokens and ticks in NATS, API keys and rows in PostgreSQL.
  *
  * @throws {Error} naming the server that cannot be reached
  */

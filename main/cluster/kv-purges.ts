@@ -1,11 +1,11 @@
 /**
- * Identifiers to purge from the bucket of tokens, oldest first. An identifier stays here until its purge succeeds, so a
- * failed purge is retried and the entry cannot become a valid token again.
+ * Identifiers of tokens to purge from the bucket, oldest first. An identifier is removed only after its purge succeeds, so a failed
+ * purge is retried, and the entry cannot become a valid token again.
  */
 export class KvPurges {
   readonly #purge: (id: string) => Promise<unknown>;
   readonly #delayMs: number;
-  /** Monotonic time at which each purge is due. */
+  /** Monotonic time at which each purge is due, by identifier. */
   readonly #dueAt = new Map<string, number>();
   readonly #inProgress = new Set<string>();
   #running = false;
@@ -24,7 +24,7 @@ export class KvPurges {
     if (!this.#dueAt.has(id)) this.#dueAt.set(id, performance.now() + this.#delayMs);
   }
 
-  /** Purges the identifiers that are due, one after the other, until a purge fails. The next call retries. */
+  /** Purges the due identifiers, one after the other, until a purge fails. The next call retries. */
   async run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
@@ -35,7 +35,7 @@ export class KvPurges {
     this.#running = false;
   }
 
-  /** Purges the oldest identifier before its time if there are more than `max`. */
+  /** Purges the oldest identifier before it is due if there are more than `max`. */
   async trim(max: number): Promise<void> {
     if (this.#dueAt.size - this.#inProgress.size <= max) return;
     for (const id of this.#dueAt.keys()) if (!this.#inProgress.has(id)) return void (await this.#remove(id));

@@ -16,61 +16,64 @@ import type { NatsLink } from './nats-link.ts';
 
 export interface KvTokenStoreOptions {
   link: NatsLink;
-  /** Opens the bucket, and makes it where it is not; its operations fail within two seconds. */
+  /** Opens or creates the bucket, whose operations must time out within two seconds. */
   openBucket: () => Promise<KV>;
-  /** Removes an identifier from the bucket without a mark. */
+  /** Removes an entry from the bucket without leaving a marker. */
   purge: (id: string) => Promise<unknown>;
-  /** Bound on the tokens of an API key, the same on all nodes. */
+  /** Maximum number of tokens per API key; must be the same on all nodes. */
   maxTokensPerKey: number;
-  /** Most tokens that the bucket holds. */
+  /** Maximum number of tokens. */
   maxTokens: number;
-  /** Entries of revoked tokens that the bucket has room for beside `maxTokens`. */
+  /** Room in the bucket for the markers of revoked tokens, in addition to `maxTokens`. */
   maxRevocations: number;
   log: Log;
 }
 
-/** What a bucket takes as a key, and every token's identifier is. */
+/** Format of a token identifier, which is also a valid key of a bucket. */
 const KEY = /^[\w-]{1,64}$/;
-/** Expiry, API key's identifier, order. */
+/** Format of an entry: expiry, API key identifier, order. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
-/** The server's code for a message past the bounds of a stream. */
+/** JetStream's error code for a message past the bounds of a stream. */
 const STORE_FAILED = 10077;
-/** Identifiers that are looked up at once; each is a question to the server. */
+/** Maximum number of concurrent lookups, each a request to the server. */
 const MAX_LOOKUPS = 100;
-const MAX_ABSENT = 10_000;
-/** How long an identifier that the bucket lacks is not asked for again. */
-const ABSENT_MS = 1_000;
-/** A revocation is remembered for longer than what was read before it may be under way. */
+/** Maximum number of identifiers that are remembered as invalid. */
+const MAX_INVALID = 10_000;
+/** Time for which an identifier missing from the bucket is not looked up again. */
+const MISSING_MS = 1_000;
+/** Time for which a revocation is remembered, longer than a read that started before it can take. */
 const REVOKED_MS = 10_000;
-/** Time for all nodes to learn of a revocation before its mark is purged. A node that misses the mark reads the bucket again. */
-const MARK_MS = 30_000;
-/** Nodes that can leave as many marks as each may without using the room for tokens. */
-const MARKING_NODES = 10;
+/** Time for which a revocation's marker stays in the bucket for the other nodes. A node that misses it reloads the bucket. */
+const MARKER_MS = 30_000;
+/** Number of nodes among which the room for markers is divided. */
+const REVOKING_NODES = 10;
 
 /**
- * Tokens valid on all nodes, in a bucket of JetStream: the identifier is the key; the value is the time of expiry, the
- * API key's identifier and the token's order among those of the API key.
+ * Tokens valid on all nodes, in a bucket of JetStream. The key of an entry is the token's identifier. The value is the time of
+ * expiry, the API key's identifier, and the token's order among the tokens of that API key.
  *
- * A watch of the bucket keeps all entries in memory, so that a check needs no request. A revocation leaves a mark in the bucket for
- * the watches of other nodes. The revoking node purges the mark after `MARK_MS`, or earlier if it has left too many. A new watch
- * removes the tokens that the bucket no longer holds, so it needs no mark; a gap in the revisions makes a watch start again.
+ * A watch of the bucket keeps all entries in memory, so that a check needs no request. A revocation leaves a delete marker in the
+ * bucket for the watches of other nodes. The revoking node purges the marker after `MARKER_MS`, or earlier if it has left too many.
+ * A new watch removes the tokens that the bucket no longer holds, so it needs no marker. A gap in the revisions restarts the watch.
  *
- * Every node evicts the tokens past the bound, the lowest order of an API key first, so all evict the same tokens. Each node
- * purges the evicted token from the bucket, without a mark, so that evictions do not fill it.
+ * Past `maxTokensPerKey`, every node evicts the API key's token with the lowest order, so all nodes evict the same tokens. Each
+ * node purges the evicted token from the bucket, without a marker, so that evictions do not fill the bucket.
  */
 export class KvTokenStore implements TokenStore {
   readonly maxTokens: number;
+  /** Tokens in memory. */
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
-  /** Identifiers that are not good, for the moment given (monotonic), the oldest first. */
-  readonly #absent = new Map<string, { until: number; revoked: boolean }>();
+  /** Identifiers known to be invalid until a monotonic time, oldest first. */
+  readonly #invalid = new Map<string, { until: number; revoked: boolean }>();
+  /** Lookups in progress, by identifier. */
   readonly #lookups = new Map<string, Promise<boolean>>();
   /** Evicted tokens to purge from the bucket. */
   readonly #evicted: KvPurges;
-  /** Marks of revoked tokens to purge from the bucket. */
-  readonly #marks: KvPurges;
+  /** Markers of revoked tokens to purge from the bucket. */
+  readonly #markers: KvPurges;
   readonly #watch: KvWatch;
-  /** Known tokens that the load under way has not listed yet. */
+  /** Known tokens that the load in progress has not listed yet. */
   #unlisted = new Set<string>();
   #closed = false;
 
@@ -79,19 +82,19 @@ export class KvTokenStore implements TokenStore {
     const { maxTokens, maxTokensPerKey, purge } = options;
     this.maxTokens = maxTokens;
     this.#evicted = new KvPurges(purge, 0);
-    this.#marks = new KvPurges(purge, MARK_MS);
+    this.#markers = new KvPurges(purge, MARKER_MS);
     this.#replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY, maxTokensPerKey });
     this.#watch = new KvWatch({
       ...options,
       onBegin: (sameBucket) => this.#beginLoading(sameBucket),
       onListed: (entry) => this.#load(entry),
       onLoaded: () => this.#finishLoading(),
-      onUpdate: (entry) => this.#take(entry),
+      onUpdate: (entry) => this.#apply(entry),
       onCheck: () => this.#purgeDue(),
     });
   }
 
-  /** Tokens, and the entries of the bucket beyond the room for marks. */
+  /** Number of tokens, including entries of the bucket beyond the room for markers. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }
@@ -112,7 +115,7 @@ export class KvTokenStore implements TokenStore {
   async put(record: TokenRecord): Promise<void> {
     if (this.#replica.size >= this.maxTokens && !this.#replica.isFull(record.keyId)) throw full();
     const order = this.#replica.nextOrder(record.keyId);
-    await this.#ask((bucket) => bucket.put(record.id, `${record.expiresAt} ${record.keyId} ${order}`));
+    await this.#request((bucket) => bucket.put(record.id, `${record.expiresAt} ${record.keyId} ${order}`));
     this.#insert(record, order);
   }
 
@@ -122,10 +125,10 @@ export class KvTokenStore implements TokenStore {
 
   find(id: string): Awaitable<boolean> {
     if (this.#replica.has(id)) return true;
-    const absent = this.#absent.get(id);
-    if (!KEY.test(id) || (absent !== undefined && absent.until > performance.now())) return false;
-    const underWay = this.#lookups.get(id);
-    if (underWay !== undefined) return underWay;
+    const known = this.#invalid.get(id);
+    if (!KEY.test(id) || (known !== undefined && known.until > performance.now())) return false;
+    const pending = this.#lookups.get(id);
+    if (pending !== undefined) return pending;
     if (this.#lookups.size >= MAX_LOOKUPS) throw new TokenStoreUnavailable('too many unknown tokens at once');
     const lookup = this.#lookUp(id).finally(() => this.#lookups.delete(id));
     this.#lookups.set(id, lookup);
@@ -134,45 +137,45 @@ export class KvTokenStore implements TokenStore {
 
   async revoke(id: string): Promise<void> {
     if (!KEY.test(id)) return;
-    await this.#ask((bucket) => bucket.delete(id));
-    this.#drop(id);
-    this.#marks.add(id);
-    // Awaited: a client that revokes in a loop leaves marks no faster than they are purged.
-    await this.#marks.trim(this.#options.maxRevocations / MARKING_NODES);
+    await this.#request((bucket) => bucket.delete(id));
+    this.#remove(id);
+    this.#markers.add(id);
+    // Awaited, so that a client that revokes in a loop cannot create markers faster than they are purged.
+    await this.#markers.trim(this.#options.maxRevocations / REVOKING_NODES);
   }
 
   close(): void {
     this.#closed = true;
     this.#watch.close();
     this.#replica.close();
-    this.#absent.clear();
+    this.#invalid.clear();
     this.#evicted.clear();
-    this.#marks.clear();
+    this.#markers.clear();
   }
 
-  /** @throws {TokenStoreUnavailable | TokenStoreFull} */
-  async #ask<OpenApiResponse>(question: (bucket: KV) => Promise<OpenApiResponse>): Promise<OpenApiResponse> {
+  /** Runs an operation on the bucket. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  async #request<Result>(operation: (bucket: KV) => Promise<Result>): Promise<Result> {
     if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
     const { bucket } = this.#watch;
     if (bucket === undefined || !this.#options.link.up) throw new TokenStoreUnavailable('NATS cannot be reached');
     try {
-      return await question(bucket);
+      return await operation(bucket);
     } catch (cause) {
       if (cause instanceof JetStreamApiError && cause.code === STORE_FAILED) throw full(cause);
-      throw new TokenStoreUnavailable('the bucket of the tokens does not answer', { cause });
+      throw new TokenStoreUnavailable('the bucket of tokens does not respond', { cause });
     }
   }
 
   async #lookUp(id: string): Promise<boolean> {
-    const entry = await this.#ask((bucket) => bucket.get(id));
-    if (entry !== null) this.#take(entry);
-    if (!this.#replica.has(id) && !this.#absent.get(id)?.revoked) this.#note(id, false);
+    const entry = await this.#request((bucket) => bucket.get(id));
+    if (entry !== null) this.#apply(entry);
+    if (!this.#replica.has(id) && !this.#invalid.get(id)?.revoked) this.#markInvalid(id, false);
     return this.#replica.has(id);
   }
 
   #purgeDue(): void {
     void this.#evicted.run();
-    void this.#marks.run();
+    void this.#markers.run();
   }
 
   #beginLoading(sameBucket: boolean): void {
@@ -181,54 +184,54 @@ export class KvTokenStore implements TokenStore {
 
   #load(entry: KvWatchEntry): void {
     this.#unlisted.delete(entry.key);
-    this.#take(entry);
-    // A mark whose node may be gone.
-    if (entry.operation !== 'PUT') this.#marks.add(entry.key);
+    this.#apply(entry);
+    // The node that left the marker may have ended before purging it.
+    if (entry.operation !== 'PUT') this.#markers.add(entry.key);
   }
 
   /** Removes the tokens that were revoked or evicted while no watch ran. */
   #finishLoading(): void {
-    for (const id of this.#unlisted) this.#drop(id);
+    for (const id of this.#unlisted) this.#remove(id);
     this.#unlisted.clear();
   }
 
-  #take(entry: Pick<KvWatchEntry, 'key' | 'operation' | 'string'>): void {
+  #apply(entry: Pick<KvWatchEntry, 'key' | 'operation' | 'string'>): void {
     if (this.#closed) return;
     if (entry.operation !== 'PUT') {
-      this.#drop(entry.key);
+      this.#remove(entry.key);
       return;
     }
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // It may have been read before the revocation, and come after it.
-    if (this.#absent.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
+    // A revoked entry may have been read before its revocation, and arrive after it.
+    if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
-    this.#absent.delete(entry.key);
+    this.#invalid.delete(entry.key);
     this.#insert({ id: entry.key, keyId, expiresAt }, Number(order));
   }
 
   #insert(record: TokenRecord, order: number): void {
     const evicted = this.#replica.insert(record, order);
     if (evicted === undefined) return;
-    this.#note(evicted, true);
+    this.#markInvalid(evicted, true);
     this.#evicted.add(evicted);
     void this.#evicted.run();
   }
 
-  #drop(id: string): void {
+  #remove(id: string): void {
     if (this.#closed) return;
-    this.#note(id, true);
+    this.#markInvalid(id, true);
     this.#replica.revoke(id);
   }
 
-  #note(id: string, revoked: boolean): void {
-    this.#absent.delete(id);
-    this.#absent.set(id, { until: performance.now() + (revoked ? REVOKED_MS : ABSENT_MS), revoked });
-    const [oldest] = this.#absent.keys();
-    if (this.#absent.size > MAX_ABSENT && oldest !== undefined) this.#absent.delete(oldest);
+  #markInvalid(id: string, revoked: boolean): void {
+    this.#invalid.delete(id);
+    this.#invalid.set(id, { until: performance.now() + (revoked ? REVOKED_MS : MISSING_MS), revoked });
+    const [oldest] = this.#invalid.keys();
+    if (this.#invalid.size > MAX_INVALID && oldest !== undefined) this.#invalid.delete(oldest);
   }
 }
 
 function full(cause?: unknown): TokenStoreFull {
-  return new TokenStoreFull('the token store holds as many tokens as it may', { cause });
+  return new TokenStoreFull('the token store is full', { cause });
 }

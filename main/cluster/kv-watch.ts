@@ -7,55 +7,59 @@ export interface KvWatchOptions {
   openBucket: () => Promise<KV>;
   /** Called when a watch begins. `sameBucket` is false if the bucket was created again since the last watch. */
   onBegin: (sameBucket: boolean) => void;
-  /** Receives each entry that the bucket held when the watch began. */
+  /** Called for each entry that the bucket held when the watch began. */
   onListed: (entry: KvWatchEntry) => void;
-  /** Called once all those entries are listed. */
+  /** Called after the last call of `onListed`. */
   onLoaded: () => void;
-  /** Receives each later change. */
+  /** Called for each later change. */
   onUpdate: (entry: KvWatchEntry) => void;
-  /** Called at every check while the server can be reached. */
+  /** Called periodically while the server can be reached. */
   onCheck: () => void;
   log: Log;
 }
 
+/** Delay before a watch is restarted. */
 const RETRY_MS = 250;
+/** Interval between checks that the watch has missed nothing. */
 const CHECK_MS = 5_000;
 
-/** Follows a bucket of JetStream until it is closed. A watch that ends, is silent or misses a message is started again. */
+/** Watches a bucket of JetStream until it is closed. Restarts a watch that ends, receives nothing or misses a message. */
 export class KvWatch {
   readonly #options: KvWatchOptions;
   readonly #loaded = Promise.withResolvers<void>();
-  readonly #checks: NodeJS.Timeout;
-  readonly #forgetLink: () => void;
+  readonly #checkTimer: NodeJS.Timeout;
+  readonly #unsubscribe: () => void;
   #bucket: KV | undefined;
+  /** Time at which the bucket was created, as an identifier of the bucket. */
   #created: string | undefined;
   #entries = 0;
   #stopWatch: () => void = () => {};
-  /** Latest revision that the watch received, and the revision that it must reach by the next check. */
+  /** Latest revision that the watch received. */
   #seen = 0;
-  #due = 0;
-  /** Whether the watch missed a message, which may be a mark that was purged before its delivery. */
+  /** Revision that the watch must have received by the next check. */
+  #expected = 0;
+  /** Whether the watch missed a message, for example a marker purged before its delivery. */
   #gap = false;
   #closed = false;
 
   constructor(options: KvWatchOptions) {
     this.#options = options;
-    this.#forgetLink = options.link.onUp(() => this.#stopWatch());
-    this.#checks = setInterval(() => void this.#check(), CHECK_MS).unref();
+    this.#unsubscribe = options.link.onUp(() => this.#stopWatch());
+    this.#checkTimer = setInterval(() => void this.#check(), CHECK_MS).unref();
     void this.#run();
   }
 
-  /** The bucket, once it was opened. */
+  /** The bucket, undefined until it has been opened. */
   get bucket(): KV | undefined {
     return this.#bucket;
   }
 
-  /** Entries in the bucket at the last check, markers of deleted keys included. */
+  /** Entries in the bucket at the last check, delete markers included. */
   get entries(): number {
     return this.#entries;
   }
 
-  /** Fulfilled once the bucket was loaded for the first time, or the watch is closed. */
+  /** Fulfilled when the bucket has been loaded for the first time, or the watch is closed. */
   get loaded(): Promise<void> {
     return this.#loaded.promise;
   }
@@ -63,8 +67,8 @@ export class KvWatch {
   close(): void {
     this.#closed = true;
     this.#entries = 0;
-    clearInterval(this.#checks);
-    this.#forgetLink();
+    clearInterval(this.#checkTimer);
+    this.#unsubscribe();
     this.#stopWatch();
     this.#loaded.resolve();
   }
@@ -75,7 +79,7 @@ export class KvWatch {
       try {
         if (link.up) await this.#watch();
       } catch (error) {
-        log.warn({ err: error }, 'the tokens of other nodes cannot be followed: it is tried again');
+        log.warn({ err: error }, 'the bucket of tokens cannot be watched: retrying');
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
     }
@@ -83,7 +87,7 @@ export class KvWatch {
 
   async #watch(): Promise<void> {
     let ended = false;
-    // A watch that was begun over a connection that is gone hears nothing.
+    // Set before the watch starts, because a watch started over a lost connection receives nothing.
     this.#stopWatch = () => {
       ended = true;
     };
@@ -121,8 +125,8 @@ export class KvWatch {
   }
 
   /**
-   * Ends a watch that missed a message, or that receives none although there are some, as it may when the server of its
-   * consumer is lost.
+   * Ends a watch that missed a message, or that receives nothing although the bucket has changed, for example because the server of
+   * its consumer was lost.
    */
   async #check(): Promise<void> {
     if (!this.#options.link.up || this.#bucket === undefined) return;
@@ -130,8 +134,8 @@ export class KvWatch {
     try {
       const { last_seq: last, messages } = (await this.#bucket.status()).streamInfo.state;
       this.#entries = messages;
-      if (this.#gap || this.#seen < this.#due || last < this.#seen) this.#stopWatch();
-      this.#due = last;
+      if (this.#gap || this.#seen < this.#expected || last < this.#seen) this.#stopWatch();
+      this.#expected = last;
     } catch {
       this.#stopWatch();
     }

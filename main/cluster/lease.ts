@@ -8,7 +8,7 @@ export interface LeaseOptions {
   openBucket: () => Promise<KV>;
   /** Unique identifier of this node, stored in the lease. */
   holder: string;
-  /** Called when this node has acquired the lease; awaited before the lease is used. */
+  /** Called when this node has acquired the lease. Awaited before the lease is used. */
   onTaken: () => Promise<void>;
   log: Log;
 }
@@ -57,7 +57,7 @@ export class Lease {
     return this.#epoch;
   }
 
-  /** Starts to acquire and renew the lease if `able`. Otherwise stops and releases it. */
+  /** If `able`, starts to acquire and renew the lease. Otherwise, stops and releases it. */
   campaign(able: boolean): void {
     if (this.#closed || able === this.#campaigning) return;
     this.#campaigning = able;

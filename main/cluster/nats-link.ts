@@ -1,15 +1,15 @@
 import type { NatsConnection } from '@nats-io/transport-node';
 
 /**
- * Tracks whether a connection to NATS is up. Callers check it before sending, because the client library buffers messages
- * without a bound while disconnected, and would send them late.
+ * Tracks whether a connection to NATS is up. Callers check `up` before they send, because the client library buffers messages
+ * without a bound while disconnected, and sends them late.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
   readonly #onUp = new Set<() => void>();
   #up = true;
 
-  /** @param connection a connection that is up, or that reports `reconnect` once it is */
+  /** @param connection a connection that is up, or that will report `reconnect` */
   constructor(connection: NatsConnection) {
     this.connection = connection;
     void this.#watchStatus();

@@ -8,7 +8,7 @@ export interface NatsTickFeedOptions {
   lease: Lease;
   /** Subject that ticks are published to. */
   subject: string;
-  /** Tick interval. */
+  /** Tick interval in milliseconds. */
   intervalMs: number;
 }
 
@@ -26,6 +26,7 @@ type OrderedTick = Tick & TickPosition;
  * the server has lost its files.
  */
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
+/** Bounds of a valid tick. */
 const MAX_PRICES = 64;
 const MAX_BYTES = 16 * 1024;
 
@@ -35,7 +36,7 @@ export class NatsTickFeed implements TickFeed {
   readonly #subscription: Subscription;
   #follower: TickFollower | undefined;
   #latest: TickPosition = { epoch: 0, number: 0 };
-  /** Time of the latest tick. */
+  /** Monotonic time of the latest tick. */
   #latestAt = Number.NEGATIVE_INFINITY;
   /** Prices to resume from, kept until `follow` is called. */
   #prices: readonly number[] | undefined;

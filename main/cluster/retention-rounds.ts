@@ -4,19 +4,20 @@ import { retentionRound } from '../../db/postgres/retention.ts';
 import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
-/** Between two steps, by the time that a step took: two thirds of the time belong to those who store rows. */
-const PAUSE_BY_STEP = 2;
-/** Between two rounds, and by the time that a round took: looking costs a twentieth of the time at most. */
+/** Pause after a step, as a multiple of the step's duration. Leaves two thirds of the time to other queries. */
+const STEP_PAUSE_RATIO = 2;
+/** Shortest pause between two rounds. */
 const PAUSE_MS = 1000;
-const PAUSE_BY_ROUND = 20;
-/** After a round that failed. Nothing is urgent about it. */
+/** Pause after a round, as a multiple of the round's duration. Bounds the load of rounds that delete nothing to a twentieth. */
+const ROUND_PAUSE_RATIO = 20;
+/** Pause after a failed round. */
 const FAILED_PAUSE_MS = 15_000;
-/** Finding the last row that is kept reads an index along all that are. */
+/** Timeout of a statement. Long, because finding the last row to keep scans the index of all kept rows. */
 const TIME_LIMIT_MS = 60_000;
-/** Of one who waits for the end. */
+/** Longest wait for a row lock. */
 const LOCK_LIMIT_MS = 2000;
 
-/** Deletes old rows from PostgreSQL in rounds, on a connection of its own; of all nodes one at a time is at it. */
+/** Deletes old rows from PostgreSQL in rounds, over its own connection. Only one node at a time runs a round. */
 export class RetentionRounds {
   readonly #database: PostgresDatabase;
   readonly #limits: RetentionLimits;
@@ -24,7 +25,7 @@ export class RetentionRounds {
   readonly #stopped = new AbortController();
   readonly #ended: Promise<void>;
 
-  /** Starts it. */
+  /** Starts the first round. */
   constructor(databaseUrl: string, limits: RetentionLimits, log: Log) {
     const timeLimits = { timeLimitMs: TIME_LIMIT_MS, lockLimitMs: LOCK_LIMIT_MS };
     this.#database = new PostgresDatabase(databaseUrl, { connections: 1, ...timeLimits });
@@ -33,7 +34,7 @@ export class RetentionRounds {
     this.#ended = this.#run();
   }
 
-  /** Ends it, between two steps or in the midst of one. Calling it again waits for the same. */
+  /** Stops the rounds, canceling a step in progress. A repeated call waits for the same end. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     await this.#database.close();
@@ -44,23 +45,23 @@ export class RetentionRounds {
     while (!this.#stopped.signal.aborted) await this.#pause(await this.#round());
   }
 
-  /** @returns how long to wait for the next */
+  /** Runs a round. @returns the pause before the next round, in milliseconds */
   async #round(): Promise<number> {
-    const begun = performance.now();
+    const startedAt = performance.now();
     let paused = 0;
-    let stepBegun = begun;
+    let stepStartedAt = startedAt;
     try {
       await retentionRound(this.#database, this.#limits, Date.now(), async () => {
-        const pauseMs = (performance.now() - stepBegun) * PAUSE_BY_STEP;
+        const pauseMs = (performance.now() - stepStartedAt) * STEP_PAUSE_RATIO;
         await this.#pause(pauseMs);
         paused += pauseMs;
-        stepBegun = performance.now();
+        stepStartedAt = performance.now();
         return !this.#stopped.signal.aborted;
       });
-      return Math.max(PAUSE_MS, (performance.now() - begun - paused) * PAUSE_BY_ROUND);
+      return Math.max(PAUSE_MS, (performance.now() - startedAt - paused) * ROUND_PAUSE_RATIO);
     } catch (error) {
       if (this.#stopped.signal.aborted) return 0;
-      this.#log.error({ reason: reasonOf(error), delayMs: FAILED_PAUSE_MS }, 'old rows cannot be deleted: tried again');
+      this.#log.error({ reason: reasonOf(error), delayMs: FAILED_PAUSE_MS }, 'old rows cannot be deleted: retrying');
       return FAILED_PAUSE_MS;
     }
   }

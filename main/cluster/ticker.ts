@@ -9,29 +9,42 @@ import { LEASE_MS, Lease } from './lease.ts';
 import { NatsLink } from './nats-link.ts';
 import { NatsTickFeed } from './nats-tick-feed.ts';
 
+/*
+ * NATS state of the ticker. P is the prefix (NATS_PREFIX).
+ *
+ * | stream       | subject              | writer                     | reader                      | bound (past it)                  |
+ * |--------------|----------------------|----------------------------|-----------------------------|----------------------------------|
+ * | P-tick       | P.tick               | tick feed of the leader    | tick feeds of all nodes     | 1 message (evicts oldest)        |
+ * | KV_P-lease   | $KV.P-lease.producer | lease of the leader        | leases of all nodes         | LEASE_MS since the last renewal  |
+ * | KV_P-tokens  | $KV.P-tokens.<jti>   | token store                | token stores, by a watch    | 110,000 entries (refuses), 1 h   |
+ *
+ * `queue/streams.ts` lists the streams of the queue.
+ */
+
 export interface NatsTickerOptions {
   connection: NatsConnection;
-  /** Begins the names of buckets, streams and subjects, so that several deployments can share a server. */
+  /** Prefix of the names of buckets, streams and subjects, so that several deployments can share the servers. */
   prefix?: string;
-  /** How many servers keep each message. */
+  /** Number of replicas of each stream. */
   replicas?: number;
   log: Log;
 }
 
 const PREFIX = 'ticker-and-tasks';
-/** How long the server may take to answer. */
+/** Timeout of a request to JetStream. */
 const TIMEOUT_MS = 2_000;
-/** Longest lifetime of a token. The server removes what no node has purged by then. */
+/** Age at which the server removes an entry that no node has purged. At least the longest lifetime of a token. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
-/** Of one token in the bucket, at most; enough that the bound by number is met first. */
+/** Upper bound of an entry's size, so that the bound on the number of entries is reached first. */
 const TOKEN_BYTES = 512;
 
 /**
- * Opens the tokens that all nodes share, in a bucket of JetStream.
+ * Opens the store of the tokens that all nodes share, in a bucket of JetStream.
  *
- * @param maxTokens past it no further one is taken
- * @param maxTokensPerKey past it the oldest token of the same API key is evicted
- * @param maxRevocations entries for the marks of revoked tokens, so that those take no token's entry
+ * @param maxTokens number of tokens past which a new token is refused
+ * @param maxTokensPerKey number of tokens past which the oldest token of the same API key is evicted
+ * @param maxRevocations room in the bucket for the markers of revoked tokens, in addition to `maxTokens`
+ * @throws {Error} if the servers have no JetStream or reject the settings
  */
 export async function openKvTokenStore({
   connection,
@@ -51,7 +64,7 @@ export async function openKvTokenStore({
   const bounds = { max_bytes: maxEntries * TOKEN_BYTES };
   const name = `${prefix}-tokens`;
   const openBucket = async (): Promise<KV> => {
-    // A read goes to the leader: a follower may not have heard of a token yet, or of its end.
+    // Reads go to the leader of the stream, because a follower may lag behind and miss a new token or a revocation.
     const reads = { allow_direct: false };
     const bucket = await new Kvm(js).create(name, {
       ttl: TOKEN_BUCKET_TTL_MS,
@@ -60,30 +73,33 @@ export async function openKvTokenStore({
       ...bounds,
       ...reads,
     });
-    // A bucket that is full by its bytes drops old tokens on some servers; by number it refuses new ones, and no revocation.
+    // A bucket that reaches its bound in bytes evicts old tokens on some servers. At its bound on messages, it refuses new tokens, but
+    // still accepts revocations.
     const { streamInfo } = await bucket.status();
     const settings = { max_msgs: maxEntries, num_replicas: replicas, ...bounds, ...reads };
-    await bring(await js.jetstreamManager(), streamInfo.config, settings);
+    await updateSettings(await js.jetstreamManager(), streamInfo.config, settings);
     return bucket;
   };
   const purge = async (id: string) => {
     const { streams } = await js.jetstreamManager(false);
     await streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
   };
-  // Fails here, and not later on, where the server lacks what it takes.
+  // Fails at startup if the server has no JetStream or rejects the settings.
   await openBucket();
   const link = new NatsLink(connection);
   const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, maxRevocations, log });
-  const patience = Promise.withResolvers<void>();
-  const timer = setTimeout(patience.resolve, TIMEOUT_MS);
-  await Promise.race([store.loaded, patience.promise]);
+  const timeout = Promise.withResolvers<void>();
+  const timer = setTimeout(timeout.resolve, TIMEOUT_MS);
+  await Promise.race([store.loaded, timeout.promise]);
   clearTimeout(timer);
   return store;
 }
 
 /**
- * Opens the feed that makes one ticker of all nodes' tickers; with a seed all make the same prices by themselves, and there is
- * none.
+ * Opens the feed through which the leader's ticks reach all nodes. Returns undefined if a seed is set, because all nodes then
+ * compute the same prices.
+ *
+ * @throws {Error} if the servers have no JetStream or reject the settings
  */
 export async function openTickFeed({
   connection,
@@ -100,15 +116,15 @@ export async function openTickFeed({
   const subject = `${prefix}.tick`;
   const stream = `${prefix}-tick`;
 
-  /** The stream keeps the last tick, for who has heard none; the ticks themselves go past it. */
+  /** Opens the stream, which keeps the last tick for a node that starts, and the lease's bucket. Nodes subscribe to the subject itself. */
   const openStreams = async (): Promise<KV> => {
     const bounds = { max_msgs: 1, max_bytes: 1024 * 1024, discard: DiscardPolicy.Old };
     const config = { name: stream, subjects: [subject], num_replicas: replicas, ...bounds };
     const found = await manager.streams.info(stream).catch(() => manager.streams.add(config));
-    await bring(manager, found.config, { num_replicas: replicas });
+    await updateSettings(manager, found.config, { num_replicas: replicas });
     const bucket = { ttl: LEASE_MS, history: 1, replicas, max_bytes: 1024 * 1024 };
     const lease = await new Kvm(js).create(`${prefix}-lease`, bucket);
-    await bring(manager, (await lease.status()).streamInfo.config, { num_replicas: replicas });
+    await updateSettings(manager, (await lease.status()).streamInfo.config, { num_replicas: replicas });
     return lease;
   };
   const resume = async () => {
@@ -116,7 +132,7 @@ export async function openTickFeed({
     if (last !== null) feed.resumeFrom(last.data);
   };
 
-  // Fails here, and not later on, where the server lacks what it takes.
+  // Fails at startup if the server has no JetStream or rejects the settings.
   await openStreams();
   const lease = new Lease({ link, openBucket: openStreams, holder: randomUUID(), onTaken: resume, log });
   const feed = new NatsTickFeed({ link, lease, subject, intervalMs });
@@ -124,8 +140,12 @@ export async function openTickFeed({
   return feed;
 }
 
-/** Brings a stream that is there already to these settings, where it has others. */
-async function bring(manager: JetStreamManager, found: StreamConfig, settings: Partial<StreamConfig>): Promise<void> {
+/** Updates a stream if its settings differ from `settings`. */
+async function updateSettings(
+  manager: JetStreamManager,
+  found: StreamConfig,
+  settings: Partial<StreamConfig>,
+): Promise<void> {
   const same = Object.entries(settings).every(([name, value]) => found[name as keyof StreamConfig] === value);
   if (!same) await manager.streams.update(found.name, settings);
 }

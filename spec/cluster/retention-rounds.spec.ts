@@ -53,7 +53,7 @@ describeWithPostgres('RetentionRounds', () => {
     const { launch, sql, lines, logged } = await start({ rows: 1, days: 0 }, 100);
     await sql('DROP TABLE tasks');
     const rounds = launch();
-    const line = await logged(({ msg }) => msg === 'old rows cannot be deleted: tried again');
+    const line = await logged(({ msg }) => msg === 'old rows cannot be deleted: retrying');
     expect(line).to.include({ reason: 'relation "tasks" does not exist', delayMs: 15_000 });
     await rounds.stop();
     expect(lines).to.have.lengthOf(1);

@@ -66,7 +66,9 @@ describe('the start', () => {
       const { port } = server.address() as { port: number };
       const { code, text } = await failure({ [variable]: String(port) });
       expect(code).to.equal(1);
-      expect(text).to.deep.equal([`port ${port} is taken: stop what uses it, or set ${variable} to another one`]);
+      expect(text).to.deep.equal([
+        `port ${port} is in use: stop the program that uses it, or set ${variable} to another port`,
+      ]);
     });
   }
 
