@@ -45,7 +45,7 @@ export class KvPurges {
     this.#dueAt.clear();
   }
 
-  /** @returns whether the purge succeeded */
+  /** Purges an identifier. @returns whether the purge succeeded */
   async #remove(id: string): Promise<boolean> {
     this.#inProgress.add(id);
     try {

@@ -41,7 +41,7 @@ const MAX_LOOKUPS = 100;
 const MAX_INVALID = 10_000;
 /** Time for which an identifier missing from the bucket is not looked up again. */
 const MISSING_MS = 1_000;
-/** Time for which a revocation is remembered, longer than a read that started before it can take. */
+/** Time for which a revocation is remembered. Longer than any read that was in progress when the token was revoked. */
 const REVOKED_MS = 10_000;
 /** Time for which a revocation's marker stays in the bucket for the other nodes. A node that misses it reloads the bucket. */
 const MARKER_MS = 30_000;

@@ -26,8 +26,8 @@ const KEY = 'producer';
 
 /**
  * A lease that one of several nodes, the leader, holds at a time: a KV entry with an expiry, acquired and renewed by
- * compare-and-set on its revision. Clocks of different machines are never compared: the leader counts from before its
- * request, the server from after it.
+ * compare-and-set on its revision. Clocks of different machines are never compared: the leader measures the
+ * lease from before its request and the server from the write, so the lease ends at the leader first.
  */
 export class Lease {
   /** End of this node's lease in milliseconds of the monotonic clock, in memory shared with the ticker thread. */

@@ -26,8 +26,9 @@ type OrderedTick = Tick & TickPosition;
  * the server has lost its files.
  */
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
-/** Bounds of a valid tick. */
+/** Maximum number of prices in a valid tick. */
 const MAX_PRICES = 64;
+/** Maximum size of a message with a valid tick. */
 const MAX_BYTES = 16 * 1024;
 
 /** Tick feed over a NATS subject. Delivery is at most once: a node that misses a tick gets the next one. */

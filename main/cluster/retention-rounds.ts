@@ -8,7 +8,7 @@ import type { Log } from '../log.ts';
 const STEP_PAUSE_RATIO = 2;
 /** Shortest pause between two rounds. */
 const PAUSE_MS = 1000;
-/** Pause after a round, as a multiple of the round's duration. Bounds the load of rounds that delete nothing to a twentieth. */
+/** Pause after a round, as a multiple of the round's duration. Limits rounds to 5 % of the time. */
 const ROUND_PAUSE_RATIO = 20;
 /** Pause after a failed round. */
 const FAILED_PAUSE_MS = 15_000;

@@ -116,7 +116,10 @@ export async function openTickFeed({
   const subject = `${prefix}.tick`;
   const stream = `${prefix}-tick`;
 
-  /** Opens the stream, which keeps the last tick for a node that starts, and the lease's bucket. Nodes subscribe to the subject itself. */
+  /**
+   * Opens the bucket of the lease, and the stream that keeps the last tick. A starting node and a new leader resume from that tick;
+   * all other ticks are received by subscriptions to the subject.
+   */
   const openStreams = async (): Promise<KV> => {
     const bounds = { max_msgs: 1, max_bytes: 1024 * 1024, discard: DiscardPolicy.Old };
     const config = { name: stream, subjects: [subject], num_replicas: replicas, ...bounds };

@@ -17,8 +17,8 @@ export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgement
 }
 
 /**
- * The deliveries of this node, from their arrival until they are settled. A released delivery stays here, first among the
- * ready ones. Once the dispatcher has stopped, it is requeued for all nodes.
+ * Deliveries of this node, from their arrival until they are settled. A released delivery is ready again at once, in its original
+ * position. After the dispatcher has stopped, it is requeued for all nodes instead.
  */
 export class NatsConsumer {
   /** Called for each message that arrives, before it can be taken. */
@@ -29,7 +29,7 @@ export class NatsConsumer {
   readonly #counts: NatsCounts;
   readonly #events: NatsEvents;
   readonly #stream: string;
-  /** Deliveries that are not being settled, by stream sequence. */
+  /** Unsettled deliveries, by stream sequence. Removed when their settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
   /** Pending deliveries that can be taken. */
   readonly #ready = new Fifo<PendingDelivery>();
@@ -42,11 +42,12 @@ export class NatsConsumer {
   /** Operations that `close` waits for. */
   readonly #operations = new Set<Promise<unknown>>();
   readonly #progressTimer: NodeJS.Timeout;
-  /** Present from `onReady` until its listener is removed. */
+  /** Pull requester, present from `onReady` until its listener is removed. */
   #requester: PullRequester | undefined;
   #onReady = () => {};
-  /** Deliveries that the last `take` asked for and did not get. */
+  /** Number of deliveries that the last `take` requested and did not get. */
   #wanted = 0;
+  /** Number of messages that have arrived. */
   #arrivals = 0;
 
   constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: ConsumptionOptions) {
@@ -221,7 +222,7 @@ export class NatsConsumer {
     return this.#track(requeued.catch(() => {}));
   }
 
-  /** Removes a delivery whose settlement has started. */
+  /** Removes a delivery whose settlement has started, and returns the settlement. */
   #removeAndAwait(pending: PendingDelivery, settled: Promise<void>): Promise<void> {
     this.#remove(pending);
     return settled;

@@ -5,7 +5,7 @@ import type { NatsLink } from '../nats-link.ts';
 /** Maximum number of events in one NATS message. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
-/** Bound on the known attempts of other nodes. */
+/** Maximum number of tasks that are remembered as running on other nodes. */
 const MAX_ELSEWHERE = 10_000;
 
 /**

@@ -211,7 +211,7 @@ class NatsQueue implements Queue {
     this.#checkReachable();
   }
 
-  /** Checked before each request, because the client library buffers requests without a bound while disconnected. */
+  /** Throws while NATS is disconnected, because the client library would buffer requests without a bound. */
   #checkReachable(): void {
     if (!this.#parts.link.up) throw new Error('the queue cannot be reached: there is no connection to NATS');
   }

@@ -100,7 +100,8 @@ export async function setUpStreams(
     discard: DiscardPolicy.New,
     max_msgs_per_subject: -1,
     max_msgs: bounds.maxLength,
-    // The publisher bounds the bytes of bodies by counts up to a second old. This bound limits nodes that publish concurrently.
+    // The publisher limits the bytes of bodies, by counts of other nodes that may be a second old. This bound holds even if several
+    // nodes publish at once.
     max_bytes: bounds.maxBytes + bounds.maxLength * OVERHEAD_BYTES,
     duplicate_window: nanos(DUPLICATE_WINDOW_MS),
   });
