@@ -21,7 +21,7 @@ export interface OwnMessages {
  *
  * `accepted` derives from the last sequence of the stream of tasks, and `dead + dropped` from that of the stream of letters, so
  * both outlive every node. A message in neither stream is completed. JetStream does not tell redrives apart, so a dead letter
- * redriven by another node, or before this node started, counts as dropped and is accepted once more. Delayed messages of other
+ * redriven by another node, or before this node started, counts as dropped, and as accepted once more. Delayed messages of other
  * nodes count as in flight, because JetStream reports both as pending.
  */
 export class NatsCounts {

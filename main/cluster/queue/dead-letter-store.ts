@@ -30,7 +30,7 @@ interface StoredHead {
 }
 
 interface LetterHead {
-  /** Stream sequence. */
+  /** Sequence in the stream of dead letters. */
   streamSequence: number;
   bytes: number;
 }

@@ -65,7 +65,7 @@ export class IdempotencyStore {
       await this.#records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
       return id;
     } catch (error) {
-      // Only if the first publish is refused is the message certainly not stored.
+      // A refused first publish has stored nothing. After any other error, the message may be stored.
       if (error instanceof QueueFull && earlier === undefined)
         await this.#records.removeRevision(revision).catch(() => {});
       throw error;

@@ -35,7 +35,7 @@ export interface PendingDelivery {
   progressAt: number;
 }
 
-/** The delivery of an arrival, with the state of a first delivery. */
+/** Creates the pending delivery of an arrived message, with the state of a first delivery. */
 export function pendingDelivery(
   { message, reply, streamSequence, deliveries, storedAt }: Arrival,
   turn: number,
