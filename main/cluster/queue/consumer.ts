@@ -5,13 +5,13 @@ import type { NatsCounts, OwnMessages } from './counts.ts';
 import type { NatsEvents } from './events.ts';
 import { Acknowledgements, type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
 import { type Arrival, PullRequester } from './pull-requester.ts';
-import { NatsSettling, type SettlingParts } from './settlement.ts';
-import { CONSUMER, streamName } from './streams.ts';
+import { NatsSettler, type SettlerParts } from './settlement.ts';
+import { CONSUMER_NAME, streamName } from './streams.ts';
 
 /** In-progress acks per ack wait. JetStream redelivers a message only if several of them are lost. */
 const PROGRESS_ACKS = 4;
 
-export interface ConsumptionOptions extends Omit<SettlingParts, 'acknowledgements'> {
+export interface NatsConsumerOptions extends Omit<SettlerParts, 'acknowledgements'> {
   prefix: string;
   ackWaitMs: number;
 }
@@ -25,7 +25,7 @@ export class NatsConsumer {
   onArrival: (pending: PendingDelivery) => void = () => {};
   readonly #link: NatsLink;
   readonly #acknowledgements: Acknowledgements;
-  readonly #settling: NatsSettling;
+  readonly #settler: NatsSettler;
   readonly #counts: NatsCounts;
   readonly #events: NatsEvents;
   readonly #stream: string;
@@ -50,10 +50,10 @@ export class NatsConsumer {
   /** Number of messages that have arrived. */
   #arrivals = 0;
 
-  constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: ConsumptionOptions) {
+  constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: NatsConsumerOptions) {
     this.#link = link;
     this.#acknowledgements = new Acknowledgements(link);
-    this.#settling = new NatsSettling({ ...parts, acknowledgements: this.#acknowledgements });
+    this.#settler = new NatsSettler({ ...parts, acknowledgements: this.#acknowledgements });
     this.#counts = parts.counts;
     this.#events = parts.events;
     this.#stream = streamName(prefix, 'tasks');
@@ -66,7 +66,7 @@ export class NatsConsumer {
     const requester = new PullRequester({
       link: this.#link,
       stream: this.#stream,
-      consumer: CONSUMER,
+      consumer: CONSUMER_NAME,
       room: () => this.#wanted - this.#ready.size - this.#resolving.size,
       receive: (arrival) => this.#arrive(arrival),
     });
@@ -96,7 +96,7 @@ export class NatsConsumer {
     const pending = this.#inFlight.get(delivery);
     if (pending === undefined) return;
     pending.isRunning = true;
-    await this.#track(this.#settling.markRunning(pending));
+    await this.#track(this.#settler.markRunning(pending));
   }
 
   async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
@@ -168,7 +168,7 @@ export class NatsConsumer {
   async #resolve(pending: PendingDelivery): Promise<void> {
     this.#resolving.add(pending);
     try {
-      const isUnfinished = await this.#counts.during(() => this.#settling.resolve(pending));
+      const isUnfinished = await this.#counts.during(() => this.#settler.resolve(pending));
       this.#resolving.delete(pending);
       if (isUnfinished) return this.#admit(pending);
     } catch {
@@ -187,12 +187,12 @@ export class NatsConsumer {
   #settle(pending: PendingDelivery, settlement: Settlement): Promise<void> {
     switch (settlement.kind) {
       case 'ack':
-        return this.#removeAndAwait(pending, this.#settling.complete(pending));
+        return this.#removeAndAwait(pending, this.#settler.complete(pending));
       case 'retry':
       case 'snooze':
         return this.#postpone(pending, settlement);
       case 'discard':
-        return this.#removeAndAwait(pending, this.#settling.deadLetter(pending, settlement));
+        return this.#removeAndAwait(pending, this.#settler.deadLetter(pending, settlement));
       case 'release':
         return this.#release(pending);
     }
@@ -201,12 +201,12 @@ export class NatsConsumer {
   #postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>): Promise<void> {
     const dueAt = Date.now() + settlement.delayMs;
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt });
-    return this.#removeAndAwait(pending, this.#settling.postpone(pending, settlement, dueAt));
+    return this.#removeAndAwait(pending, this.#settler.postpone(pending, settlement, dueAt));
   }
 
   async #release(pending: PendingDelivery): Promise<void> {
     if (this.#requester === undefined) return this.#requeue(pending);
-    const recorded = this.#settling.unmarkRunning(pending);
+    const recorded = this.#settler.unmarkRunning(pending);
     this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
     this.#onReady();
     await recorded;
@@ -216,7 +216,7 @@ export class NatsConsumer {
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt: 0 });
     const requeued = this.#removeAndAwait(
       pending,
-      this.#counts.during(() => this.#settling.requeue(pending)),
+      this.#counts.during(() => this.#settler.requeue(pending)),
     );
     // If that fails, JetStream redelivers the message after its ack wait.
     return this.#track(requeued.catch(() => {}));

@@ -1,6 +1,6 @@
 import type { JetStreamManager } from '@nats-io/jetstream';
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
-import { CONSUMER, overhead, streamName } from './streams.ts';
+import { CONSUMER_NAME, overhead, streamName } from './streams.ts';
 
 /** Number of stale readings after which one is used nevertheless. A reading is stale if this node changed the streams during it. */
 const MAX_STALE = 5;
@@ -147,7 +147,7 @@ export class NatsCounts {
     const [tasks, letters, consumer] = await Promise.all([
       streams.info(stream),
       streams.info(streamName(this.#prefix, 'letters')),
-      consumers.info(stream, CONSUMER),
+      consumers.info(stream, CONSUMER_NAME),
     ]);
     const stale = this.#inProgress > 0 || operations !== this.#operations;
     if (stale && ++this.#staleReadings < MAX_STALE) return;

@@ -1,5 +1,5 @@
 /** State of an unfinished task, stored for all nodes. A task that succeeds at the first attempt has no note. */
-export interface Note {
+export interface DeliveryState {
   /** Stream sequence of the message. Lower than that of the current message if the note predates a redrive. */
   streamSequence: number;
   attempts: number;
@@ -17,7 +17,7 @@ export interface Note {
 }
 
 /** State of a task that has no stored note. */
-export const noNote: Note = {
+export const initialDeliveryState: DeliveryState = {
   streamSequence: 0,
   attempts: 0,
   crashes: 0,
@@ -38,7 +38,7 @@ export const noNote: Note = {
  *
  * @param deliveries JetStream's number of this delivery
  */
-export function resolveDeliveryState(note: Note, deliveries: number): Note {
+export function resolveDeliveryState(note: DeliveryState, deliveries: number): DeliveryState {
   if (note.lastSettledDelivery >= deliveries - 1) return { ...note, running: false };
   const { streamSequence, attempts, crashes, reason, running } = note;
   const charged = running ? 1 : 0;

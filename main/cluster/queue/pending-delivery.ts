@@ -1,10 +1,10 @@
 import type { NatsLink } from '../nats-link.ts';
-import { type Note, noNote } from './delivery-state.ts';
+import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 import type { Arrival } from './pull-requester.ts';
 import { token } from './streams.ts';
 
 /** Timeout of a request to JetStream. */
-export const TIME_LIMIT_MS = 2000;
+export const REQUEST_TIMEOUT_MS = 2000;
 
 /** Headers of messages whose subject does not contain the task id, and of redriven dead letters. */
 export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
@@ -26,7 +26,7 @@ export interface PendingDelivery {
   /** Number of deliveries of the message, including this one. */
   deliveries: number;
   /** State of the task. */
-  note: Note;
+  note: DeliveryState;
   /** Last revision of the stored note that this node has seen; 0 without a note. */
   noteRevision: number;
   /** Whether a worker has started the task. */
@@ -52,7 +52,7 @@ export function pendingDelivery(
     turn,
     reply,
     deliveries,
-    note: noNote,
+    note: initialDeliveryState,
     noteRevision: 0,
     isRunning: false,
     progressAt: Date.now(),
@@ -93,6 +93,6 @@ export class Acknowledgements {
   }
 
   async #send(reply: string, ack: string): Promise<void> {
-    await this.#link.connection.request(reply, ack, { timeout: TIME_LIMIT_MS });
+    await this.#link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 }

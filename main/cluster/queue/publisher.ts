@@ -3,7 +3,7 @@ import { headers, type NatsConnection } from '@nats-io/transport-node';
 import type { QueueBounds } from '../../tasks/queue/memory.ts';
 import { type Message, QueueFull } from '../../tasks/queue/queue.ts';
 import type { NatsCounts } from './counts.ts';
-import { HEADERS, needsIdHeader, TIME_LIMIT_MS } from './pending-delivery.ts';
+import { HEADERS, needsIdHeader, REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
 import { streamName, subject, token } from './streams.ts';
 
 /** JetStream's error code for a message that was not stored, because a bound is reached or the disk fails. */
@@ -69,7 +69,7 @@ export class NatsPublisher {
     if (acceptedAt !== undefined) head.set(HEADERS.acceptedAt, String(acceptedAt));
     this.#reserved += bytes;
     try {
-      const options = { msgID: messageId, headers: head, timeout: TIME_LIMIT_MS };
+      const options = { msgID: messageId, headers: head, timeout: REQUEST_TIMEOUT_MS };
       const ack = await this.#jetstream.publish(subject(this.#prefix, 'tasks', token(id)), body, options);
       return { streamSequence: ack.seq, bytes, duplicate: ack.duplicate };
     } catch (error) {

@@ -26,7 +26,7 @@ export interface Arrival {
   message: Msg;
 }
 
-export interface IntakeOptions {
+export interface PullRequesterOptions {
   link: NatsLink;
   stream: string;
   consumer: string;
@@ -40,7 +40,7 @@ export interface IntakeOptions {
  * requests more messages when some are delivered, not when they are settled.
  */
 export class PullRequester {
-  readonly #options: IntakeOptions;
+  readonly #options: PullRequesterOptions;
   #subscription: Subscription;
   #inbox = '';
   /** Number of requested messages that have not arrived. */
@@ -51,7 +51,7 @@ export class PullRequester {
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 
-  constructor(options: IntakeOptions) {
+  constructor(options: PullRequesterOptions) {
     this.#options = options;
     this.#subscription = this.#subscribe();
   }

@@ -18,10 +18,10 @@ import { NatsLink } from '../nats-link.ts';
 import { NatsConsumer } from './consumer.ts';
 import { NatsCounts } from './counts.ts';
 import { DeadLetterStore } from './dead-letter-store.ts';
-import type { Note } from './delivery-state.ts';
+import type { DeliveryState } from './delivery-state.ts';
 import { NatsEvents } from './events.ts';
 import { IdempotencyStore } from './idempotency-store.ts';
-import { TIME_LIMIT_MS } from './pending-delivery.ts';
+import { REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
 import { NatsPublisher, type Published, type PublishOptions } from './publisher.ts';
 import { RevisionedStore } from './revisioned-store.ts';
 import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './streams.ts';
@@ -52,14 +52,14 @@ export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueu
   const { connection, prefix = 'ticker-and-tasks', bounds, replicas, onEvent = () => {} } = options;
   const { ackWaitMs = ACK_WAIT_MS } = options;
   const link = new NatsLink(connection);
-  const manager = await jetstreamManager(connection, { timeout: TIME_LIMIT_MS });
+  const manager = await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS });
   await setUpStreams(manager, { prefix, bounds, replicas, ackWaitMs });
   const values = <Value>(kind: 'notes' | 'keys') =>
     new RevisionedStore<Value>(manager, streamName(prefix, kind), (name) => subject(prefix, kind, name));
   const counts = new NatsCounts(manager, prefix);
   const events = new NatsEvents(link, `${prefix}.events`, randomUUID(), onEvent);
   const letters = new DeadLetterStore(manager, prefix);
-  const notes = values<Note>('notes');
+  const notes = values<DeliveryState>('notes');
   const keys = new IdempotencyStore(values('keys'));
   const publisher = new NatsPublisher(connection, manager, { prefix, bounds, counts });
   const consumer = new NatsConsumer(link, { prefix, ackWaitMs, counts, events, letters, notes });
@@ -74,7 +74,7 @@ interface Parts {
   counts: NatsCounts;
   events: NatsEvents;
   letters: DeadLetterStore;
-  notes: RevisionedStore<Note>;
+  notes: RevisionedStore<DeliveryState>;
   keys: IdempotencyStore;
   publisher: NatsPublisher;
   consumer: NatsConsumer;

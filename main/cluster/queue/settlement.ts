@@ -1,7 +1,7 @@
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
 import type { NatsCounts } from './counts.ts';
 import type { DeadLetterStore } from './dead-letter-store.ts';
-import { type Note, noNote, resolveDeliveryState } from './delivery-state.ts';
+import { type DeliveryState, initialDeliveryState, resolveDeliveryState } from './delivery-state.ts';
 import type { NatsEvents } from './events.ts';
 import type { Acknowledgements, PendingDelivery } from './pending-delivery.ts';
 import { Conflict, type RevisionedStore } from './revisioned-store.ts';
@@ -10,21 +10,21 @@ import { token } from './streams.ts';
 /** Bound on unconfirmed acks. */
 const MAX_UNCONFIRMED_ACKS = 10_000;
 
-export interface SettlingParts {
+export interface SettlerParts {
   acknowledgements: Acknowledgements;
   counts: NatsCounts;
   events: NatsEvents;
   letters: DeadLetterStore;
-  notes: RevisionedStore<Note>;
+  notes: RevisionedStore<DeliveryState>;
 }
 
 /** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
-export class NatsSettling {
-  readonly #parts: SettlingParts;
+export class NatsSettler {
+  readonly #parts: SettlerParts;
   /** Stream sequences of completed messages whose ack JetStream has not confirmed: the ack is repeated on redelivery. */
   readonly #unconfirmedAcks = new Set<number>();
 
-  constructor(parts: SettlingParts) {
+  constructor(parts: SettlerParts) {
     this.#parts = parts;
   }
 
@@ -38,7 +38,7 @@ export class NatsSettling {
     const [note, stored] = await Promise.all([notes.get(token(pending.id)), letters.get(pending.id)]);
     pending.noteRevision = note?.revision ?? 0;
     pending.note = resolveDeliveryState(
-      note === undefined || isStale(note.value, pending) ? noNote : note.value,
+      note === undefined || isStale(note.value, pending) ? initialDeliveryState : note.value,
       pending.deliveries,
     );
     const isCompleted = this.#unconfirmedAcks.has(pending.streamSequence);
@@ -110,7 +110,7 @@ export class NatsSettling {
   }
 
   /** Stores the note. @returns false if a newer delivery, which owns the message, has stored a note */
-  async #storeNote(pending: PendingDelivery, note: Note): Promise<boolean> {
+  async #storeNote(pending: PendingDelivery, note: DeliveryState): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
     for (;;) {
@@ -133,11 +133,11 @@ export class NatsSettling {
 }
 
 /** Whether the note belongs to an earlier message of the same task, from before a redrive. */
-function isStale(note: Note, { streamSequence }: PendingDelivery): boolean {
+function isStale(note: DeliveryState, { streamSequence }: PendingDelivery): boolean {
   return note.streamSequence < streamSequence;
 }
 
-function afterAttempt(note: Note, failure: 'transient' | 'crash'): Note {
+function afterAttempt(note: DeliveryState, failure: 'transient' | 'crash'): DeliveryState {
   return {
     ...note,
     attempts: note.attempts + 1,

@@ -27,7 +27,7 @@ import type { QueueBounds } from '../../tasks/queue/memory.ts';
  */
 
 /** Durable consumer of the stream of tasks, shared by all nodes. */
-export const CONSUMER = 'nodes';
+export const CONSUMER_NAME = 'nodes';
 
 /** Default ack wait: time without an in-progress ack after which JetStream redelivers a message. */
 export const ACK_WAIT_MS = 5000;
@@ -111,7 +111,7 @@ export async function setUpStreams(
   await setUp('notes', { discard: DiscardPolicy.Old, max_msgs: 2 * bounds.maxLength });
   await setUp('keys', { discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });
   await manager.consumers.add(streamName(prefix, 'tasks'), {
-    durable_name: CONSUMER,
+    durable_name: CONSUMER_NAME,
     ack_policy: AckPolicy.Explicit,
     ack_wait: nanos(ackWaitMs),
     // No limit, because delayed retries count as pending. Each node limits its own pull requests.
