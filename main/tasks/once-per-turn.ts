@@ -1,6 +1,6 @@
 /**
- * Returns a function that schedules `run`, once however often it is called meanwhile: after the current callback of the event
- * loop, or, called by a continuation of a promise, after all continuations that are due.
+ * Returns a function that schedules `run` with `process.nextTick`, unless it is scheduled already. If called in a promise
+ * continuation, `run` follows all pending continuations.
  */
 export function oncePerTurn(run: () => void): () => void {
   let isScheduled = false;

@@ -5,15 +5,15 @@ import { workerFile } from '../worker-file.ts';
 
 export interface RetentionThreadOptions extends RetentionStart {
   log: Log;
-  /** The thread's code; another one in specs. */
+  /** Module of the thread. Replaced in tests. */
   file?: URL;
 }
 
-/** Retention is not urgent, and a thread usually dies because the database is unavailable. */
+/** Long delays: retention is not urgent, and the thread usually dies because the database is unavailable. */
 const RESTART_DELAYS_MS = [1000, 5000, 15_000, 60_000] as const;
 const STABLE_AFTER_MS = 120_000;
 
-/** Starts the thread that deletes old rows. Its `stop` ends it between two steps, or rolls one back. */
+/** Starts the thread that deletes old rows. `stop` terminates it; a step in progress is rolled back. */
 export function startRetentionThread(options: RetentionThreadOptions): Pick<SupervisedWorker<never, never>, 'stop'> {
   const { log, file = workerFile('retention'), ...start } = options;
   const thread = new SupervisedWorker<never, never>({
@@ -29,7 +29,7 @@ export function startRetentionThread(options: RetentionThreadOptions): Pick<Supe
   return thread;
 }
 
-/** Releases the lock of a dead thread, for which the others would wait. */
+/** Releases the write lock if a dead thread holds it, because other threads would wait for it forever. */
 function releaseWriteLock(writeLock: SharedArrayBuffer, threadId: number): void {
   const cell = new Int32Array(writeLock);
   if (Atomics.compareExchange(cell, 0, threadId, 0) === threadId) Atomics.notify(cell, 0, 1);

@@ -17,38 +17,40 @@ import type { OpenQueue, Queue, TaskEvent, UnsyncedRows } from './queue/queue.ts
 import { TaskEvents } from './task-events.ts';
 import type { TaskStore } from './task-store.ts';
 
-/** Most deliveries that a thread is given at once: their rows are stored together. */
+/** Most deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
 
-/** What service B had accepted and not finished when it stopped. */
+/** Accepted tasks that were unfinished when service B stopped. */
 export interface Unfinished {
+  /** Number of these tasks. */
   unfinished: number;
-  /** Whether the next start takes it up. */
+  /** Whether the queue keeps them for the next start. */
   kept: boolean;
 }
 
-/** Service B, running. */
+/** A running service B. */
 export interface TasksService {
   listener: Listener;
   metrics: TasksMetrics;
-  /** What has to hold for it to serve clients; see `admin/readiness`. */
+  /** Readiness checks; see `admin/readiness`. */
   checks: Checks;
-  /** Problems that leave it ready. */
+  /** Problems that do not affect readiness. */
   warnings: Checks;
-  /** @param deadlines when open connections are cut, and when the tasks have to be left */
+  /** @param deadlines when open connections are closed, and when running tasks are terminated */
   stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
   /** Number of accepted tasks that are lost if the process ends now. */
   unsaved(): number;
 }
 
-/** What can be counted of service B. */
+/** Sources of service B's metrics. */
 export interface TasksMetrics {
   requests: RequestMetrics;
-  /** Bytes of request bodies, and of responses that clients have not read yet. */
+  /** Bytes of unparsed request bodies. */
   bodies: Pick<ByteBudget, 'used' | 'limit'>;
+  /** Bytes of responses that clients have not read yet. */
   responses: Pick<ByteBudget, 'used' | 'limit'>;
   queue: Pick<Queue, 'counts' | 'oldest'>;
-  /** Health of what the queue is stored in. */
+  /** Health of the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
@@ -62,11 +64,11 @@ export interface TasksBackend {
   /** @param onEvent called at every state change of a task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
   taskStoreLocation: TaskStoreLocation;
-  /** Starts to delete old rows, if a retention limit is set. @param writeLock write lock of the worker threads */
+  /** Starts the deletion of old rows, if a retention limit is set. @param writeLock write lock of the worker threads */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
 }
 
-/** Starts service B, without access control if `access` is undefined. @throws {Error} when a part of it cannot start. */
+/** Starts service B, without access control if `access` is undefined. @throws {Error} if a part of it cannot start */
 export async function startTasks(
   config: Config,
   backend: TasksBackend,
@@ -140,7 +142,7 @@ export async function startTasks(
         void retention?.stop();
         await listener.close(connections);
         await submissions.stop();
-        // What the memory driver holds is safest when it is done.
+        // Tasks of a memory queue are lost if its snapshot cannot be written, so they are processed first.
         if (!queue.durable) await dispatcher.drain(deadline);
         await dispatcher.stop(deadline);
         const unfinished = unsettled(queue);
@@ -166,15 +168,15 @@ function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
 }
 
 /**
- * Heap limit of the thread that parses bodies. A value of many small arrays takes 40 times the memory of its text; the limit is far
- * above that, because V8 ends the whole process if a thread reaches its limit at the wrong moment.
+ * Heap limit in MB of the thread that parses bodies. A body of many small arrays takes 40 times its size in memory. The limit is
+ * far above that, because V8 sometimes aborts the whole process when a thread reaches its limit.
  */
 function parserMemoryMb({ bodyLimit }: Config): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
 }
 
 /**
- * Starts the worker threads, which run tasks and store their rows.
+ * Starts the worker threads, which process tasks and store their rows.
  *
  * @param writeLock write lock that is shared with other threads
  * @throws {Error} if the threads do not start

@@ -1,55 +1,59 @@
 import { randomBytes } from 'node:crypto';
 import type { TaskEvent } from './queue/queue.ts';
 
-/** Events that are remembered for those who are behind. */
+/** Number of events kept for subscribers that are behind. */
 const WINDOW = 10_000;
-/** For how long after the last one has gone they are remembered, should it come back. */
-const MEMORY_MS = 60_000;
+/** Time for which events are kept after the last subscriber has left, so that it can reconnect without a gap. */
+const RETENTION_MS = 60_000;
 
-/** Where someone is in the sequence of events: the number of the last one that it has seen. */
+/** A subscriber's position in the sequence of events. */
 export interface Cursor {
+  /** Number of the last event that the subscriber has seen. */
   seen: number;
 }
 
 /**
- * What happens to tasks, in order, for those who follow it. The latest events are kept, so that each follows at a pace of its own;
- * who falls behind them is told how many it has missed. While nobody follows, events are counted and no more.
+ * The sequence of task events. The newest events are kept, so that each subscriber reads at its own pace; a subscriber further
+ * behind learns the number of events that it has missed. Without subscribers, events are only counted.
  */
 export class TaskEvents {
-  /** Tells the events of this process from those of an earlier one. */
+  /** Prefix of event ids, which distinguishes the events of this process from those of an earlier one. */
   readonly #epoch = randomBytes(4).toString('hex');
   readonly #window: (TaskEvent | undefined)[] = [];
   readonly #followers = new Set<{ wake: () => void; end: () => void }>();
-  /** Whoever waits for the end of a task, by its id: no more than there are requests. */
+  /** Resolvers of requests that wait for a task to finish, by task id. */
   readonly #waiters = new Map<string, Set<() => void>>();
-  /** The number of the newest event, and of the last one before those that are kept. */
+  /** Number of the newest event. */
   #newest = 0;
-  #forgotten = 0;
+  /** Number of the last event that is no longer kept. */
+  #evicted = 0;
+  /** Whether events are kept. */
   #recording = false;
-  #forgetting: NodeJS.Timeout | undefined;
+  #retentionTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
+  /** Number of subscribers. */
   get followers(): number {
     return this.#followers.size;
   }
 
-  /** Notes an event. It costs next to nothing while nobody follows. */
+  /** Records an event. Costs next to nothing without subscribers. */
   readonly note = (event: TaskEvent): void => {
     this.#newest += 1;
     if (this.#recording) {
       this.#window[this.#newest % WINDOW] = event;
-      this.#forgotten = Math.max(this.#forgotten, this.#newest - WINDOW);
+      this.#evicted = Math.max(this.#evicted, this.#newest - WINDOW);
       for (const follower of this.#followers) follower.wake();
     }
     if (this.#waiters.size > 0 && (event.event === 'completed' || event.event === 'failed'))
-      this.#tellWaiters(event.id);
+      this.#resolveWaiters(event.id);
   };
 
   /**
-   * Follows the events until the returned function is called.
+   * Subscribes to the events until the returned function is called.
    *
-   * @param wake told that there are new ones, many times over
-   * @param end told that there will be no more
+   * @param wake called at each new event
+   * @param end called when no more events will follow
    */
   follow(wake: () => void, end: () => void): () => void {
     if (this.#closed) {
@@ -57,50 +61,50 @@ export class TaskEvents {
       return () => {};
     }
     const follower = { wake, end };
-    clearTimeout(this.#forgetting);
+    clearTimeout(this.#retentionTimer);
     if (!this.#recording) {
       this.#recording = true;
-      this.#forgotten = this.#newest;
+      this.#evicted = this.#newest;
     }
     this.#followers.add(follower);
     return () => {
       if (!this.#followers.delete(follower) || this.#followers.size > 0 || this.#closed) return;
-      this.#forgetting = setTimeout(() => this.#forget(), MEMORY_MS).unref();
+      this.#retentionTimer = setTimeout(() => this.#stopRecording(), RETENTION_MS).unref();
     };
   }
 
-  /** Where someone starts that has seen nothing. */
+  /** Returns a cursor after the newest event. */
   now(): Cursor {
     return { seen: this.#newest };
   }
 
-  /** Where someone goes on that has seen the event with that id; undefined where it is none of this process's. */
+  /** Returns a cursor after the event with that id, or undefined if the event is not from this process. */
   after(eventId: string): Cursor | undefined {
     const [epoch, number = ''] = eventId.split('-');
     const seen = /^\d{1,15}$/.test(number) ? Number(number) : Number.NaN;
     return epoch === this.#epoch && seen <= this.#newest ? { seen } : undefined;
   }
 
-  /** The id of the last event that a cursor has seen. */
+  /** Returns the id of the last event that a cursor has seen. */
   idOf({ seen }: Cursor): string {
     return `${this.#epoch}-${seen}`;
   }
 
-  /** How many events a cursor has missed for good; it goes on behind them. */
+  /** Moves a cursor past the events that are no longer kept. @returns their number */
   skipMissed(cursor: Cursor): number {
-    const missed = Math.max(0, this.#forgotten - cursor.seen);
+    const missed = Math.max(0, this.#evicted - cursor.seen);
     cursor.seen += missed;
     return missed;
   }
 
-  /** The next event, unless there is none yet; the cursor goes on behind it. */
+  /** Returns the next event and advances the cursor. Undefined if there is no event yet. */
   next(cursor: Cursor): TaskEvent | undefined {
     if (cursor.seen >= this.#newest) return undefined;
     cursor.seen += 1;
     return this.#window[cursor.seen % WINDOW];
   }
 
-  /** Fulfilled when the task has come to its end, when `ms` are over, on `signal`, or when there will be no more events. */
+  /** Waits until the task is completed or discarded, but at most `ms`, and only until `signal` aborts or `close` is called. */
   async ended(id: string, ms: number, signal: AbortSignal): Promise<void> {
     if (this.#closed || signal.aborted) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -114,21 +118,21 @@ export class TaskEvents {
     if (waiters.size === 0 && this.#waiters.get(id) === waiters) this.#waiters.delete(id);
   }
 
-  /** Ends all that follow or wait. */
+  /** Ends all subscriptions and waits. */
   close(): void {
     this.#closed = true;
-    clearTimeout(this.#forgetting);
-    for (const id of [...this.#waiters.keys()]) this.#tellWaiters(id);
+    clearTimeout(this.#retentionTimer);
+    for (const id of [...this.#waiters.keys()]) this.#resolveWaiters(id);
     for (const { end } of [...this.#followers]) end();
   }
 
-  #tellWaiters(id: string): void {
+  #resolveWaiters(id: string): void {
     for (const resolve of this.#waiters.get(id) ?? []) resolve();
   }
 
-  #forget(): void {
+  #stopRecording(): void {
     this.#recording = false;
     this.#window.length = 0;
-    this.#forgotten = this.#newest;
+    this.#evicted = this.#newest;
   }
 }

@@ -5,17 +5,17 @@ import type { Delivery, Settlement, SettlementOf } from '../queue/queue.ts';
 /** Delay before a failed lookup is repeated. */
 const LOOKUP_DELAY_MS = 1000;
 
-/** Bound on discards that wait for a lookup. Past it the oldest is evicted, and its task runs again. */
+/** Most discards that wait for a lookup. Above this, the oldest is evicted, and its task runs again. */
 const MAX_WAITING = 1000;
 
 /**
- * Looks for the row of a task before the task is discarded: a thread or process may have died after it had stored the row.
- * While rows cannot be looked up, the task is snoozed and its discard waits here.
+ * Looks up the row of a task before the task is discarded, because a thread or process may have died after storing the row.
+ * If the lookup fails, the task is snoozed, and its discard waits here.
  */
 export class DiscardCheck {
   readonly #isStored: (id: string) => Awaitable<boolean>;
   readonly #log: Log;
-  /** By task id. */
+  /** Discards that wait for a lookup, by task id. */
   readonly #waiting = new Map<string, SettlementOf<'discard'>>();
 
   constructor(isStored: (id: string) => Awaitable<boolean>, log: Log) {
@@ -23,7 +23,11 @@ export class DiscardCheck {
     this.#log = log;
   }
 
-  /** The discard of a snoozed task, which is not run again; undefined if the task was redriven or run by another node since. */
+  /**
+   * Removes and returns the waiting discard of a snoozed task, so that the task does not run again.
+   *
+   * @returns undefined if there is none, or if the task has been redriven or run by another node since
+   */
   waitingFor({ message, attempt }: Delivery): SettlementOf<'discard'> | undefined {
     const discard = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);

@@ -4,13 +4,13 @@ import type { Settlement } from '../queue/queue.ts';
 
 /** Metrics of the deliveries that the dispatcher has settled. */
 export class DispatchMetrics {
-  /** Tasks acknowledged by this process. */
+  /** Number of tasks acknowledged by this process. */
   completed = 0;
-  /** Failed attempts that are retried, by what failed. */
+  /** Retried attempts, by kind of failure. */
   readonly retried = new CounterByLabel(['error', 'crash']);
-  /** Discarded tasks, by why. */
+  /** Discarded tasks, by cause. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** From a task's acceptance until its first attempt, in seconds. */
+  /** Time from a task's acceptance to its first attempt, in seconds. */
   readonly waits = new Histogram(DURATION_BOUNDS);
 
   note(settlement: Settlement): void {

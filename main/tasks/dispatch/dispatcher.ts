@@ -26,20 +26,20 @@ export class Dispatcher {
   readonly metrics = new DispatchMetrics();
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
-  /** While it is on, nothing is taken: no row can be stored, or the queue cannot record deliveries. */
+  /** Pause in taking deliveries, after a row could not be stored or the queue could not record a delivery. */
   readonly #pause = new Pause(() => this.#fill());
-  /** Gathers the places that become free together, so that one `take` fills them. */
+  /** Deferred fill, so that one `take` replaces all deliveries that settle together. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
-  /** Deliveries taken and not settled. */
+  /** Number of deliveries taken and not settled. */
   #inFlight = 0;
   /** Whether a `take` is in progress. */
   #taking = false;
-  /** Deliveries whose settlement is not recorded yet, and a `take` in progress. */
+  /** Number of pending operations: deliveries until their settlement is recorded, and the `take` in progress. */
   #unfinished = 0;
   #stopped = false;
   #unsubscribe = () => {};
-  /** Functions that wake `drain` and `stop`. */
+  /** Resolvers of the promises that `drain` and `stop` await. */
   #waiting: (() => void)[] = [];
 
   constructor(options: DispatcherOptions) {
@@ -48,7 +48,7 @@ export class Dispatcher {
     this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
   }
 
-  /** Why the dispatcher is paused; undefined while it is not. */
+  /** Reason of the last pause; undefined once a row has been stored again. */
   get paused(): string | undefined {
     return this.#pause.reason;
   }
@@ -69,8 +69,8 @@ export class Dispatcher {
   }
 
   /**
-   * Takes no more deliveries, and releases every delivery that no worker has. Running deliveries have until `deadline` to
-   * end; then their threads are terminated, and the deliveries are released as well.
+   * Stops taking deliveries, and releases those that no worker has started. Running deliveries may finish until `deadline`;
+   * then their threads are terminated, and these deliveries are released as well.
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
@@ -80,7 +80,7 @@ export class Dispatcher {
     while (this.#unfinished > 0) await this.#progress();
   }
 
-  /** Takes as many deliveries as the window has room for. */
+  /** Takes deliveries up to the prefetch limit. */
   #fill(): void {
     while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#pause.on && !this.#stopped) {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
@@ -103,7 +103,7 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** The path of a delivery: run, decide, settle. Its place in the window is free as soon as `settle` is called. */
+  /** Runs and settles a delivery, which leaves the prefetch limit when `settle` is called, not when that is recorded. */
   async #process(delivery: Delivery): Promise<void> {
     this.#inFlight += 1;
     this.#unfinished += 1;
@@ -141,7 +141,7 @@ export class Dispatcher {
     if (isAttempt && delivery.attempt === 1) this.metrics.noteWait(startedAt - delivery.acceptedAt);
   }
 
-  /** Pauses taking, and releases every delivery that no worker has. */
+  /** Pauses taking, and releases the deliveries that no worker has started. */
   #startPause(reason: string): void {
     const delayMs = this.#pause.start(reason);
     if (delayMs === undefined) return;
@@ -170,7 +170,7 @@ export class Dispatcher {
   }
 }
 
-/** Messages that are waiting, delayed or in flight. */
+/** Number of messages that are waiting, delayed or in flight. */
 export function unsettled(queue: Pick<Queue, 'counts'>): number {
   const { waiting, delayed, inFlight } = queue.counts();
   return waiting + delayed + inFlight;

@@ -1,8 +1,8 @@
-/** Delays while nothing can be written. */
+/** Shortest and longest pause. */
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5000;
 
-/** A pause after a failed write, longer after each failure until a write succeeds. */
+/** A pause after a failed write. Its length doubles with each failure until a write succeeds. */
 export class Pause {
   readonly #onOver: () => void;
   #timer: NodeJS.Timeout | undefined;
@@ -23,7 +23,7 @@ export class Pause {
     return this.#reason;
   }
 
-  /** @returns the length of the pause in milliseconds; undefined during a pause, which goes on unchanged */
+  /** Starts a pause unless one is active. @returns its length in milliseconds, or undefined if one is active */
   start(reason: string): number | undefined {
     if (this.on) return undefined;
     const delayMs = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** this.#failures++);
@@ -35,13 +35,13 @@ export class Pause {
     return delayMs;
   }
 
-  /** Called after a successful write: the next pause is the shortest again. */
+  /** Resets the length after a successful write. */
   reset(): void {
     this.#failures = 0;
     this.#reason = undefined;
   }
 
-  /** Cancels the end of the current pause. */
+  /** Stops the timer of the current pause, so that `onOver` is not called. */
   stop(): void {
     clearTimeout(this.#timer);
   }

@@ -2,21 +2,21 @@ import type { Outcome } from '../pool/outcome.ts';
 import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue.ts';
 
 export interface RetryPolicy {
-  /** Attempts at one task, the first included. */
+  /** Most attempts at a task, including the first. */
   maxAttempts: number;
-  /** Attempts that may end with the death of their thread or process. */
+  /** Number of crashes after which a task is discarded. A crash is the death of the thread or process during an attempt. */
   maxCrashes: number;
-  /** Longest delay after the first attempt; it doubles with each further attempt. */
+  /** Upper bound on the delay after the first attempt. Doubles with each further attempt, up to `maxDelayMs`. */
   baseDelayMs: number;
   maxDelayMs: number;
 }
 
 export const retryPolicy: RetryPolicy = { maxAttempts: 5, maxCrashes: 2, baseDelayMs: 1000, maxDelayMs: 60_000 };
 
-/** The attempts of a delivery so far. */
+/** Attempts and crashes of a delivery. */
 type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
 
-/** The settlement of a delivery that the pool has run. */
+/** Decides the settlement of a delivery by the outcome of its run. */
 export function decide(delivery: Attempts, outcome: Outcome): Settlement {
   switch (outcome.ended) {
     case 'returned':
@@ -49,7 +49,7 @@ export function decideRetry(
   return { kind: 'retry', delayMs: Math.floor(random() * bound), reason, failure };
 }
 
-/** Discards a delivery that has no attempts left before it runs: the last ones ended with their process. */
+/** Discards a delivery before it runs if the process died during the last attempt. @returns undefined if attempts are left */
 export function discardExhausted({ attempt, crashes }: Attempts): SettlementOf<'discard'> | undefined {
   if (crashes < retryPolicy.maxCrashes && attempt <= retryPolicy.maxAttempts) return undefined;
   const reason = 'the process died while the task was running, and no attempt is left';

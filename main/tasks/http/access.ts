@@ -5,7 +5,7 @@ import { authenticationRequired, HttpError } from '../../http/errors.ts';
 export type Action = 'create' | 'read' | 'delete';
 export type Resource = 'task' | 'dead_letter' | 'queue';
 
-/** The user whose token a request bears. */
+/** The authenticated user of a request. */
 export interface Actor {
   userId: string;
   /** Whether the policies of the token allow an action. */
@@ -14,7 +14,7 @@ export interface Actor {
   isSignedIn(): boolean;
 }
 
-/** Access control of service B, which knows actors but no tokens. */
+/** Access control of service B, whose routes see actors but no tokens. */
 export interface TaskAccess {
   /**
    * Returns the actor of a request, or undefined without a valid token.
@@ -22,16 +22,16 @@ export interface TaskAccess {
    * @throws {HttpError} if the token cannot be checked
    */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
-  /** `/auth/token`, where the task board exchanges and revokes tokens. */
+  /** Routes of `/auth/token`, where the task board exchanges and revokes tokens. */
   tokenRoutes: Middleware;
 }
 
-/** State of a request. Without access control there is no actor. */
+/** Koa state of a request. Without access control there is no actor. */
 export interface AccessState {
   actor?: Actor;
 }
 
-/** Middleware ahead of every route that needs a token. A new route cannot be left out. */
+/** Middleware that requires a valid token for all routes after it, so that no new route is left unprotected. */
 export function requireToken({ authenticate }: TaskAccess): Middleware<AccessState> {
   return async (ctx, next) => {
     const actor = await authenticate(ctx.req);
@@ -41,7 +41,7 @@ export function requireToken({ authenticate }: TaskAccess): Middleware<AccessSta
   };
 }
 
-/** Evaluates the policy. Without access control everything is allowed. @throws {HttpError} `action not allowed` */
+/** Checks the policies of the actor. Without access control everything is allowed. @throws {HttpError} `action not allowed` */
 export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
   if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
 }

@@ -23,25 +23,25 @@ export interface TasksAppOptions {
   bodies: BodyBounds;
   /** Parses large bodies. */
   submissions: Pick<SubmissionThread, 'parse'>;
-  /** Bytes of rows and listings that clients have not read yet. */
+  /** Budget for the bytes of rows and listings that clients have not read yet. */
   responses: ByteBudget;
-  /** Undefined means that requests need no token. */
+  /** Access control. If undefined, requests need no token. */
   access: TaskAccess | undefined;
-  /** Origins whose pages may write and read. */
+  /** Origins of pages that may write and read. */
   corsOrigins: readonly string[];
-  /** Where requests are counted. */
+  /** Metrics in which requests are counted. */
   requests: RequestMetrics;
-  /** Proxies in front whose `X-Forwarded-For` is trusted. */
+  /** Number of proxies whose `X-Forwarded-For` is trusted. */
   trustProxy: number;
   log: Log;
 }
 
 export interface TasksRouterOptions extends TasksAppOptions {
-  /** Shared by all requests that take long to parse or to answer. */
+  /** Limits the work per event loop turn. Shared by all requests that are costly to parse or to respond to. */
   admission: Admission;
 }
 
-/** Service B's HTTP side. Does not listen. @throws {Error} when a file of the browser client cannot be read */
+/** Creates service B's Koa app. @throws {Error} if a file of the browser client cannot be read */
 export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   const app = new Koa();
   const admission = new Admission();
@@ -56,7 +56,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
     app.use(options.access.tokenRoutes);
     app.use(requireToken(options.access));
   }
-  // Before the other one, to which `events` would be the id of a task.
+  // Before the tasks router, which would take `events` for a task id.
   app.use(eventsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());
   app.use(queueRouter({ ...options, admission }).routes());

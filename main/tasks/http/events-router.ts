@@ -10,24 +10,24 @@ import type { Cursor, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Bounds on open streams. One more is refused with 503, or 429 for its address. */
+/** Limits on open streams. Further ones get 503, or 429 if their address has reached its limit. */
 const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
-/** What has happened goes out this often, and so many events at once. */
-const PACE_MS = 50;
-const MAX_AT_ONCE = 1_000;
-/** How often something is sent whatever happens, so that nobody in between takes the connection for dead. */
-const BEAT_MS = 15_000;
-/** How soon a client comes back that was cut off. */
-const RETRY_MS = 1_000;
+/** Delay before new events are written, so that they share a write. */
+const WRITE_DELAY_MS = 50;
+const MAX_EVENTS_PER_WRITE = 1_000;
+/** Interval of comments that keep proxies from closing an idle connection. */
+const HEARTBEAT_MS = 15_000;
+/** Reconnection delay of clients, sent as `retry`. */
+const RECONNECT_MS = 1_000;
 
 const headers = {
   ...apiHeaders,
   'Content-Type': 'text/event-stream; charset=utf-8',
-  // For proxies that collect answers before they pass them on.
+  // Keeps nginx from buffering the stream.
   'X-Accel-Buffering': 'no',
 };
 
-/** `GET /tasks/events`: what happens to tasks, as server-sent events. */
+/** `GET /tasks/events`: the state changes of all tasks, as server-sent events. */
 export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessState> {
   const router = exactRouter<AccessState>();
   const limiter = new ConnectionLimiter(BOUNDS);
@@ -49,7 +49,7 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 }
 
 /**
- * Sends the events after `lastId` as fast as the client reads them. A slow client gets the number of events that it missed.
+ * Sends the events after `lastId` as fast as the client reads them. A client that falls behind gets the number of missed events.
  * Ends before the next write if the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
@@ -59,7 +59,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
 
   const send = () => {
     timer = undefined;
-    // On drain there is more to be said.
+    // The `drain` listener continues.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) {
       response.end();
@@ -71,33 +71,33 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     wake();
   };
   const wake = () => {
-    timer ??= setTimeout(send, PACE_MS);
+    timer ??= setTimeout(send, WRITE_DELAY_MS);
   };
 
   const unfollow = events.follow(wake, () => response.end());
-  const beat = setInterval(() => {
+  const heartbeat = setInterval(() => {
     if (actor?.isSignedIn() === false) response.end();
     else if (!response.writableNeedDrain) response.write(':\n\n');
-  }, BEAT_MS);
+  }, HEARTBEAT_MS);
   response.on('drain', wake);
   response.once('close', () => {
     clearTimeout(timer);
-    clearInterval(beat);
+    clearInterval(heartbeat);
     unfollow();
   });
 
-  // An id at once: whoever is cut off before the first event misses none.
+  // Sends an id at once, so that a client that disconnects before its first event can resume without a gap.
   response.write(
-    `retry: ${RETRY_MS}\n${lastId !== '' && known === undefined ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`,
+    `retry: ${RECONNECT_MS}\n${lastId !== '' && known === undefined ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`,
   );
   wake();
 }
 
-/** The next events for one client, as they are sent; empty where there are none. */
+/** Encodes the next events for a client. Empty if there are none. */
 function nextText(events: TaskEvents, cursor: Cursor): string {
   const missed = events.skipMissed(cursor);
   let text = missed > 0 ? gap(events, cursor, missed) : '';
-  for (let sent = 0; sent < MAX_AT_ONCE; sent++) {
+  for (let sent = 0; sent < MAX_EVENTS_PER_WRITE; sent++) {
     const event = events.next(cursor);
     if (event === undefined) break;
     text += `id: ${events.idOf(cursor)}\nevent: ${event.event}\ndata: ${JSON.stringify(dataOf(event))}\n\n`;
@@ -105,12 +105,12 @@ function nextText(events: TaskEvents, cursor: Cursor): string {
   return text;
 }
 
-/** So many events are lost for this client; null where that is not known. It does well to look at all it shows again. */
+/** Encodes a `gap` event: the client has missed that many events, or an unknown number if null, and should reload. */
 function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
   return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
 }
 
-/** What is told of a task, in the words of `GET /tasks/<id>`. */
+/** Data of an event, with the fields of `GET /tasks/<id>`. */
 function dataOf(event: TaskEvent): object {
   const { id } = event;
   switch (event.event) {

@@ -1,10 +1,10 @@
 import { HttpError } from '../../http/errors.ts';
 import { KeyInUse, KeyReused, QueueFull } from '../queue/queue.ts';
 
-/** Seconds after which a client may try again when the queue was full, or its submission under way. */
+/** Seconds until a client should retry, if the queue is full or a submission with the same key is in progress. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** What a client is told when the queue does not take a task: `failed to queue task` of the specification, mostly. */
+/** Maps an error of `publish` or `redrive` to an HTTP error: `failed to queue task` of the specification, unless a key conflicts. */
 export function queueError(cause: unknown): HttpError {
   if (cause instanceof KeyReused) return new HttpError('idempotencyKeyReused', { cause });
   if (cause instanceof KeyInUse) return new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });

@@ -9,12 +9,12 @@ import type { TasksRouterOptions } from './app.ts';
 import { queueError } from './queue-errors.ts';
 import { failedTask } from './task-status.ts';
 
-/** As many as `GET /tasks` lists. */
+/** Most dead letters in a listing, like the rows of `GET /tasks`. */
 const LISTING_SIZE = 100;
 
 type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
 
-/** The queue seen from outside: its counts at `/queue`, and its dead letters at `/dead-letters`. */
+/** Routes of the queue's counts (`/queue`) and dead letters (`/dead-letters`). */
 export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
@@ -67,7 +67,7 @@ function unavailable(cause: unknown): never {
   throw new HttpError('queueUnavailable', { cause });
 }
 
-/** The answer to whoever had a task queued: its id, and where to look for it. */
+/** Responds 202 with the id of a queued task, and its `Location`. */
 export function replyQueued(ctx: ParameterizedContext, id: string): void {
   replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
 }

@@ -5,12 +5,12 @@ import type { Log } from '../../log.ts';
 import { workerFile } from '../../worker-file.ts';
 
 export interface SubmissionThreadOptions {
-  /** Heap limit of the thread. */
+  /** Heap limit of the thread in MB. */
   memoryMb: number;
   /** Time without a submission after which the thread ends, in milliseconds. */
   idleMs?: number;
   log: Log;
-  /** The thread's code; another one in tests. */
+  /** Module of the thread. Replaced in tests. */
   file?: URL;
 }
 
@@ -22,8 +22,8 @@ interface Job {
 }
 
 /**
- * Parses large submissions in a worker thread, one after the other. The thread starts with the first of them. If it
- * dies, the submission that it was parsing fails, and the next one goes to a new thread.
+ * Parses large submissions in a worker thread, one at a time. The first submission starts the thread. If the thread dies,
+ * the submission being parsed fails, and the next one starts a new thread.
  */
 export class SubmissionThread {
   readonly #options: SubmissionThreadOptions;
@@ -49,7 +49,7 @@ export class SubmissionThread {
     return parsed.promise;
   }
 
-  /** Ends the thread. All submissions that are not parsed yet fail. May be called twice. */
+  /** Terminates the thread. All unparsed submissions fail. May be called twice. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#idleTimer);
@@ -77,7 +77,7 @@ export class SubmissionThread {
     this.#worker.postMessage(body, [body.bytes.buffer]);
   }
 
-  /** @throws {Error} if the process cannot have another thread */
+  /** @throws {Error} if no thread can be created */
   #start(): Worker {
     const { memoryMb, file = workerFile('submission-parser') } = this.#options;
     const worker = new Worker(file, { name: 'submissions', resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
@@ -118,7 +118,7 @@ export class SubmissionThread {
     if (wasReady && !this.#stopped) failed?.reject(new HttpError('failedToQueueTask', { cause }));
     else {
       failed?.reject(serverBusy());
-      // Only a new submission starts the thread again, so failing starts do not repeat by themselves.
+      // Only a new submission starts the thread again, so that failing starts do not repeat in a loop.
       this.#refuseWaiting();
     }
     this.#next();

@@ -5,17 +5,17 @@ import type { BodyBuffer } from '../../http/body-buffer.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyedSubmission, Message } from '../queue/queue.ts';
 
-/** Largest body that is parsed on the event loop, which takes up to 3 ms. The way to a thread and back takes 0.1 ms. */
+/** Largest body parsed on the event loop, in up to 3 ms. A round trip to a thread takes 0.1 ms more. */
 export const SMALL_BODY_BYTES = 16 * 1024;
 
-/** Form of the header `Idempotency-Key`. */
+/** Valid values of the header `Idempotency-Key`. */
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * The message and the idempotency key of a submission.
+ * Parses a submission into a message and its idempotency key.
  *
  * @param userId scope of the idempotency key; undefined without access control
- * @param parseLarge parses a body of more than {@link SMALL_BODY_BYTES}, whose buffer it may transfer
+ * @param parseLarge parses a body larger than {@link SMALL_BODY_BYTES}, and may transfer its buffer
  * @throws {HttpError} if the key or the body is not valid
  */
 export async function prepare(
@@ -38,9 +38,9 @@ export async function prepare(
 }
 
 /**
- * The idempotency key of a submission as the queue stores it, or undefined if there is none.
+ * Returns the idempotency key of a submission as the queue stores it, or undefined if there is none.
  *
- * @param userId scope of the key: the same key of two users names two submissions
+ * @param userId scope of the key, so that two users may use the same one
  * @throws {HttpError} `Idempotency-Key must have 1 to 255 visible characters`
  */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {

@@ -1,6 +1,6 @@
 import type { DeadLetter, Progress } from '../queue/queue.ts';
 
-/** A task without a row, as a client sees it: how far it has come. Times are Unix seconds. */
+/** Response body for the state of a task without a row. Times are Unix seconds. */
 export function unfinishedTask(id: string, progress: Progress): object {
   switch (progress.state) {
     case 'queued':
@@ -16,7 +16,7 @@ export function unfinishedTask(id: string, progress: Progress): object {
   }
 }
 
-/** A dead letter as a client sees it: accepted at `first_at`, discarded at `last_at`, in Unix seconds. */
+/** Response body for a dead letter, accepted at `first_at` and discarded at `last_at`, in Unix seconds. */
 export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
   const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
   return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };

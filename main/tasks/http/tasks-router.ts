@@ -18,12 +18,12 @@ import { prepare } from './submission.ts';
 import { unfinishedTask } from './task-status.ts';
 import { preferredWait } from './wait-preference.ts';
 
-/** A listing over this size is not put together in memory. */
+/** Size above which a listing is streamed instead of built in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/** A memory queue gets no more submissions in a turn than tasks leave it in one, or it grows. */
+/** Minimum cost of a submission to a memory queue: five an event loop turn, about as many as tasks complete in one. More would let the queue grow. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Cost of a byte that is parsed: a body of many keys or levels takes up to 0.2 ms per KiB, ten times as long as others. */
+/** Cost per byte of a submission. A body with many keys or levels takes up to 0.2 ms per KiB to parse, ten times as long as others. */
 const PARSING_COST = 4;
 const LISTING_COST = TURN_BYTES;
 /** Cost of a row of unknown size. */
@@ -33,7 +33,7 @@ const ROW_COST = TURN_BYTES / 8;
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue writes all submissions of a turn in one transaction, so only their bytes cost.
+  // A durable queue writes all submissions of a turn in one transaction, so only their bytes count.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
@@ -72,7 +72,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   router.get('/tasks/:id', async (ctx) => {
     authorize(ctx.state, 'read', 'task');
     const { id = '' } = ctx.params;
-    // A task's row is there before it leaves the queue: looked for in this order, it cannot slip through.
+    // Queue before rows: a task's row is stored before the task leaves the queue, so one of the lookups finds it.
     const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
     const row = await (progress === undefined ? query(() => findRow(id)) : storedRow(id));
     if (row === undefined && progress instanceof HttpError) throw progress;
@@ -81,26 +81,26 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     if (!replyWithin(responses, ctx, task)) throw serverBusy();
   });
 
-  /** The row of a task if it is there in time, and as long as its client is. */
+  /** Waits up to `seconds` for a task to finish, or until the client disconnects. @returns its row, if stored */
   async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
-    const over = new AbortController();
-    const leave = () => over.abort();
-    response.once('close', leave);
-    const ended = events.ended(id, seconds * 1000, over.signal);
-    // Looked for only now, so that its end cannot slip through; an idempotency key may name a task of long ago.
+    const controller = new AbortController();
+    const cancel = () => controller.abort();
+    response.once('close', cancel);
+    const ended = events.ended(id, seconds * 1000, controller.signal);
+    // Looked up only after `ended` was called, so that no event is missed. An idempotency key may belong to a finished task.
     const progress = await queue.find(id).catch(() => UNKNOWN);
     if (progress !== undefined && progress.state !== 'failed') await ended;
-    response.off('close', leave);
-    over.abort();
+    response.off('close', cancel);
+    controller.abort();
     return storedRow(id);
   }
 
-  /** The row of a task that the queue was not told of yet, and that is listed already. */
+  /** The row of a task whose completion the queue may not have recorded yet. Undefined if rows cannot be read. */
   async function storedRow(id: string): Promise<TaskRecord | undefined> {
     try {
       return await findRow(id);
     } catch {
-      // The queue knows as much as can be known.
+      // The response is the state in the queue instead.
       return undefined;
     }
   }
@@ -116,7 +116,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   return router;
 }
 
-/** What is taken for true where the queue cannot say: that its task is not done. */
+/** Assumed state of a task while the queue cannot be read. */
 const UNKNOWN: Progress = { state: 'queued' };
 
 async function query<T>(run: () => Awaitable<T>): Promise<T> {

@@ -1,11 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-/** The longest that an answer is waited for. */
+/** Upper bound on the `wait` preference. */
 const LONGEST_WAIT_SECONDS = 30;
 
 /**
- * For how many seconds a client prefers to wait for the end of its task (`Prefer: wait=10`, RFC 7240), 30 at most; 0 where it
- * does not, or says so in a way that cannot be understood: a preference never makes a request fail.
+ * Returns the seconds that a client prefers to wait for its task to finish (`Prefer: wait=10`, RFC 7240), 30 at most. 0 if the
+ * preference is absent or malformed, because a preference never makes a request fail.
  */
 export function preferredWait(headers: IncomingHttpHeaders): number {
   const { prefer } = headers;
