@@ -3,12 +3,12 @@ import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
 import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
 import { TimeLimit } from './time-limit.ts';
 
-/** How a task of a batch ended. */
+/** Outcome of a task of a batch. */
 export type BatchOutcome =
   | TaskOutcome
-  /** The thread died of this task. */
+  /** The task killed its thread. */
   | { ended: 'crashed'; reason: string }
-  /** The thread died or was stopped, and this task is not to blame; a `suspect` may be, like others of its batch. */
+  /** The thread died or was stopped. The cause is not this task, or, for a `suspect`, some task of its batch. */
   | { ended: 'interrupted'; reason: string; suspect: boolean };
 
 export interface BatchTask extends Pick<TaskDelivery, 'body' | 'arrival'> {
@@ -16,18 +16,18 @@ export interface BatchTask extends Pick<TaskDelivery, 'body' | 'arrival'> {
   onSettled(acknowledgement: Acknowledgement): void;
 }
 
-/** A batch in a thread. */
+/** A running batch. */
 export interface BatchRun {
-  /** Outcomes in order, of the tasks that were not reclaimed. Never rejects. */
+  /** Outcomes, in order, of the tasks that were not reclaimed. Never rejects. */
   outcomes: Promise<BatchOutcome[]>;
-  /** Number of tasks that the thread has started: the first ones. */
+  /** Returns the number of tasks that the thread has started, in order. */
   started(): number;
   /** Reclaims the tasks that the thread has not started. @returns the number of tasks that it keeps */
   reclaim(): number;
 }
 
 export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'notes' | 'onSettled'> {
-  /** Longest duration of a task, after which its thread is terminated. */
+  /** Time limit of a task, after which its thread is terminated. */
   timeoutMs: number;
 }
 
@@ -40,16 +40,16 @@ interface Parts {
 }
 
 /**
- * Runs batches, each in a thread of its own. The tasks of a batch share a message to the thread and back, and the
- * transaction that stores their rows. If a thread dies, the runner knows which task is to blame.
+ * Runs batches, each in a thread of its own. The tasks of a batch share one message to the thread, one reply, and the
+ * transaction that stores their rows. If a thread dies, the runner determines which task is to blame.
  */
 export class BatchRunner {
   readonly threads: number;
-  /** Durations of attempts by thread, without the storing of rows. */
+  /** Durations of attempts by thread, without the time to store rows. */
   readonly runs: readonly Histogram[];
   readonly #timeoutMs: number;
   readonly #timeLimit: TimeLimit;
-  /** Number of started tasks of the batch, per slot. */
+  /** Number of started tasks of the batch in each slot. */
   readonly #begun: Int32Array;
   readonly #listeners: Parts['listeners'];
   readonly #taskThreads: TaskThreads;
@@ -68,7 +68,7 @@ export class BatchRunner {
   }
 
   /**
-   * Starts the threads, and tests each.
+   * Starts the threads, and self-tests each.
    *
    * @throws {Error} when a thread cannot load its file or does not answer
    */
@@ -126,7 +126,7 @@ export class BatchRunner {
     const ended = this.#timeLimit.watch(slot, tasks.length);
     try {
       const outcomes = await this.#taskThreads.run({ tasks: deliveries, slot });
-      // A thread that was terminated may have claimed a task of this batch in its last moment.
+      // A terminated thread may have claimed a task of this batch just before its end.
       if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
       return outcomes;
     } catch (error) {
@@ -154,5 +154,5 @@ export class BatchRunner {
   }
 }
 
-/** Greater than the length of any batch, and so far from an overflow that no thread reaches it by counting. */
+/** Counter value that marks the remaining tasks as reclaimed: above any batch length, and far below an overflow. */
 const RECLAIMED = 2 ** 30;

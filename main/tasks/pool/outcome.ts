@@ -1,11 +1,11 @@
-/** How a run of a task ended. */
+/** Outcome of a run of a task. */
 export type Outcome =
   /** The row is stored, or the handler has acknowledged the task itself. */
   | { ended: 'returned' }
   | { ended: 'raised'; reason: string; permanent: boolean }
-  /** The handler returned, but no row can be stored at present, of this task or of any other. */
+  /** The handler returned, but no rows can be stored at present. */
   | { ended: 'unstored'; reason: string }
-  /** The task's thread died, because of this task. */
+  /** The task killed its thread. */
   | { ended: 'crashed'; reason: string }
-  /** The task was not processed to its end, because of something else. */
+  /** The run was ended by something other than the task. */
   | { ended: 'interrupted'; reason: string };

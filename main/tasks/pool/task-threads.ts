@@ -7,17 +7,17 @@ import type { Log } from '../../log.ts';
 type Pool = Piscina<MainToPool, TaskOutcome[]>;
 
 export interface TaskThreadsOptions {
-  /** File whose default export processes tasks; see `workers/task-handler`. */
+  /** Module whose default export processes tasks; see `workers/task-handler`. */
   file: URL;
   threads: number;
-  /** Memory for a thread's JavaScript objects. A thread that needs more is terminated. */
+  /** Heap limit of a thread in MB. A thread that needs more is terminated. */
   memoryMb: number;
   /** Data for the handler. */
   workerData: object;
-  /** Shared memory for the notes of the threads. */
+  /** Shared memory in which the threads record their attempts. */
   notes: Pick<PoolThreadData, 'attempts' | 'begun' | 'runs'>;
   onSettled: (settlement: EarlySettlement) => void;
-  /** Write lock that other threads share; the pool creates its own if absent. */
+  /** Write lock shared with other threads. By default, the pool creates its own. */
   writeLock?: SharedArrayBuffer;
   log: Log;
 }
@@ -27,24 +27,24 @@ export class ThreadDied extends Error {
   override name = 'ThreadDied';
 }
 
-/** The threads were stopped or replaced during a batch. Its tasks are not to blame. */
+/** The threads were stopped or replaced during a batch. None of its tasks is the cause. */
 export class Interrupted extends Error {
   override name = 'Interrupted';
 }
 
 const SELF_TEST_TIMEOUT_MS = 10_000;
-/** Delay before threads that do not start are replaced. It doubles each time, up to the longest. */
+/** Delay before threads that do not start are replaced. It doubles each time, up to `LONGEST_REPLACE_DELAY_MS`. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
 
-/** A fixed number of threads, each replaced when it dies. The only file that knows Piscina. */
+/** A fixed number of threads, each replaced when it dies. The only file that imports Piscina. */
 export class TaskThreads {
   readonly #options: TaskThreadsOptions;
   readonly #writeLock: SharedArrayBuffer;
   #piscina: Pool;
-  /** Replacement in progress while threads do not start. Batches wait for it. */
+  /** Replacement of all threads in progress, after one failed to start. Batches wait for it. */
   #replacing: Promise<void> | undefined;
-  /** Thread ids of the pool, dead ones included until their turn to write is ended. */
+  /** Ids of the pool's threads, including dead ones whose write lock has not been released yet. */
   readonly #threadIds = new Set<number>();
   readonly #destroyed = new AbortController();
 
@@ -55,7 +55,7 @@ export class TaskThreads {
   }
 
   /**
-   * Starts the threads, and tests each.
+   * Starts the threads, and self-tests each.
    *
    * @throws {Error} when a thread cannot load its file or does not answer
    */
@@ -70,7 +70,7 @@ export class TaskThreads {
     }
   }
 
-  /** Whether no thread has failed to start. */
+  /** Whether all threads start. */
   get serving(): boolean {
     return this.#replacing === undefined;
   }
@@ -78,15 +78,15 @@ export class TaskThreads {
   /** Runs a batch in an idle thread. @throws {ThreadDied | Interrupted} */
   async run(batch: TaskBatch): Promise<TaskOutcome[]> {
     while (this.#replacing !== undefined) await this.#replacing;
-    // A destroyed Piscina would start new threads.
+    // A destroyed Piscina would start new threads for a task.
     if (this.#destroyed.signal.aborted) throw new Interrupted('thread stopped');
     const piscina = this.#piscina;
     try {
       return await piscina.run(batch);
     } catch (error) {
-      // The pool's function never throws: its thread is gone.
-      const takenDown = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
-      if (takenDown) throw new Interrupted('thread stopped', { cause: error });
+      // The function in the thread never throws, so a rejection means that the thread is gone.
+      const wasStopped = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
+      if (wasStopped) throw new Interrupted('thread stopped', { cause: error });
       throw new ThreadDied(`thread died: ${(error as Error).message}`, { cause: error });
     }
   }
@@ -116,12 +116,12 @@ export class TaskThreads {
     piscina.on('message', onSettled);
     piscina.on('workerCreate', ({ id }: { id: number }) => this.#threadIds.add(id));
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
-    // Piscina replaces a thread that dies before the next turn of the event loop. It does not replace a thread that fails to
-    // start, and leaves its tasks pending forever.
+    // Piscina replaces a dead thread before the next turn of the event loop, but not a thread that fails to start, whose tasks
+    // stay pending forever.
     piscina.on('workerDestroy', () => {
       setImmediate(() => {
         if (piscina !== this.#piscina) return;
-        this.#endTurnOfDead();
+        this.#releaseWriteLock();
         if (piscina.threads.length >= threads || this.#destroyed.signal.aborted) return;
         this.#replacing ??= this.#replace().finally(() => {
           this.#replacing = undefined;
@@ -131,8 +131,8 @@ export class TaskThreads {
     return piscina;
   }
 
-  /** Ends the turn of a pool thread that died in it, for which the others would wait. Never that of the retention thread. */
-  #endTurnOfDead(): void {
+  /** Releases the write lock if a dead thread of the pool holds it. The retention thread shares the lock, and keeps it. */
+  #releaseWriteLock(): void {
     const cell = new Int32Array(this.#writeLock);
     const alive = new Set(this.#piscina.threads.map(({ threadId }) => threadId));
     for (const id of this.#threadIds) {
@@ -142,7 +142,7 @@ export class TaskThreads {
     }
   }
 
-  /** Replaces all threads, again and again until all of them answer. */
+  /** Replaces all threads, repeatedly until all of them pass the self-test. */
   async #replace(): Promise<void> {
     for (
       let delayMs = REPLACE_DELAY_MS;
@@ -168,7 +168,7 @@ export class TaskThreads {
     const signal = AbortSignal.any([this.#destroyed.signal, AbortSignal.timeout(SELF_TEST_TIMEOUT_MS)]);
     signal.addEventListener('abort', noAnswer);
     piscina.once('error', failed.reject);
-    // One per thread, all at once, so that each thread gets one.
+    // One self-test per thread, submitted together, so that each thread gets one.
     const answers = Promise.all(Array.from({ length: this.#options.threads }, () => piscina.run({ selfTest: true })));
     try {
       await Promise.race([answers, failed.promise]);

@@ -1,18 +1,18 @@
 import { AttemptField, type PoolThreadData } from '../../../workers/messages.ts';
 
-/** Limit for storing the rows of a batch. The database has shorter time limits of its own, so this one ends a thread that hangs. */
+/** Time limit for storing the rows of a batch. Longer than the timeouts of the databases, so only a thread that hangs exceeds it. */
 const STORING_MS = 30_000;
 
 export interface TimeLimitOptions {
-  /** Most batches at once. */
+  /** Most concurrent batches. */
   slots: number;
-  /** Longest duration of one task of a batch, from its start. */
+  /** Time limit of each task, from its start. */
   timeoutMs: number;
   /** Terminates the thread of a task that takes too long. */
   onTimeout: (threadId: number) => void;
 }
 
-/** Last note of a thread. */
+/** Last record that a thread left in shared memory. */
 export interface LastSeen {
   /** Index of the running task; the number of tasks while their rows are stored; undefined before the first task. */
   index: number | undefined;
@@ -22,7 +22,7 @@ export interface LastSeen {
 
 /**
  * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each thread
- * notes in shared memory which task it starts, and when. Only that task is blamed, and no other thread is terminated.
+ * records in shared memory which task it starts, and when. Only that task is blamed, and no other thread is terminated.
  */
 export class TimeLimit {
   /** Shared with the threads. */
@@ -39,8 +39,8 @@ export class TimeLimit {
   /**
    * Watches the batch that is about to run in a slot.
    *
-   * @param tasks the number of its tasks
-   * @returns a function to be called when the batch has ended
+   * @param tasks number of tasks in the batch
+   * @returns a function that stops watching, to be called when the batch has ended
    */
   watch(slot: number, tasks: number): () => LastSeen {
     const first = slot * AttemptField.count;

@@ -11,7 +11,7 @@ import {
 import { BusyPoll } from './busy-poll.ts';
 import type { Outcome } from './outcome.ts';
 
-/** Interval of the checks of a batch: far longer than a batch of short tasks takes. */
+/** Interval at which a running batch is checked. Batches of short tasks end earlier. */
 const CHECK_MS = 5;
 
 /** Runs batches in threads. */
@@ -21,7 +21,7 @@ export type Runner = Pick<BatchRunner, 'threads' | 'runs' | 'serving' | 'run' | 
 interface Run {
   delivery: Delivery;
   onStart: () => Promise<void>;
-  /** The first call counts. */
+  /** Resolves the promise of `WorkerPool.run`. Only the first call has an effect. */
   end: (outcome: Outcome) => void;
   isStarted: boolean;
   hasEnded: boolean;
@@ -31,18 +31,18 @@ interface Run {
 
 /**
  * Runs deliveries in worker threads. Deliveries that arrive together form a batch for an idle worker. An idle worker takes over
- * the deliveries that a busy one has not started. A delivery that may kill its thread runs without others.
+ * the deliveries that a busy one has not started. A delivery that may kill its thread runs in a batch of its own.
  */
 export class WorkerPool {
   readonly #runner: Runner;
   readonly #maxBatch: number;
-  /** Not given to a worker yet. */
+  /** Deliveries not given to a worker yet. */
   readonly #waiting: Run[] = [];
   readonly #poll = new BusyPoll();
-  /** Gathers the deliveries that arrive together, so that they share a batch. */
+  /** Deferred assignment, so that deliveries that arrive together share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
   #busy = 0;
-  /** Whether a suspect of a dead process is running, beside which nothing runs. */
+  /** Whether a suspect of a process death is running. Nothing else runs at the same time. */
   #isIsolated = false;
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
@@ -67,12 +67,12 @@ export class WorkerPool {
     return this.#runner.serving;
   }
 
-  /** Durations of attempts by thread, without the storing of rows. */
+  /** Durations of attempts by thread, without the time to store rows. */
   get runs(): BatchRunner['runs'] {
     return this.#runner.runs;
   }
 
-  /** Workers that run a batch. */
+  /** Number of workers that run a batch. */
   get busy(): number {
     return this.#busy;
   }
@@ -80,8 +80,8 @@ export class WorkerPool {
   /**
    * Runs a delivery. Never rejects.
    *
-   * @param onStart called when a worker has started the delivery. For a suspect, it is called before the start, which
-   *   waits for the promise; if that is rejected, the outcome is `unstored`
+   * @param onStart called when a worker has started the delivery. For a suspect, called and awaited before the start; if it
+   *   rejects, the outcome is `unstored`
    */
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve(STOPPED);
@@ -92,7 +92,7 @@ export class WorkerPool {
     return promise;
   }
 
-  /** Ends the deliveries that were not given to a worker as `interrupted`. */
+  /** Ends the deliveries not given to a worker, with the outcome `interrupted`. */
   releaseWaiting(): void {
     for (const run of this.#waiting.splice(0)) end(run, { ended: 'interrupted', reason: 'no worker has started it' });
   }
@@ -115,7 +115,7 @@ export class WorkerPool {
     }
   }
 
-  /** The first waiting deliveries that may share a batch. A suspect of a dead process waits until all workers are idle. */
+  /** Removes and returns the first waiting deliveries that may share a batch. A suspect waits until all workers are idle. */
   #nextBatch(): Run[] {
     const [first] = this.#waiting;
     if (first?.delivery.suspect && this.#busy > 0) return [];
@@ -139,7 +139,7 @@ export class WorkerPool {
     this.#idle = Promise.withResolvers();
   }
 
-  /** @param batch loses the deliveries that are reclaimed */
+  /** Runs a batch, and returns its outcomes. @param batch reclaimed deliveries are removed from it */
   async #outcomesOf(batch: Run[]): Promise<BatchOutcome[]> {
     const [first] = batch as [Run];
     try {
@@ -167,7 +167,7 @@ export class WorkerPool {
     for (const run of batch.slice(0, batchRun.started())) void markStarted(run);
   }
 
-  /** @returns false for an interrupted delivery, which has to run again */
+  /** Ends a run with its outcome in the batch. @returns false for an interrupted delivery, which runs again */
   #endRun(run: Run, outcome: BatchOutcome): boolean {
     if (run.hasEnded) return true;
     if (outcome.ended === 'interrupted') {
@@ -182,7 +182,7 @@ export class WorkerPool {
 
 const STOPPED: Outcome = { ended: 'interrupted', reason: 'the pool is stopped' };
 
-/** A task that may have killed its thread or process, or has killed one, is not given the chance to take others along. */
+/** Whether a delivery needs a batch of its own, because its task has killed, or may have killed, a thread or process. */
 function runsAlone({ delivery, isSuspect }: Run): boolean {
   return isSuspect || delivery.suspect || delivery.crashes > 0;
 }
@@ -196,7 +196,7 @@ function toTask(run: Run): BatchTask {
   return { body: message.body, arrival: sequence, onSettled };
 }
 
-/** The outcome of a delivery that its handler has settled, however the handler ends. */
+/** Outcome of a delivery that its handler has settled, regardless of how the handler ends. */
 function outcomeOf(acknowledgement: Acknowledgement): Outcome {
   if (acknowledgement === 'ack') return { ended: 'returned' };
   return { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };

@@ -4,25 +4,27 @@ import type { Entry } from './journal.ts';
 import { type Delivery, type Progress, QueueFull } from './queue.ts';
 
 export interface BacklogBounds {
-  /** Messages that are waiting, delayed or in flight. */
+  /** Most messages that are waiting, delayed or in flight. */
   maxLength: number;
-  /** Bytes of memory for their texts. */
+  /** Most bytes of memory for bodies and reasons; see `heldBytes`. */
   maxBytes: number;
 }
 
-/** The messages that have not come to their end: waiting, delayed until their next attempt, or in flight. */
+/** The unsettled messages of a queue: waiting, delayed until their next attempt, or in flight. */
 export class Backlog {
   readonly #bounds: BacklogBounds;
   readonly #onDue: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Fifo<Entry>();
-  /** Retries that wait for their time. They hold no place in the prefetch window. */
+  /** Timers of the delayed messages; undefined once the backlog is closed. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   readonly #inFlight = new Map<Delivery, Entry>();
   /** Messages in flight that a worker has started. */
   readonly #running = new Set<Entry>();
+  /** Number of messages whose acceptance is being recorded. */
   #reserved = 0;
   #bytes = 0;
+  /** Last position given to a message. */
   #positions = 0;
   #closed = false;
 
@@ -48,46 +50,46 @@ export class Backlog {
     return this.#bytes;
   }
 
-  /** When the oldest of them was accepted. */
+  /** Time at which the oldest message was accepted, in milliseconds since the epoch. */
   get oldest(): number | undefined {
-    // They are in here in the order in which they came, but for dead letters that were put back.
+    // The entries are in the order of acceptance, except for redriven dead letters.
     return this.#entries.values().next().value?.acceptedAt;
   }
 
-  /** The next place in the order of waiting. */
+  /** Returns the next position in the order of delivery. */
   nextPosition(): number {
     return ++this.#positions;
   }
 
-  /** @throws {QueueFull} when there is no room for one more message of so many bytes */
+  /** @throws {QueueFull} if one more message of that many bytes would exceed a bound */
   checkRoom(bytes: number): void {
     const length = this.#entries.size + this.#reserved;
     if (length >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${length} messages`);
     if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
   }
 
-  /** Keeps room for a message until it is known whether it comes. */
-  async reserve(bytes: number, known: Promise<void>): Promise<void> {
+  /** Reserves room for a message until its write succeeds or fails. */
+  async reserve(bytes: number, written: Promise<void>): Promise<void> {
     this.#reserved += 1;
     this.#bytes += bytes;
     try {
-      await known;
+      await written;
     } finally {
       this.#reserved -= 1;
       this.#bytes -= bytes;
     }
   }
 
-  /** Takes a message in, which waits for its turn, and for its time if that has not come. */
+  /** Adds a message, delayed if its `dueAt` is in the future. */
   add(entry: Entry): void {
     this.#entries.set(entry.id, entry);
     this.#bytes += entry.bytes;
     this.#positions = Math.max(this.#positions, entry.position);
-    if (entry.dueAt > Date.now()) this.#wait(entry);
+    if (entry.dueAt > Date.now()) this.#delay(entry);
     else this.#waiting.push(entry);
   }
 
-  /** Takes the next message, which is in flight until `land`. */
+  /** Takes the next message, which is then in flight until `land` is called. */
   take(): Delivery | undefined {
     const entry = this.#waiting.shift();
     if (entry === undefined) return undefined;
@@ -97,7 +99,7 @@ export class Backlog {
     return delivery;
   }
 
-  /** The message of a delivery in flight. */
+  /** Returns the message of a delivery in flight. */
   entryOf(delivery: Delivery): Entry | undefined {
     return this.#inFlight.get(delivery);
   }
@@ -106,7 +108,7 @@ export class Backlog {
     this.#running.add(entry);
   }
 
-  /** Ends a delivery: its message is not in flight any more. @returns the message; undefined if the delivery has ended before */
+  /** Ends a delivery, so that its message is no longer in flight. @returns the message; undefined if the delivery had ended already */
   land(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     if (entry === undefined) return undefined;
@@ -115,25 +117,25 @@ export class Backlog {
     return entry;
   }
 
-  /** Removes a message that has landed. */
+  /** Removes a message that is no longer in flight. */
   remove(entry: Entry): void {
     this.#entries.delete(entry.id);
     this.#bytes -= entry.bytes;
   }
 
-  /** Puts a message that has landed back to its position. */
+  /** Puts a message that is no longer in flight back at its position. */
   putBack(entry: Entry): void {
     this.#waiting.putBack(entry, ({ position }) => position < entry.position);
   }
 
-  /** Delays a message that has landed until `dueAt`, because of `reason`. */
+  /** Delays a message that is no longer in flight until `dueAt`, because of `reason`. */
   postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
     entry.reason = reason;
     entry.bytes = heldBytes(entry);
     this.#bytes += entry.bytes;
     entry.dueAt = dueAt;
-    this.#wait(entry);
+    this.#delay(entry);
   }
 
   find(id: string): Progress | undefined {
@@ -145,18 +147,18 @@ export class Backlog {
     return { state: 'queued' };
   }
 
-  /** Everything, in the order of waiting. */
+  /** Returns all messages, in the order of delivery. */
   list(): Entry[] {
     return [...this.#entries.values()].sort((one, other) => one.position - other.position);
   }
 
-  /** No retry becomes ready from now on. */
+  /** Stops all timers. Delayed messages stay delayed. */
   close(): void {
     this.#closed = true;
     for (const timer of this.#delayed.values()) clearTimeout(timer);
   }
 
-  #wait(entry: Entry): void {
+  #delay(entry: Entry): void {
     const ready = () => {
       this.#delayed.delete(entry);
       entry.dueAt = 0;

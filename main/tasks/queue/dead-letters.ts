@@ -2,17 +2,18 @@ import { heldBytes } from './held-bytes.ts';
 import type { DeadLetter } from './queue.ts';
 
 export interface DeadLetterBounds {
+  /** Most dead letters. */
   maxLength: number;
-  /** Bytes of memory for bodies and reasons; see `heldBytes`. */
+  /** Most bytes of memory for bodies and reasons; see `heldBytes`. */
   maxBytes: number;
 }
 
 export const deadLetterBounds: DeadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
-/** The dead letters of a queue in memory. Past either bound the oldest are evicted and counted. */
+/** The dead letters of a queue, in memory. Above either bound, the oldest are evicted. */
 export class DeadLetters {
   readonly #bounds: DeadLetterBounds;
-  /** Oldest first. */
+  /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
   #bytes = 0;
   #dropped = 0;
@@ -26,45 +27,46 @@ export class DeadLetters {
     return this.#letters.size;
   }
 
+  /** Number of dead letters that were evicted or purged. */
   get dropped(): number {
     return this.#dropped;
   }
 
-  /** Letters that were removed because of a bound. */
+  /** Number of dead letters that were evicted. */
   get evicted(): number {
     return this.#evicted;
   }
 
-  /** @returns those that had to go out for it */
+  /** Adds a dead letter. @returns the dead letters that were evicted for it */
   add(letter: DeadLetter): DeadLetter[] {
-    const dropped: DeadLetter[] = [];
+    const evicted: DeadLetter[] = [];
     this.#letters.set(letter.id, letter);
     this.#bytes += heldBytes(letter);
     for (const oldest of this.#letters.values()) {
       if (this.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
       this.drop(oldest);
       this.#evicted += 1;
-      dropped.push(oldest);
+      evicted.push(oldest);
     }
-    return dropped;
+    return evicted;
   }
 
   get(id: string): DeadLetter | undefined {
     return this.#letters.get(id);
   }
 
-  /** Takes a letter out, for a second try. */
+  /** Removes a dead letter that is redriven. */
   take(letter: DeadLetter): void {
     if (this.#letters.delete(letter.id)) this.#bytes -= heldBytes(letter);
   }
 
-  /** Takes a letter out for good. */
+  /** Removes a dead letter that is evicted or purged, and counts it. */
   drop(letter: DeadLetter): void {
     this.take(letter);
     this.#dropped += 1;
   }
 
-  /** Oldest first. */
+  /** Returns all dead letters, oldest first. */
   list(): DeadLetter[] {
     return [...this.#letters.values()];
   }

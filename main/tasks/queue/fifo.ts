@@ -1,7 +1,7 @@
-/** How many taken items may lie before the head until the array is cut. */
+/** Minimum number of removed items before the array is copied without them. */
 const SLACK = 1024;
 
-/** A queue whose `push` and `shift` cost the same at any length, which `Array.shift` does not. */
+/** A queue with `push` and `shift` in constant time; `Array.shift` takes longer in long arrays. */
 export class Fifo<T> {
   #items: T[] = [];
   #head = 0;
@@ -14,7 +14,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** Puts an item that was taken back to where it was: behind those at the head that `precedes` names. */
+  /** Reinserts a removed item, after the items at the head for which `precedes` returns true. */
   putBack(item: T, precedes: (other: T) => boolean): void {
     let index = this.#head;
     while (index < this.#items.length && precedes(this.#items[index] as T)) index++;
@@ -30,7 +30,7 @@ export class Fifo<T> {
   shift(): T | undefined {
     if (this.size === 0) return undefined;
     const item = this.#items[this.#head] as T;
-    // Let go of it: a queued message may be large.
+    // Drops the reference, because a queued message may be large.
     this.#items[this.#head++] = undefined as T;
     if (this.#head >= SLACK && this.#head * 2 >= this.#items.length) {
       this.#items = this.#items.slice(this.#head);

@@ -1,16 +1,16 @@
 import type { KeyRecord } from './journal.ts';
 import { type IdempotencyKey, KeyInUse, KeyReused } from './queue.ts';
 
-/** How long a key stands for its submission. */
+/** Lifetime of an idempotency key. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
-/** The submissions that named themselves. Past `maxKeys`, and after a day, the oldest are forgotten. */
+/** Accepted submissions by idempotency key. Keys are evicted after a day, and the oldest above `maxKeys`. */
 export class IdempotencyKeys {
   readonly #maxKeys: number;
-  /** In the order of acceptance. */
+  /** Records by key, in the order of acceptance. */
   readonly #records = new Map<string, KeyRecord>();
-  /** Keys of submissions that are being taken right now. */
-  readonly #underWay = new Set<string>();
+  /** Keys of submissions whose acceptance is being recorded. */
+  readonly #pending = new Set<string>();
 
   constructor(maxKeys: number) {
     this.#maxKeys = maxKeys;
@@ -21,7 +21,7 @@ export class IdempotencyKeys {
   }
 
   /**
-   * The id of the task that was accepted under `key` for the same submission.
+   * Returns the id of the task that was accepted under `key` for the same submission, or undefined if there is none.
    *
    * @throws {KeyReused | KeyInUse}
    */
@@ -29,37 +29,37 @@ export class IdempotencyKeys {
     const record = this.#records.get(key);
     if (record === undefined || now - record.acceptedAt >= KEY_LIFETIME_MS) return undefined;
     if (record.fingerprint !== fingerprint) throw new KeyReused('the idempotency key belongs to another submission');
-    if (this.#underWay.has(key)) throw new KeyInUse('the submission with this idempotency key is under way');
+    if (this.#pending.has(key)) throw new KeyInUse('the submission with this idempotency key is under way');
     return record.taskId;
   }
 
-  /** Notes a submission that is being taken. @returns the keys that are forgotten by that */
+  /** Adds the key of a submission whose acceptance is being recorded. @returns the keys evicted for it */
   begin(record: KeyRecord): string[] {
-    this.#underWay.add(record.key);
+    this.#pending.add(record.key);
     return this.add(record);
   }
 
-  /** The submission was accepted, or else its key is free again. */
+  /** Ends the acceptance of a submission. If it was not accepted, its key is removed. */
   end(key: string, accepted: boolean): void {
-    this.#underWay.delete(key);
+    this.#pending.delete(key);
     if (!accepted) this.#records.delete(key);
   }
 
-  /** Notes a submission that was accepted, the latest of all. @returns the keys that are forgotten by that */
+  /** Adds the key of the newest accepted submission. @returns the keys evicted for it */
   add(record: KeyRecord): string[] {
     this.#records.delete(record.key);
     this.#records.set(record.key, record);
-    const forgotten: string[] = [];
+    const evicted: string[] = [];
     for (const { key, acceptedAt } of this.#records.values()) {
       if (this.size <= this.#maxKeys && record.acceptedAt - acceptedAt < KEY_LIFETIME_MS) break;
       this.#records.delete(key);
-      forgotten.push(key);
+      evicted.push(key);
     }
-    return forgotten;
+    return evicted;
   }
 
-  /** Oldest first, without those that are under way. */
+  /** Returns the records of accepted submissions, oldest first. */
   list(): KeyRecord[] {
-    return [...this.#records.values()].filter(({ key }) => !this.#underWay.has(key));
+    return [...this.#records.values()].filter(({ key }) => !this.#pending.has(key));
   }
 }

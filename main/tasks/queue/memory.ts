@@ -18,14 +18,14 @@ import type {
   UnsyncedRows,
 } from './queue.ts';
 
-/** Longest delay of a restored message, which would be longer if the clock was set back meanwhile. */
+/** Longest delay of a restored message, in case the clock was set back since the snapshot. */
 const LONGEST_WAIT_MS = 60_000;
 
-/** Result of a change that no journal has to record. */
+/** Promise for a change that needs no record in a journal. */
 const RECORDED = Promise.resolve();
 
 export interface QueueBounds extends BacklogBounds {
-  /** Idempotency keys that are remembered. */
+  /** Most idempotency keys that are kept. */
   maxKeys: number;
 }
 
@@ -35,15 +35,15 @@ export interface MemoryQueueOptions {
   journal?: Journal;
   /** Contents of an earlier queue. */
   snapshot?: QueueSnapshot;
-  /** Deletes the stored copy of `snapshot`. Called before the first delivery; until then, a start that fails can be repeated. */
+  /** Deletes the stored copy of `snapshot`. Called just before the first delivery, so that a failed start loses nothing. */
   clearSnapshot?: () => void;
-  /** Called with every state change of every message. */
+  /** Called at every state change of a message. */
   onEvent?: (event: TaskEvent) => void;
 }
 
 /**
- * The in-memory driver of the specification: its messages are lost when the process is killed. With a journal, it works from
- * memory as well, and records every change.
+ * The in-memory driver of the specification, whose messages are lost when the process is killed. With a journal, which records
+ * every change, the queue is durable.
  */
 export class MemoryQueue implements Queue {
   readonly durable: boolean;
@@ -55,7 +55,7 @@ export class MemoryQueue implements Queue {
   #clearSnapshot: (() => void) | undefined;
   /** Ids of dead letters whose redrive is being recorded. */
   readonly #redriving = new Set<string>();
-  /** Starts past the sequences of every earlier process: microseconds since the epoch. */
+  /** Last sequence number. The initial value, microseconds since the epoch, is above those of earlier processes. */
   #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
@@ -80,10 +80,10 @@ export class MemoryQueue implements Queue {
     if (earlier !== undefined) return earlier;
     const entry = this.#entry(message, { acceptedAt: now });
     const record = keyed && { key: keyed.key, fingerprint: keyed.fingerprint, taskId: message.id, acceptedAt: now };
-    const forgotten = record && this.#keys.begin(record);
+    const evictedKeys = record && this.#keys.begin(record);
     let accepted = false;
     try {
-      const written = this.#journal?.accept(entry, record, forgotten);
+      const written = this.#journal?.accept(entry, record, evictedKeys);
       if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
       accepted = true;
     } finally {
@@ -166,17 +166,17 @@ export class MemoryQueue implements Queue {
     };
   }
 
-  /** Dead letters that were evicted because of a bound. */
+  /** Number of dead letters that were evicted because of a bound. */
   get evicted(): number {
     return this.#deadLetters.evicted;
   }
 
-  /** Returns why the journal cannot write, or undefined when it can and when there is no journal. */
+  /** Returns the reason why the journal cannot write, or undefined if it can or there is no journal. */
   problem(): string | undefined {
     return this.#journal?.problem();
   }
 
-  /** Completed tasks that the journal keeps until their rows are on disk, after a failed sync. */
+  /** Returns the completed tasks that the journal keeps because the sync of their rows failed. */
   unsynced(): UnsyncedRows {
     return this.#journal?.unsynced() ?? { tasks: 0, reason: '' };
   }
@@ -219,7 +219,7 @@ export class MemoryQueue implements Queue {
     return true;
   }
 
-  /** All that a queue that follows this one has to take up. */
+  /** Returns the contents of the queue, for the next process. */
   snapshot(): QueueSnapshot {
     const messages = this.#backlog.list();
     return { messages, deadLetters: this.#deadLetters.list(), keys: this.#keys.list() };
@@ -229,12 +229,12 @@ export class MemoryQueue implements Queue {
     this.#closed = true;
     this.#backlog.close();
     const journal = this.#journal;
-    // What is settled from now on is delivered again by the next process, which does no harm.
+    // Later settlements are not recorded. The next process delivers these messages again, which is harmless.
     this.#journal = undefined;
     await journal?.close();
   }
 
-  /** A message that has not been tried. @throws {QueueFull} when there is no room for it */
+  /** Creates the entry of a message, without attempts. @throws {QueueFull} if a bound is reached */
   #entry({ id, body }: Message, { acceptedAt, sequence }: { acceptedAt: number; sequence?: number }): Entry {
     if (this.#closed) throw new Error('the queue is closed');
     const bytes = heldBytes({ body, reason: null });
@@ -263,7 +263,7 @@ export class MemoryQueue implements Queue {
     this.#onReady();
   }
 
-  /** Records that deliveries are in flight. Does nothing for suspects, which stay suspects until an attempt has ended. */
+  /** Records that deliveries are in flight. Suspects need no record: they stay suspects until an attempt has ended. */
   async #record(deliveries: Delivery[], journal: Journal): Promise<Delivery[]> {
     const entries = deliveries.flatMap((delivery) => this.#backlog.entryOf(delivery) ?? []);
     try {

@@ -13,10 +13,10 @@ type OnEvent = (event: TaskEvent) => void;
 type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxBytes' | 'idempotencyMaxKeys' | 'dataDir'>;
 
 /**
- * Opens the queue that the settings name, with all that an earlier process has left.
+ * Opens the configured queue with the messages of the previous process.
  *
- * @param onEvent told of every step of every task
- * @throws {Error} when another process uses the folder, or its `queue.db` cannot be opened
+ * @param onEvent called at every state change of a task
+ * @throws {Error} if another process uses the folder, or its `queue.db` cannot be opened
  */
 export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
   const unlock = lockFolder(config.dataDir);
@@ -40,7 +40,7 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      // The file may have every message, though not its latest state.
+      // The messages are kept if the file has all of them, even without their latest state.
       return (
         error instanceof LastWriteFailed &&
         queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))
@@ -56,7 +56,7 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
   };
 }
 
-/** The in-memory queue leaves what it holds at an orderly stop where the durable one keeps it all the time. */
+/** Opens the in-memory queue, which stores a snapshot in `queue.db` at an orderly stop. */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
   const snapshotFile = new SnapshotFile(file(config));
   const queue = new MemoryQueue(bounds(config), {
@@ -70,7 +70,7 @@ function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue 
       snapshotFile.put(queue.snapshot());
       return true;
     } catch (error) {
-      log.error({ err: error }, 'what the queue holds could not be written down');
+      log.error({ err: error }, 'the snapshot of the queue could not be written');
       return false;
     } finally {
       snapshotFile.close();

@@ -1,86 +1,85 @@
 /**
- * The queue between the tasks router and the dispatcher. A message is published, taken as a delivery, and settled. Every
- * driver passes `spec/drivers`.
+ * The queue between the tasks router and the dispatcher. A message is published, taken as a delivery, and settled. The
+ * conformance suite of all drivers is `spec/drivers`.
  */
 export interface Queue {
-  /** Whether accepted messages outlive a process that is killed. */
+  /** Whether accepted messages survive a killed process. */
   readonly durable: boolean;
   /**
-   * Accepts a message; once the promise is fulfilled, the message will be delivered.
+   * Accepts a message. Once the promise resolves, the message will be delivered.
    *
-   * @param keyed a submission accepted before under the same key is not accepted again
-   * @returns the id of the accepted message: this message's, or the earlier one's
+   * @param keyed idempotency key of the submission, which is accepted only once under the same key
+   * @returns the id of the message, or of the one accepted earlier under the same key
    * @throws {QueueFull} when a bound is reached
-   * @throws {KeyReused | KeyInUse} when the key belongs to another submission, or to one that is being accepted right now
+   * @throws {KeyReused | KeyInUse} if the key belongs to another submission, or to one whose acceptance is in progress
    */
   publish(message: Message, keyed?: KeyedSubmission): Promise<string>;
   /**
-   * Takes up to `max` deliveries, in order; an empty array at once if none is ready. A delivery is in flight until it is
-   * settled. A durable queue records that first: if the process dies, its deliveries come back as suspects.
+   * Takes up to `max` deliveries, in order. Returns an empty array at once if no message is ready. A delivery is in flight
+   * until it is settled. A durable queue records it first, so that it is redelivered as a suspect if the process dies.
    *
-   * @throws {Error} when that cannot be recorded; the messages stay in the queue
+   * @throws {Error} if the deliveries cannot be recorded; the messages stay in the queue
    */
   take(max: number): Delivery[] | Promise<Delivery[]>;
   /**
-   * Calls `listener` whenever `take` may have something again; a later listener replaces an earlier one. The returned function
-   * removes the listener. Only while there is a listener, a shared queue fetches messages for this process. Those that were not
-   * taken by then are requeued.
+   * Calls `listener` when `take` may return deliveries again. A shared queue prefetches messages for this process until the
+   * returned function is called, which releases the prefetched messages that were not taken.
    */
   onReady(listener: () => void): () => void;
   /**
-   * Marks a delivery as running. For a suspect a durable queue records that, so that it can tell whether the process
-   * died again while the task was running.
+   * Marks a delivery as running. A durable queue records this for a suspect, to detect whether the process dies again
+   * while the task is running.
    *
    * @throws {Error} when the run of a suspect cannot be recorded
    */
   markRunning(delivery: Delivery): Promise<void>;
   /**
-   * Settles a delivery; later settlements of the same delivery are ignored. The settlement counts at once, the promise is
-   * fulfilled when it is recorded.
+   * Settles a delivery. Later settlements of the same delivery are ignored. The settlement takes effect at once; the promise
+   * resolves when it is recorded.
    */
   settle(delivery: Delivery, settlement: Settlement): Promise<void>;
-  /** The state of an unfinished message; undefined for a completed and for an unknown one. */
+  /** Returns the state of an unfinished or failed task, or undefined if the task is completed or unknown. */
   find(id: string): Promise<Progress | undefined>;
   counts(): QueueCounts;
-  /** When the oldest message that is waiting, delayed or in flight was accepted, in milliseconds since the epoch. */
+  /** Time at which the oldest message that is waiting, delayed or in flight was accepted, in milliseconds since the epoch. */
   oldest(): number | undefined;
   /** The newest dead letters, newest first, without their bodies. */
   newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
   /**
-   * Puts a dead letter back into the queue with all its attempts.
+   * Puts a dead letter back into the queue, with its attempts reset.
    *
-   * @returns whether there was a dead letter with that id
+   * @returns whether a dead letter had that id
    * @throws {QueueFull} when a bound is reached; the dead letter stays
    */
   redrive(id: string): Promise<boolean>;
-  /** Deletes a dead letter. @returns whether there was one with that id */
+  /** Deletes a dead letter. @returns whether a dead letter had that id */
   purge(id: string): Promise<boolean>;
   /**
    * Closes the queue. Unsettled messages are lost unless the driver stores them.
    *
-   * @throws {Error} when its last changes could not be stored
+   * @throws {Error} if its last changes could not be stored
    */
   close(): Promise<void>;
 }
 
-/** Completed tasks whose rows could not be synced to disk. They stay in the queue's file, so the next start runs them again. */
+/** Completed tasks whose rows could not be synced to disk. They stay in `queue.db`, so the next start runs them again. */
 export interface UnsyncedRows {
   /** Number of these tasks; 0 after a successful sync. */
   tasks: number;
-  /** Why the last failed sync failed. */
+  /** Reason of the last failed sync. */
   reason: string;
 }
 
-/** A queue that is open. */
+/** An open queue and its health. */
 export interface OpenQueue {
   queue: Queue;
-  /** Closes the queue once nothing is in flight. @returns whether the next start, or another node, continues with its messages */
+  /** Closes the queue. To be called once no delivery is in flight. @returns whether its messages are kept, for the next start or other nodes */
   close(): Promise<boolean>;
-  /** Returns the problem with the file of a durable queue, or undefined when healthy. Absent without such a file. */
+  /** Returns the problem with `queue.db`, or undefined when healthy. Absent if the queue is not stored there continuously. */
   fileProblem?(): string | undefined;
-  /** Absent without a file of a durable queue. */
+  /** Returns the completed tasks whose rows are not synced. Absent if the queue is not stored in `queue.db` continuously. */
   unsynced?(): UnsyncedRows;
-  /** Dead letters that this process evicted because of a bound. Absent where a server evicts them. */
+  /** Returns the number of dead letters that this process evicted because of a bound. Absent if a server evicts them. */
   evicted?(): number;
 }
 
@@ -93,13 +92,13 @@ export interface Message {
 /** Identifies a submission that a client may repeat. */
 export interface IdempotencyKey {
   key: string;
-  /** Distinguishes submissions that use the same key. */
+  /** Hash of the content, which distinguishes submissions with the same key. */
   fingerprint: string;
 }
 
 /** A submission with an idempotency key. */
 export interface KeyedSubmission extends IdempotencyKey {
-  /** The message of this submission under the id that an earlier, unfinished attempt to publish it has reserved. */
+  /** Creates the message of this submission with another id, reserved by an earlier unfinished attempt to publish it. */
   createMessage(id: string): Message;
 }
 
@@ -108,17 +107,17 @@ export interface Delivery {
   readonly message: Message;
   /** The message's number in the order of arrival, unique for all messages the queue ever accepted. */
   readonly sequence: number;
-  /** When the message was accepted, in milliseconds since the epoch. */
+  /** Time at which the message was accepted, in milliseconds since the epoch. */
   readonly acceptedAt: number;
-  /** 1 for the first attempt. */
+  /** Number of this attempt, from 1. */
   readonly attempt: number;
-  /** Earlier attempts that ended with the death of their thread or process. */
+  /** Number of earlier attempts that ended with the death of their thread or process. */
   readonly crashes: number;
-  /** Whether a process died while the message was in flight, and no attempt has ended since: this message may be the cause. */
+  /** Whether a process died while the message was in flight, and no attempt has ended since. The message may be the cause. */
   readonly suspect: boolean;
 }
 
-/** How a delivery ends. */
+/** Settlement of a delivery. */
 export type Settlement =
   /** Completed: the message leaves the queue. */
   | { kind: 'ack' }
@@ -126,38 +125,38 @@ export type Settlement =
   | { kind: 'retry'; delayMs: number; reason: string; failure: 'transient' | 'crash' }
   /** Delivered again after a delay. Counts no attempt. */
   | { kind: 'snooze'; delayMs: number; reason: string }
-  /** Failed for good: the message becomes a dead letter with that number of attempts. */
+  /** Failed permanently: the message becomes a dead letter with that number of attempts. */
   | { kind: 'discard'; attempts: number; reason: string; failure: Failure }
   /** Not processed: the message returns to the head of the queue. Counts no attempt. */
   | { kind: 'release' };
 
-/** How the last attempt failed. Transient errors may be gone at the next attempt; a crash is the death of the thread. */
+/** Kind of a failure. A transient error may not recur at the next attempt; a crash is the death of the thread or process. */
 export type Failure = 'transient' | 'permanent' | 'crash';
 
 export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, { kind: Kind }>;
 
-/** Times are milliseconds since the epoch. */
+/** State of an unfinished or failed task. Times are milliseconds since the epoch. */
 export type Progress =
   | { state: 'queued' }
   | { state: 'running'; attempt: number }
-  /** Waits until `dueAt`, because of `reason`. */
+  /** Delayed until `dueAt`, because of `reason`. */
   | { state: 'retrying'; attempts: number; reason: string; dueAt: number }
   | { state: 'failed'; letter: DeadLetter };
 
-/** A state change of a message, as a driver reports it. */
+/** State change of a task, reported by a driver. */
 export type TaskEvent =
   | { event: 'accepted' | 'completed'; id: string }
   | { event: 'started'; id: string; attempt: number }
   | { event: 'retrying'; id: string; attempts: number; reason: string; dueAt: number }
   | { event: 'failed'; id: string; attempts: number; reason: string };
 
-/** accepted = completed + dead + dropped + waiting + delayed + inFlight, at any time. */
+/** Counts of messages. At any time, accepted = completed + dead + dropped + waiting + delayed + inFlight. */
 export interface QueueCounts {
   accepted: number;
   completed: number;
-  /** Dead letters that are kept. */
+  /** Dead letters that are stored. */
   dead: number;
-  /** Dead letters that had to make room for newer ones, or were deleted. */
+  /** Dead letters that were evicted or purged. */
   dropped: number;
   waiting: number;
   delayed: number;
@@ -168,7 +167,7 @@ export interface QueueCounts {
 
 /** A discarded task. Times are milliseconds since the epoch. */
 export interface DeadLetter extends Message {
-  /** The number that the message had in its queue. */
+  /** The message's number in the order of arrival. */
   sequence: number;
   reason: string;
   attempts: number;
@@ -178,9 +177,9 @@ export interface DeadLetter extends Message {
 
 /** A dead letter in a listing. */
 export interface ListedDeadLetter {
-  /** Size of the letter, approximately. */
+  /** Approximate size of the dead letter. */
   bytes: number;
-  /** Reads the letter, or undefined if it is gone. */
+  /** Reads the dead letter. Undefined if it no longer exists. */
   read(): Promise<DeadLetter | undefined>;
 }
 
@@ -194,7 +193,7 @@ export class KeyReused extends Error {
   override name = 'KeyReused';
 }
 
-/** The submission that the idempotency key belongs to is under way. */
+/** The acceptance of the submission with the same idempotency key is in progress. */
 export class KeyInUse extends Error {
   override name = 'KeyInUse';
 }

@@ -3,28 +3,28 @@ import { QueuedMessages } from '../../../db/sqlite/queued-messages.ts';
 import type { QueueSnapshot } from './journal.ts';
 import { BUSY_TIMEOUT_MS } from './sqlite.ts';
 
-/** Snapshot of a memory queue in `queue.db`: written at an orderly stop, read by the next start, cleared when that starts to process. */
+/** Snapshot of a memory queue in `queue.db`: written at an orderly stop, read at the next start, and cleared before the first delivery. */
 export class SnapshotFile {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
 
-  /** @param path a `queue.db` that is migrated, and that no other process works on */
+  /** @param path a migrated `queue.db` that no other process uses */
   constructor(path: string) {
     this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
     this.#messages = new QueuedMessages(this.#database);
   }
 
-  /** Returns the contents, and leaves them in the file. @throws {DatabaseUnavailable} when the file cannot be opened */
+  /** Reads the snapshot, without clearing it. @throws {DatabaseUnavailable} if the file cannot be opened */
   read(): QueueSnapshot {
     return this.#messages.read();
   }
 
-  /** Empties the file. @throws {Error} when it could not be written */
+  /** Deletes the snapshot. @throws {Error} if the file cannot be written */
   clear(): void {
     this.#database.transaction(true, () => this.#messages.clear());
   }
 
-  /** Replaces the contents by everything that a queue holds. @throws {Error} when it could not be written */
+  /** Replaces the snapshot. @throws {Error} if the file cannot be written */
   put({ messages, deadLetters, keys }: QueueSnapshot): void {
     this.#database.transaction(true, () => {
       this.#messages.clear();

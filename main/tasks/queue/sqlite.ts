@@ -5,28 +5,28 @@ import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
 /**
- * A lock on the queue's own file is somebody's backup or shell: worth a short wait, though it holds up every client. Once
- * that was in vain nobody is held up again until the lock is gone.
+ * Wait for a lock on `queue.db` that another program holds, such as a backup or a shell. Short, because the wait blocks the event
+ * loop. After a failed transaction, the next ones do not wait until one succeeds.
  */
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
-/** Most completed messages that wait for a retried sync. The oldest are evicted past this: their tasks run again after the next start. */
+/** Most completed messages that wait for a retried sync. Above this, the oldest are evicted, and their tasks run again after the next start. */
 const MAX_UNSYNCED = 100_000;
 
 export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetters' | 'onEvent'> {
-  /** A `queue.db` that is migrated, and that no other process works on. */
+  /** Path of a migrated `queue.db` that no other process uses. */
   path: string;
   bounds: QueueBounds;
-  /** Fulfilled when the rows of all tasks that were acknowledged before the call are safe from a loss of power. */
+  /** Resolves when the rows of all tasks that were acknowledged before the call survive a power loss. */
   rowsOnDisk: () => Promise<void>;
 }
 
 /**
- * The durable driver: what is accepted, and what becomes of it, is in a SQLite file before anybody is told. Opening it
- * takes up what the last process left there.
+ * Opens the durable driver, which confirms a change only once it is stored in a SQLite file, and restores the messages of the
+ * previous process.
  *
- * @throws {DatabaseUnavailable} when the file cannot be opened
+ * @throws {DatabaseUnavailable} if the file cannot be opened
  */
 export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: SqliteQueueOptions): MemoryQueue {
   const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }), rowsOnDisk);
@@ -36,7 +36,7 @@ export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: Sqlite
 /** The last changes of a queue could not be written. */
 export class LastWriteFailed extends Error {
   override name = 'LastWriteFailed';
-  /** The `seq` of every message in the file. */
+  /** Sequences of all messages in the file. */
   readonly stored: ReadonlySet<number>;
 
   constructor(reason: string, stored: ReadonlySet<number>) {
@@ -47,34 +47,35 @@ export class LastWriteFailed extends Error {
 
 interface Operation {
   write(): void;
+  /** Whether the write must survive a power loss. */
   durable: boolean;
   written: PromiseWithResolvers<void>;
-  /** The message it is about, where it is not taken back when it could not be written. */
-  owedFor?: number;
+  /** Sequence of the message if a failed write is retried. Undefined if the caller rolls the change back. */
+  retryFor?: number;
 }
 
 /**
- * Writes a queue's entries down, all of one turn of the event loop in one transaction (group commit): a hundred
- * submissions that arrive together wait for the disk once.
+ * Stores a queue's changes, all of one event loop turn in one transaction (group commit), so that a hundred submissions that arrive
+ * together wait for the disk once.
  */
 class SqliteJournal implements Journal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
-  /** Syncs under way, each with the writes that follow it. */
+  /** Pending syncs, each with the writes that follow it. */
   readonly #syncing = new Set<Promise<void>>();
-  /** The `seq` of completed messages whose sync failed. A message is deleted only once a later sync succeeds. */
+  /** Sequences of completed messages whose sync failed. Each is deleted once a later sync succeeds. */
   readonly #unsynced = new Set<number>();
-  /** Why the last sync failed. */
+  /** Reason of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
   /**
-   * What has happened and the file would not take, by the number of the message; the latest stands for all before it.
-   * It goes with the next transaction, before everything that is newer.
+   * Failed writes to retry, by sequence of the message. The latest write of a message includes all earlier ones. The next
+   * transaction begins with them, before newer writes.
    */
-  readonly #owed = new Map<number, () => void>();
+  readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
-  /** Why the last transaction failed; undefined once one succeeds. */
+  /** Reason of the last failed transaction; undefined once one succeeds. */
   #failure: string | undefined;
   #closed = false;
 
@@ -88,10 +89,10 @@ class SqliteJournal implements Journal {
     return this.#messages.read();
   }
 
-  accept(entry: Entry, record?: KeyRecord, forgotten: readonly string[] = []): Promise<void> {
+  accept(entry: Entry, record?: KeyRecord, evictedKeys: readonly string[] = []): Promise<void> {
     return this.#write(true, () => {
       this.#messages.insert(entry);
-      for (const key of forgotten) this.#messages.deleteKey(key);
+      for (const key of evictedKeys) this.#messages.deleteKey(key);
       if (record !== undefined) this.#messages.insertKey(record);
     });
   }
@@ -100,7 +101,7 @@ class SqliteJournal implements Journal {
     return this.#write(false, () => this.#messages.update(entry, running), entry.sequence);
   }
 
-  /** The message stays until its row is safe: the two are in different files, and either could be lost without the other. */
+  /** Deletes a message once its row is synced, because they are in different files, and a power loss could lose either one. */
   complete({ sequence }: Entry): Promise<void> {
     return this.#track(this.#deleteOnceSynced(sequence));
   }
@@ -145,7 +146,7 @@ class SqliteJournal implements Journal {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
     await Promise.allSettled(this.#syncing);
-    await this.#syncOwed();
+    await this.#retrySync();
     this.#commit();
     const problem = this.problem();
     const failure = problem === undefined ? undefined : new LastWriteFailed(problem, this.#stored());
@@ -153,7 +154,7 @@ class SqliteJournal implements Journal {
     if (failure !== undefined) throw failure;
   }
 
-  /** Read on the open connection: on a full disk, the file cannot be opened again. */
+  /** Reads the stored sequences on the open connection, because a full disk may prevent opening the file again. */
   #stored(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
@@ -185,8 +186,8 @@ class SqliteJournal implements Journal {
     await this.#write(false, () => this.#messages.delete(sequence), sequence);
   }
 
-  /** Retries a failed sync. Once it succeeds, the deletion of each completed message goes with the next transaction. */
-  async #syncOwed(): Promise<void> {
+  /** Retries a failed sync. If it succeeds, the next transaction deletes the completed messages. */
+  async #retrySync(): Promise<void> {
     const sequences = [...this.#unsynced];
     if (sequences.length === 0) return;
     try {
@@ -198,39 +199,39 @@ class SqliteJournal implements Journal {
     }
     for (const sequence of sequences) {
       this.#unsynced.delete(sequence);
-      this.#owed.set(sequence, () => this.#messages.delete(sequence));
+      this.#failedWrites.set(sequence, () => this.#messages.delete(sequence));
     }
   }
 
   async #retry(): Promise<void> {
-    await this.#syncOwed();
+    await this.#retrySync();
     this.#commit();
   }
 
-  #write(durable: boolean, write: () => void, owedFor?: number): Promise<void> {
+  #write(durable: boolean, write: () => void, retryFor?: number): Promise<void> {
     const written = Promise.withResolvers<void>();
-    this.#operations.push({ write, durable, written, ...(owedFor !== undefined && { owedFor }) });
+    this.#operations.push({ write, durable, written, ...(retryFor !== undefined && { retryFor }) });
     if (this.#operations.length === 1) setImmediate(() => this.#commit());
     return written.promise;
   }
 
   #commit(): void {
     const operations = this.#operations;
-    const idle = operations.length === 0 && this.#owed.size === 0;
+    const idle = operations.length === 0 && this.#failedWrites.size === 0;
     if (idle && this.#failure === undefined) return;
     this.#operations = [];
     const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
-    const durable = idle || this.#owed.size > 0 || operations.some((operation) => operation.durable);
+    const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
       this.#database.statement(`PRAGMA busy_timeout = ${wait}`).get();
       this.#database.transaction(durable, () => {
-        // Without anything to write, a page that stays the same shows whether the file can be written again.
+        // Without pending writes, an unchanged page is written to test the file.
         if (idle) this.#database.statement('PRAGMA application_id = 0').run();
-        for (const write of this.#owed.values()) write();
+        for (const write of this.#failedWrites.values()) write();
         for (const { write } of operations) write();
       });
       this.#failure = undefined;
-      this.#owed.clear();
+      this.#failedWrites.clear();
       for (const { written } of operations) written.resolve();
     } catch (error) {
       this.#failure = (error as Error).message;
@@ -239,11 +240,11 @@ class SqliteJournal implements Journal {
     }
   }
 
-  #reject({ write, written, owedFor }: Operation, error: unknown): void {
-    if (owedFor !== undefined) {
-      // To the end, so that it follows what it may have to undo.
-      this.#owed.delete(owedFor);
-      this.#owed.set(owedFor, write);
+  #reject({ write, written, retryFor }: Operation, error: unknown): void {
+    if (retryFor !== undefined) {
+      // Moved to the end, so that it follows the writes that it may undo.
+      this.#failedWrites.delete(retryFor);
+      this.#failedWrites.set(retryFor, write);
     }
     written.reject(error);
   }

@@ -140,7 +140,7 @@ describe('openQueue', () => {
     lines.length = 0;
     expect(await close()).to.equal(false);
     expect(lines).to.have.length(1);
-    expect(lines[0]).to.include({ level: 50, msg: 'what the queue holds could not be written down' });
+    expect(lines[0]).to.include({ level: 50, msg: 'the snapshot of the queue could not be written' });
   });
 
   it('says that nothing was kept when the file of a durable queue is gone', async () => {
