@@ -1,13 +1,13 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * Parses a JSON text. JSON that is no object becomes an object without fields, so that its first required field is
- * reported missing.
+ * Parses a JSON object. Other JSON values become an object without fields, so that the first required field is reported
+ * missing.
  *
- * @returns undefined if the bytes are no UTF-8 or no JSON
+ * @returns undefined if the bytes are not UTF-8 or not JSON
  */
 export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> | undefined {
-  // Decoding would replace invalid bytes.
+  // Checked first, because decoding would replace invalid bytes.
   if (!isUtf8(bytes)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString());

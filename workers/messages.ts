@@ -1,6 +1,6 @@
 /**
- * Every message that crosses between the relay, the handlers, the ticker and the pool's threads, named
- * by its direction. Topics and fields are those of the specification's table of internal messages.
+ * All messages between the relay, the handlers, the ticker and the pool's threads. The unions are named by direction. Topics and
+ * fields are those of the specification's table of internal messages.
  */
 import type { CreatedDatabase } from '../db/sqlite/migrate.ts';
 
@@ -108,21 +108,21 @@ export const SUBSCRIBERS = '*';
 
 /** One delivery of a queued task to a pool thread. */
 export interface TaskDelivery {
-  /** Identifies this delivery, not the task: a task that is delivered again has another. */
+  /** Id of this delivery, not of the task: each redelivery has another. */
   delivery: number;
   /** JSON text of the queued task message (`id`, `action`, `data`, `created_at`). */
   body: string;
-  /** The task's place in the order of arrival, where it has one; a task that is delivered again keeps it. */
+  /** The task's number in the order of arrival, or null if it has none. A redelivered task keeps its number. */
   arrival: number | null;
 }
 
 /**
- * Main thread to a pool thread: deliveries to work off one after the other. Answered with the outcomes of those that were
- * not taken back meanwhile.
+ * Main thread to a pool thread: deliveries to process in order. The reply holds the outcomes of the deliveries that were not
+ * reclaimed meanwhile.
  */
 export interface TaskBatch {
   tasks: readonly TaskDelivery[];
-  /** Where the thread notes what it is at; see {@link PoolThreadData}. */
+  /** The batch's slot in the shared memory of {@link PoolThreadData}. */
   slot: number;
 }
 
@@ -132,27 +132,27 @@ export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };
 /** Result of the migration thread, sent once. */
 export type MigrationReport = { created: CreatedDatabase[] } | { failure: string };
 
-/** What every pool thread is started with, beside what its handler needs. All of it is shared memory. */
+/** Worker data of every pool thread, in addition to the data of its handler. All of it is shared memory. */
 export interface PoolThreadData {
-  /** A Float64Array, {@link AttemptField} a slot. */
+  /** A Float64Array with the {@link AttemptField}s of each slot. */
   attempts: SharedArrayBuffer;
   /**
-   * An Int32Array, a cell a slot: how many tasks of the batch the thread has begun. It counts up by one before each; a batch
-   * is over when that gives no task any more, because it had them all or because the main thread has set it far ahead.
+   * An Int32Array with one cell per slot: the number of tasks of the batch that the thread has started. The thread increments it
+   * before each task, and stops at the end of the batch. The main thread reclaims the remaining tasks by setting a higher value.
    */
   begun: SharedArrayBuffer;
-  /** How long handlers had an attempt, a distribution a slot. */
+  /** Durations of attempts, with one histogram per slot. */
   runs: Durations;
-  /** An Int32Array of one cell: the id of the thread whose turn it is to write, or 0. */
+  /** An Int32Array of one cell: the id of the thread that holds the write lock, or 0. */
   writeLock: SharedArrayBuffer;
 }
 
-/** What a thread notes of the attempt that it begins; its place within the slot. */
+/** Fields that a thread records at the start of an attempt, as indexes within its slot. */
 export const AttemptField = {
-  /** Milliseconds of the monotonic clock; 0 before the first attempt of the batch has begun. */
+  /** Start time in milliseconds of the monotonic clock; 0 before the first attempt of the batch. */
   beganAt: 0,
   threadId: 1,
-  /** The task's place in the batch; the number of tasks while their rows are stored. */
+  /** The task's index in the batch, or the number of tasks while their rows are stored. */
   index: 2,
   count: 3,
 } as const;
@@ -168,25 +168,25 @@ export interface RetentionStart {
   writeLock: SharedArrayBuffer;
 }
 
-/** Main thread to a pool thread: is anybody there? Answered with no outcome. */
+/** Main thread to a pool thread: tests whether the thread works. The reply holds no outcomes. */
 export interface SelfTest {
   selfTest: true;
 }
 
 export type MainToPool = TaskBatch | SelfTest;
 
-/** How a handler can settle its delivery itself, before it ends. */
+/** Settlement of a delivery by its handler, before the handler ends. */
 export type Acknowledgement = 'ack' | 'nack';
 
-/** Pool thread to main thread, while the handler still runs: the handler has settled its delivery. */
+/** Pool thread to main thread: a handler has settled its delivery, and is still running. */
 export interface EarlySettlement {
   delivery: number;
   settled: Acknowledgement;
 }
 
-/** Pool thread to main thread: how a delivery ended. An envelope, since a thrown `null` would look like success. */
+/** Pool thread to main thread: outcome of a delivery. */
 export type TaskOutcome =
   | { ended: 'returned'; settled?: Acknowledgement }
   | { ended: 'raised'; settled?: Acknowledgement; reason: string; permanent: boolean }
-  /** The handler returned, but no row can be stored at present, this one or any other. */
+  /** The handler returned, but no rows can be stored at present. */
   | { ended: 'unstored'; settled?: Acknowledgement; reason: string };

@@ -1,4 +1,4 @@
-/** The thread that parses large submissions, each in one message and with one answer. */
+/** Worker thread that parses large submissions. Each message is a submission, and gets one reply. */
 import { parentPort } from 'node:worker_threads';
 import { parseSubmission, READY, type SubmittedBody } from './submission.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { isObject, parseJsonObject } from './json-object.ts';
 
-/** A body of `POST /tasks`, and what becomes part of its message. */
+/** A body of `POST /tasks`, with the other fields of its message. */
 export interface SubmittedBody {
   bytes: Uint8Array<ArrayBuffer>;
   id: string;
@@ -11,23 +11,23 @@ export interface SubmittedBody {
   hasKey: boolean;
 }
 
-/** Message text of a submission, or the name of the error in its body. */
+/** Message text and fingerprint of a submission, or the name of the error in its body. */
 export type ParsedSubmission = { text: string; fingerprint: string | undefined } | { error: SubmissionError };
 
-/** First message of the thread that parses large bodies: its code is loaded. */
+/** First message of the thread that parses large bodies, sent once its code is loaded. */
 export const READY = 'ready';
 
 export type SubmissionError = 'invalidJson' | 'dataTooDeep' | 'actionRequired' | 'dataMustBeObject';
 
-/** Levels of arrays and objects. `JSON.stringify` compares each level with all levels around it. */
+/** Most levels of nested arrays and objects. The time of `JSON.stringify` grows with the square of the depth. */
 const MAX_DEPTH = 512;
 
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
 /**
- * Turns a body into the JSON text of the specification's queued task message: what is queued, handed to a thread, and
- * stored as `payload`. The text holds the parsed values, not the submitted text of `data`: the guide for clients lists
- * what changes. The fingerprint is the same for all submissions of the same content, however their JSON is spaced.
+ * Turns a body into the JSON text of the specification's queued task message, which is queued, sent to a thread, and stored as
+ * `payload`. `data` is serialized again from the parsed values; the guide for clients lists the differences. Submissions of the
+ * same content have the same fingerprint, regardless of white space.
  */
 export function parseSubmission({ bytes, id, createdAt, hasKey }: SubmittedBody): ParsedSubmission {
   const depthError = checkDepth(bytes);
@@ -44,13 +44,13 @@ export function parseSubmission({ bytes, id, createdAt, hasKey }: SubmittedBody)
   };
 }
 
-/** The same message text under another id. */
+/** Returns a message text with another id. */
 export function withId(text: string, id: string): string {
   const endOfId = text.indexOf('",');
   return `{"id":${JSON.stringify(id)}${text.slice(endOfId + 1)}`;
 }
 
-/** Finds deep nesting before `JSON.parse`, which takes ten times as long for it as for other bodies of the same size. */
+/** Detects deep nesting before `JSON.parse`, which takes ten times as long for a nested body as for others of the same size. */
 function checkDepth(body: Uint8Array): SubmissionError | undefined {
   if (body.length <= MAX_DEPTH) return undefined;
   let depth = 0;

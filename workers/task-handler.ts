@@ -13,9 +13,9 @@ import {
 } from './messages.ts';
 import { recordDuration } from './observe-duration.ts';
 
-/** What a handler can do about its delivery; the first call counts, later ones do nothing. */
+/** A handler's view of its delivery. Only the first call of `ack` or `nack` has an effect. */
 export interface Delivery {
-  /** The task's place in the order of arrival, where it has one. */
+  /** The task's number in the order of arrival, or null if it has none. */
   readonly arrival: number | null;
   /** Acknowledges at once, before the handler ends. */
   ack(): void;
@@ -24,24 +24,24 @@ export interface Delivery {
 }
 
 /**
- * Works one queued task off. `body` is the JSON text of the queued task message. What it returns is stored before the
- * delivery is acknowledged; a raised error acknowledges it negatively, a {@link PermanentError} for good.
+ * Processes one task. `body` is the JSON text of the queued task message. The returned row is stored before the delivery is
+ * acknowledged. An error acknowledges the delivery negatively, and a {@link PermanentError} discards the task.
  */
 export type TaskHandler<Row = void> = (body: string, delivery: Delivery) => Row | Promise<Row>;
 
 /**
- * Stores what the handlers of some tasks returned.
+ * Stores the rows that the handlers of some tasks returned.
  *
- * @returns for each row, in order, why it was not stored: because of the row itself, or because nothing can be
+ * @returns for each row, in order, the error if it was not stored
  */
 export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
 
-/** For each row, in order, why it was not stored. */
+/** For each row, in order, the error if it was not stored. `ofRow` is false if no row can be stored at present. */
 type Failures = ReadonlyArray<{ error: unknown; ofRow: boolean } | undefined>;
 
 /**
- * Makes of a handler the function that a pool thread runs for each message: one task after the other, and then all
- * their rows at once. It never throws.
+ * Returns the function that a pool thread runs for each message. The function runs the handler for each task of the batch in
+ * turn, and then stores all rows together. It never throws.
  */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
@@ -53,7 +53,7 @@ export function poolFunction<Row>(
     const outcomes: TaskOutcome[] = [];
     const returned: { outcome: Extract<TaskOutcome, { ended: 'returned' }>; index: number; row: Row }[] = [];
     for (;;) {
-      const index = begin(slot, outcomes.length);
+      const index = claim(slot, outcomes.length);
       const task = tasks[index];
       if (task === undefined) break;
       noteAttempt(slot, index);
@@ -65,8 +65,8 @@ export function poolFunction<Row>(
     }
     noteAttempt(slot, tasks.length);
     const failures = await store(returned.map(({ row }) => row));
-    for (const [place, { outcome, index }] of returned.entries()) {
-      const failure = failures[place];
+    for (const [position, { outcome, index }] of returned.entries()) {
+      const failure = failures[position];
       if (failure === undefined) continue;
       const { error, ofRow } = failure;
       outcomes[index] = { ...outcome, ...(ofRow ? raised(error) : { ended: 'unstored', reason: describe(error) }) };
@@ -102,12 +102,12 @@ const attempts = shared?.attempts && new Float64Array(shared.attempts);
 const runs = shared?.runs;
 const begun = shared?.begun && new Int32Array(shared.begun);
 
-/** The place of the next task to begin; none is there when the main thread has taken back what was left. */
-function begin(slot: TaskBatch['slot'], next: number): number {
+/** Claims the next task. @returns its index in the batch; past the end if no task is left or the main thread has reclaimed the rest */
+function claim(slot: TaskBatch['slot'], next: number): number {
   return begun === undefined ? next : Atomics.add(begun, slot, 1);
 }
 
-/** Before anything can hang: who finds the time of the beginning finds the rest, too. */
+/** Records the start of an attempt before the handler can hang. The start time is written last, so it implies the other fields. */
 function noteAttempt(slot: TaskBatch['slot'], index: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
@@ -116,10 +116,10 @@ function noteAttempt(slot: TaskBatch['slot'], index: number): void {
   attempts[first + AttemptField.beganAt] = Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** Reasons are kept with what failed. */
+/** Maximum length of a reason, which is stored with the failed task. */
 const MAX_REASON = 1000;
 
-/** A text for anything that can be thrown. */
+/** Returns a description of any thrown value. */
 function describe(thrown: unknown): string {
   try {
     const text: unknown = thrown instanceof Error ? thrown.message : thrown;

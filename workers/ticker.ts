@@ -1,6 +1,6 @@
 /**
- * The ticker's thread: holds the subscriptions and the prices, ticks on schedule, and posts one message
- * a tick however many subscribers there are. Prices go on moving while nobody listens.
+ * The ticker's thread: holds the subscriptions and the prices, ticks on schedule, and posts one message per tick, regardless of
+ * the number of subscribers. Prices also change without subscribers.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { recordLoopDelays } from './event-loop-delay.ts';
@@ -19,7 +19,7 @@ const prices =
 const lastDue = new Float64Array(start.lastDue);
 const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);
 const subscriptions = new Map<Pid, Pid>(start.subscriptions);
-/** The last tick, where it came from another node: its time stamps are those of that node's clock. */
+/** Last tick, if another node made it. Also sent as the snapshot, because its time stamps are of that node's clock. */
 let relayed: string | undefined;
 
 function sendSnapshot(to: readonly Pid[], data: string): void {

@@ -1,17 +1,17 @@
-/** Bytes of work that one turn of the event loop has room for. */
+/** Total cost of the requests admitted in one event loop turn, in bytes. */
 export const TURN_BYTES = 256 * 1024;
-/** Cost of a small request. */
+/** Minimum cost of a request. */
 const MIN_COST = 1024;
 
 /**
- * Admits requests to their work on the event loop, in order: up to {@link TURN_BYTES} in each turn, and whatever the last
- * one has beyond that. Timers, ticks, health probes and the messages of threads come between two turns. No more requests
- * wait here than there are connections.
+ * Spreads the work of requests over event loop turns, in order. Each turn admits requests up to a cost of {@link TURN_BYTES}, which
+ * only the last one may exceed. Timers, ticks, health probes and the messages of threads are handled between two turns. Each
+ * connection has at most one waiting request.
  */
 export class Admission {
   #waiting: { cost: number; enter: () => void }[] = [];
 
-  /** Waits for the turn of a request. @param cost bytes to parse or to write, or more if other work outweighs them */
+  /** Waits until a request is admitted. @param cost bytes to parse or to write, or more if other work takes longer */
   enter(cost = 0): Promise<void> {
     return new Promise((enter) => {
       this.#waiting.push({ cost: Math.max(cost, MIN_COST), enter });

@@ -8,14 +8,14 @@ const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 
 /** Bounds on request bodies. */
 export interface BodyBounds {
-  /** Bytes of one body. */
+  /** Most bytes of a body. */
   limit: number;
-  /** Bytes of all unparsed bodies of a listener. It is at least twice `limit`. */
+  /** Budget for all unparsed bodies of a listener, at least twice `limit`. */
   budget: ByteBudget;
 }
 
 /**
- * The bytes of one request body, in one buffer that grows as they arrive: a chunk of one byte costs one byte. The
+ * The bytes of a request body, in a buffer that grows as they arrive, so that small chunks take no extra memory. The
  * capacity is at most twice the bytes that have arrived, or {@link MIN_CAPACITY}, whatever `Content-Length` says.
  */
 export class BodyBuffer {
@@ -36,7 +36,7 @@ export class BodyBuffer {
     return this.#length;
   }
 
-  /** Bytes of memory, charged to the budget. */
+  /** Size of the buffer in bytes, charged to the budget. */
   get capacity(): number {
     return this.#capacity;
   }
@@ -78,7 +78,7 @@ export class BodyBuffer {
   #grow(length: number): void {
     const capacity = Math.max(length, Math.min(this.#expected, Math.max(MIN_CAPACITY, 2 * this.capacity)));
     this.#charge(capacity - this.capacity);
-    // Not from Node's pool, of which a few bytes keep 8 KiB.
+    // Not from Node's buffer pool, where a few bytes would retain 8 KiB.
     const buffer = Buffer.allocUnsafeSlow(capacity);
     this.#buffer.copy(buffer, 0, 0, this.#length);
     this.#buffer = buffer;

@@ -3,20 +3,20 @@ import { parseJsonObject } from '../../workers/json-object.ts';
 import { type BodyBounds, BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './errors.ts';
 
-/** Bytes of a refused body that are read and discarded on a connection that closes after the answer. */
+/** Most bytes of a refused body that are discarded on a connection that closes after the response. */
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
 /**
- * Chunks that a chunked body may have whatever its size, and bytes for each further one: a chunk costs the event loop a
- * microsecond. A body with `Content-Length` arrives in network reads instead, which the client's connection bounds.
+ * Chunks that any chunked body may have, and bytes required for each further chunk, because each costs the event loop a
+ * microsecond. A body with `Content-Length` arrives in network reads instead, whose rate the client's connection limits.
  */
 const FREE_CHUNKS = 512;
 const BYTES_PER_CHUNK = 16;
 
 /**
- * The body of a request as a JSON object, whatever its content type says. Other JSON becomes an object without fields.
+ * Parses the body of a request as a JSON object, regardless of its content type. Other JSON becomes an object without fields.
  *
- * @param admit waits for the request's turn to have that many bytes parsed
+ * @param admit waits until that many bytes may be parsed
  * @throws {HttpError} `invalid JSON`, and as {@link withBody} does
  */
 export function readJsonObject(
@@ -33,9 +33,9 @@ export function readJsonObject(
 }
 
 /**
- * Reads the body of a request, and frees its memory once `use` is done with it.
+ * Reads the body of a request, and frees its memory once the promise of `use` settles.
  *
- * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client goes away
+ * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client disconnects
  */
 export async function withBody<T>(
   request: IncomingMessage,
@@ -52,13 +52,13 @@ export async function withBody<T>(
 }
 
 /**
- * Reads a body to its end. A refused one frees its memory at once. Too many chunks end the connection without an answer,
- * because only that stops Node from reporting those that it has read already.
+ * Receives a body. If the body is refused, its memory is freed at once. Too many chunks close the connection without a
+ * response, because only that stops Node from emitting the chunks that it has already read.
  */
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // Node reads on what comes after an early answer, but not on a connection that ends with it: a client that sends
-    // all before it reads would never see the answer.
+    // After an early response, Node discards the rest of the body, unless the connection closes with that response. A client
+    // that sends everything before it reads would then never see the response, so the body is discarded first.
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED : 0;
     let refusal: unknown;
     let discarded = 0;
@@ -86,7 +86,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    // Every request closes, so an error for each would cost its stack trace.
+    // Every request emits `close`, so the error with its costly stack trace is created only for incomplete bodies.
     const cutOff = () => {
       if (!request.readableEnded) reject(new HttpError('badRequest'));
     };

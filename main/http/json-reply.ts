@@ -5,14 +5,14 @@ import { HttpError, serverBusy } from './errors.ts';
 import { apiHeaders } from './security-headers.ts';
 
 const CONTENT_TYPE = 'application/json; charset=utf-8';
-/** Names and values in turn, as Node takes them fastest. */
+/** Alternating names and values, the fastest form for `writeHead`. */
 const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', CONTENT_TYPE];
 
 /**
- * Answers a request with a JSON value. Past Koa's own reply, which finds type and length out from the body, header by
- * header: that costs as much as all the rest of a small answer.
+ * Responds with a JSON value. Bypasses Koa's own response handling, which derives type and length from the body at the cost of
+ * all other work for a small response.
  *
- * @param headers beside those that every answer with data has
+ * @param headers headers in addition to those of every API response
  */
 export function replyJson(
   ctx: ParameterizedContext,
@@ -24,9 +24,9 @@ export function replyJson(
 }
 
 /**
- * Answers 200 with a JSON value that may be large, within the budget of bytes that clients have not read yet.
+ * Responds 200 with a JSON value that may be large. Its bytes count against the budget until the client has read them.
  *
- * @returns false, without an answer, if the budget has no room
+ * @returns false, without a response, if the budget has no room
  */
 export function replyWithin(
   budget: ByteBudget,
@@ -59,24 +59,24 @@ function replyText(
   ctx.res.writeHead(status, all).end(text);
 }
 
-/** The items of a listing. */
+/** Access to the items of a listing. */
 export interface Items<Key> {
-  /** Size of an item, known before it is read. */
+  /** Returns the size of an item before it is read. */
   bytes: (key: Key) => number;
-  /** Waits for an item's turn on the event loop. */
+  /** Waits until an item of that size may be processed; see `Admission`. */
   admit: (bytes: number) => Promise<void>;
-  /** The item, or undefined if it is gone. */
+  /** Reads an item. Undefined if it no longer exists. */
   read: (key: Key) => object | undefined | Promise<object | undefined>;
-  /** Bytes that clients have not read yet. */
+  /** Budget for bytes that clients have not read yet. */
   budget: ByteBudget;
 }
 
 /**
- * Answers with the listing `{[name]: [...], count}`, an item at a time, as fast as the client reads it: a hundred of the
- * largest items are hundreds of megabytes, which would hold everybody up and fill the memory. Items that are gone are left
- * out. If the budget has no room for an item, or it cannot be read, the connection is closed.
+ * Streams the listing `{[name]: [...], count}`, one item at a time, as fast as the client reads. A hundred of the largest items
+ * are hundreds of megabytes, which would block the event loop and fill the memory. Items that no longer exist are left out. If
+ * the budget has no room for an item, or it cannot be read, the connection is closed.
  *
- * @returns once the response has begun or the client is gone, so that a slow reader does not count as a slow response
+ * @returns once the response has begun or the client has disconnected, so that a slow reader does not count as a slow response
  * @throws {HttpError} `server busy` if the budget has no room for the first item
  */
 export function replyListing<Key>(
@@ -125,9 +125,9 @@ async function writeListing<Key>(
 }
 
 /**
- * Writes an item, and waits until it has left the process or the client is gone.
+ * Writes an item, and waits until it is flushed or the client has disconnected.
  *
- * @returns false if the item is gone
+ * @returns false if the item no longer exists
  */
 async function writeItem<Key>(
   res: ServerResponse,
@@ -138,22 +138,22 @@ async function writeItem<Key>(
 ): Promise<boolean> {
   const { admit, read, budget } = items;
   const bytes = items.bytes(key);
-  // Before it is read, so that a refusal costs nothing.
+  // Before the item is read, so that a refusal costs nothing.
   if (!budget.take(bytes)) throw serverBusy();
-  const left = Promise.withResolvers<void>();
-  const leave = () => left.resolve();
-  res.once('close', leave);
+  const flushed = Promise.withResolvers<void>();
+  const onFlushed = () => flushed.resolve();
+  res.once('close', onFlushed);
   try {
     await admit(bytes);
     const item = res.closed ? undefined : await read(key);
     if (item === undefined) return false;
     const part = Buffer.from(before + JSON.stringify(item));
     begin();
-    res.write(part, leave);
-    await left.promise;
+    res.write(part, onFlushed);
+    await flushed.promise;
     return true;
   } finally {
-    res.off('close', leave);
+    res.off('close', onFlushed);
     budget.release(bytes);
   }
 }

@@ -20,9 +20,9 @@ export interface ListenOptions {
   highWaterMark?: number;
   /** Maximum number of open connections. Further ones are closed at once. No limit if undefined. */
   maxConnections?: number;
-  /** Share of the plain connections that one address may hold; one more is closed at once. No bound if undefined. */
+  /** Share of the plain connections that one address may have. Further ones are closed at once. No limit if undefined. */
   addressShare?: number;
-  /** Hosts of requests; see `hostCheck`. All are allowed if undefined. */
+  /** Allowed hosts of requests; see `hostCheck`. All hosts if undefined. */
   allowedHosts?: readonly string[];
   /** Overrides of {@link timeouts} in tests. */
   timeouts?: Partial<Timeouts>;
@@ -124,7 +124,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
 }
 
-/** Handles the requests of each connection in order, those with `Expect` included. */
+/** Handles the requests of each connection in order, including those with `Expect`. */
 function handleInOrder(server: Server, order: RequestOrder, begin: RequestListener): void {
   // Only in the request's turn: for a queued response, Node would write the headers before `100 Continue`.
   const beginContinued: RequestListener = (request, response) => {

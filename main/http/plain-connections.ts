@@ -4,19 +4,20 @@ import type { Duplex } from 'node:stream';
 import { rateLimitKey } from './client-address.ts';
 import { ConnectionLimiter } from './connection-limiter.ts';
 
-/** Smallest share of their time that clients keep when no connection is free. */
-const MIN_PATIENCE = 0.1;
+/** Lower bound on {@link PlainConnections.patience}, when no connection is free. */
+const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Bounds the plain connections of one address to a share of those that no WebSocket uses, and shortens the time for headers and bodies as connections run
- * short. One more connection of an address is closed at once. A WebSocket counts as plain until it is released.
+ * Limits the plain connections of one address to a share of the connections that no WebSocket uses, and shortens the timeouts for
+ * headers and bodies as connections run short. A connection above its address's limit is closed at once. A WebSocket counts as a
+ * plain connection until it is released.
  */
 export class PlainConnections {
   readonly #server: Server;
   readonly #times: { headers: number; request: number };
   readonly #maxConnections: number;
   readonly #limiter: ConnectionLimiter;
-  /** Open connections, WebSockets included. */
+  /** Number of open connections, including WebSockets. */
   #open = 0;
 
   constructor(
@@ -38,20 +39,20 @@ export class PlainConnections {
   }
 
   /**
-   * Share of their time that clients have: 1 while half of the connections that no WebSocket uses are free, then
-   * proportionally less.
+   * Factor for client timeouts: 1 while at least half of the connections that no WebSocket uses are free, then proportionally
+   * less.
    */
   get patience(): number {
     const free = this.#available > 0 ? 1 - this.#limiter.taken / this.#available : 0;
-    return Math.max(MIN_PATIENCE, Math.min(1, 2 * free));
+    return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
   }
 
-  /** Connections that no WebSocket uses, open ones included. */
+  /** Number of connections that no WebSocket uses, open or free. */
   get #available(): number {
     return this.#maxConnections - (this.#open - this.#limiter.taken);
   }
 
-  /** Stops counting a connection that has left HTTP. */
+  /** Stops counting a connection that was upgraded to a WebSocket. */
   readonly release = (socket: Duplex): void => {
     this.#limiter.release(socket);
     this.#adjust();
@@ -72,7 +73,7 @@ export class PlainConnections {
     this.#adjust();
   }
 
-  /** Node compares open requests with these two at each check. */
+  /** Adjusts the server's timeouts, which Node reads at each check of open requests. */
   #adjust(): void {
     const { patience } = this;
     this.#server.headersTimeout = Math.max(1, Math.round(this.#times.headers * patience));

@@ -45,7 +45,7 @@ export class RequestOrder {
     else if (previous === undefined) answer(request, response);
     else {
       previous.once('close', () => {
-        // In a turn of the event loop of its own: a hundred requests in one packet delay no other connection.
+        // In its own event loop turn, so that a hundred requests in one packet delay no other connection.
         setImmediate(() => {
           // A response has no socket if the previous response was the connection's last.
           if (response.socket !== null) answer(request, response);

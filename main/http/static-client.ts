@@ -10,14 +10,14 @@ import { HttpError } from './errors.ts';
 
 const www = fileURLToPath(new URL('../../www', import.meta.url));
 
-/** What a page may do: use its own service, and nothing else. */
+/** Content security policy, which allows a page nothing but its own service. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self'",
   "connect-src 'self'",
-  // Forms are sent by script; should it be missing, an API key must not travel any other way.
+  // Scripts send the forms. If they fail to load, the browser must not submit an API key itself.
   "form-action 'none'",
   "base-uri 'none'",
   "frame-ancestors 'none'",
@@ -25,36 +25,36 @@ const CONTENT_SECURITY_POLICY = [
   "trusted-types 'none'",
 ].join('; ');
 
-/** For every file of a client. */
+/** Headers of every file of a browser client. */
 export const pageHeaders = {
   'Content-Security-Policy': CONTENT_SECURITY_POLICY,
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
-  // Names carry no version: a browser keeps its copy, and asks whether it still holds.
+  // File names have no version, so browsers must revalidate their copies.
   'Cache-Control': 'no-cache',
 };
 
-/** Answer of koa-static to a request for one file. */
-interface StaticAnswer {
+/** Response of koa-static for one file. */
+interface StaticResponse {
   headers: OutgoingHttpHeaders;
   body: Buffer;
 }
 
-/** Answers to a client without and with `Accept-Encoding: gzip`. */
+/** Responses to a client without and with `Accept-Encoding: gzip`. */
 interface StaticFile {
-  identity: StaticAnswer;
-  gzip: StaticAnswer;
+  identity: StaticResponse;
+  gzip: StaticResponse;
 }
 
 /**
  * Serves a browser client to GET and HEAD: the files of its folder below `www` by their path, those of `www/shared`
- * under `/shared/`, and `index.html` at the root. Any other method is refused there. Other paths are left to the next
- * middleware, but for service A, whose client is served at all of them.
+ * under `/shared/`, and `index.html` at the root. Other methods get 405. Other paths go to the next middleware, except on
+ * service A, which serves `index.html` for them.
  *
- * koa-static reads every file once, here. Requests are answered from memory: a client that reads slowly holds its
- * connection, but no open file.
+ * koa-static reads every file once, before the promise resolves. Requests are answered from memory, so a client that reads slowly
+ * keeps no file open.
  *
- * @throws {Error} of the system when a file cannot be read
+ * @throws {Error} if a file cannot be read
  */
 export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middleware> {
   const own = serve(`${www}/${client}`);
@@ -72,24 +72,27 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     }
     const { headers, body } = file[ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'];
     ctx.set(headers as Record<string, string>);
-    // Added, because CORS may have set another value.
+    // Added to the header, because CORS may have set another value.
     ctx.vary('Accept-Encoding');
     ctx.body = body;
-    // The client's copy is as new as the file, which koa-static leaves to others.
+    // The client's copy is current. koa-static leaves this check to the app.
     if (ctx.fresh) ctx.status = 304;
     return undefined;
   };
 }
 
-/** Both answers of koa-static for a path. */
+/** Reads both responses of koa-static for a path. */
 async function readFile(koaStatic: Middleware, path: string): Promise<StaticFile> {
-  return { identity: await answer(koaStatic, path, 'identity'), gzip: await answer(koaStatic, path, 'gzip') };
+  return {
+    identity: await readResponse(koaStatic, path, 'identity'),
+    gzip: await readResponse(koaStatic, path, 'gzip'),
+  };
 }
 
-/** App of the contexts that koa-static answers in; an error of a file rejects the reading of its body, too. */
+/** App that creates contexts for koa-static. Its error events need no handling, because a failed read also rejects the body. */
 const reader = new Koa().on('error', () => {});
 
-async function answer(koaStatic: Middleware, path: string, encoding: string): Promise<StaticAnswer> {
+async function readResponse(koaStatic: Middleware, path: string, encoding: string): Promise<StaticResponse> {
   const request = Object.assign(new IncomingMessage(new Socket()), { method: 'GET', url: encodeURI(path) });
   request.headers['accept-encoding'] = encoding;
   const ctx = reader.createContext(request, new ServerResponse(request));
@@ -101,7 +104,7 @@ async function answer(koaStatic: Middleware, path: string, encoding: string): Pr
   return { headers, body: await buffer(ctx.body as Readable) };
 }
 
-/** Paths of the files in a folder below `www`, without the compressed copies beside them. */
+/** Returns the paths of the files in a folder below `www`, without their compressed copies. */
 function files(folder: string): string[] {
   return readdirSync(`${www}/${folder}`, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.gz'))
