@@ -10,7 +10,7 @@ const TAG = 'tasks';
 
 const TOKEN_ERRORS = ['authenticationRequired', 'tokenStoreUnavailable'] as const satisfies readonly ErrorName[];
 
-/** An operation that needs a token, and its user's permission, only with `TASKS_REQUIRE_TOKEN=true`. */
+/** Describes an operation that needs a token and a permission if `TASKS_REQUIRE_TOKEN=true`. */
 function secured(details: Parameters<typeof operation>[0], names: readonly ErrorName[] = []): Operation {
   const security = [{}, { bearer: [] }];
   return operation({ ...details, security }, [...names, ...TOKEN_ERRORS, 'actionNotAllowed']);
@@ -24,8 +24,8 @@ const status: Parameter = {
   schema: Type.String({ description: 'Only rows with this status.', examples: ['completed'] }),
 };
 
-const queued = json('It is in the queue.', ref('QueuedTask'), {
-  Location: { required: true, description: 'where its progress is', schema: { type: 'string', pattern: '^/tasks/.' } },
+const queued = json('The task is in the queue.', ref('QueuedTask'), {
+  Location: { required: true, description: 'URL of the task', schema: { type: 'string', pattern: '^/tasks/.' } },
 });
 
 const paths: Readonly<Record<string, PathItem>> = {
@@ -53,19 +53,19 @@ const paths: Readonly<Record<string, PathItem>> = {
             name: 'Idempotency-Key',
             in: 'header',
             description:
-              'Within 24 hours the same key and the same submission get the same answer, and make no second task.',
+              'The same submission with the same key within 24 hours gets the same response, and creates no second task.',
             schema: Type.String({ pattern: IDEMPOTENCY_KEY.source }),
           },
           {
             name: 'Prefer',
             in: 'header',
-            description: '`wait=N` waits up to N whole seconds (30 at most) for the task to be done.',
+            description: '`wait=N` waits up to N whole seconds (30 at most) for the task to finish.',
             schema: Type.String({ examples: ['wait=10'] }),
           },
         ],
         requestBody: jsonBody(ref('Submission')),
         responses: {
-          200: json('`Prefer: wait` was asked for, and it is done: its row.', ref('Task'), {
+          200: json('The row of the task, which was completed within the `wait` of `Prefer`.', ref('Task'), {
             'Preference-Applied': { required: true, schema: { type: 'string', pattern: '^wait=\\d+$' } },
           }),
           202: queued,
@@ -93,13 +93,13 @@ const paths: Readonly<Record<string, PathItem>> = {
         {
           operationId: 'watchTasks',
           tags: [TAG],
-          summary: 'What happens to all tasks, as server-sent events',
+          summary: 'State changes of all tasks, as server-sent events',
           parameters: [
             {
               name: 'Last-Event-ID',
               in: 'header',
               description:
-                'What came after that event is sent first, or an event `gap` where not all of it is remembered.',
+                'Id of the last event received. Later events are sent first, or an event `gap` if some are no longer kept.',
               schema: Type.String(),
             },
           ],
@@ -127,7 +127,7 @@ const paths: Readonly<Record<string, PathItem>> = {
         {
           operationId: 'getTask',
           tags: [TAG],
-          summary: 'One task: its row once it is completed, before that how far it has come',
+          summary: 'One task: its row if it is completed, otherwise its state',
           parameters: [id],
           responses: {
             200: json(
@@ -148,8 +148,8 @@ const paths: Readonly<Record<string, PathItem>> = {
         {
           operationId: 'listDeadLetters',
           tags: [TAG],
-          summary: 'The latest 100 tasks that were given up',
-          responses: { 200: json('Dead letters, latest first.', ref('DeadLetterList')) },
+          summary: 'The newest 100 dead letters',
+          responses: { 200: json('Dead letters, newest first.', ref('DeadLetterList')) },
         },
         ['queueUnavailable', 'serverBusy'],
       ),
@@ -162,9 +162,9 @@ const paths: Readonly<Record<string, PathItem>> = {
       {
         operationId: 'dropDeadLetter',
         tags: [TAG],
-        summary: 'Drops a task that was given up',
+        summary: 'Purges a dead letter',
         parameters: [id],
-        responses: { 204: { description: 'It is gone.' } },
+        responses: { 204: { description: 'The dead letter is deleted.' } },
       },
       ['deadLetterNotFound', 'queueUnavailable'],
     ),
@@ -176,7 +176,7 @@ const paths: Readonly<Record<string, PathItem>> = {
       {
         operationId: 'retryDeadLetter',
         tags: [TAG],
-        summary: 'Puts a task that was given up back into the queue, as if it had not been tried',
+        summary: 'Puts a dead letter back into the queue, with its attempts reset',
         parameters: [id],
         responses: { 202: queued },
       },
@@ -198,7 +198,7 @@ const paths: Readonly<Record<string, PathItem>> = {
   },
 };
 
-/** Service B but for its browser client. */
+/** Paths of service B, except its browser client. */
 export const tasksPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
   Object.entries(paths).map(([path, item]) => {
     const unlisted = { ...item['x-other-methods'], ...allErrors(TOKEN_ERRORS) };

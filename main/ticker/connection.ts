@@ -45,7 +45,7 @@ export class Connection implements Process {
   #slowSince: number | undefined;
   /** Data of the unanswered ping. */
   #ping: Buffer | undefined;
-  /** Whether the client has sent too many messages. */
+  /** Whether the client has exceeded the rate limit. */
   #isFlooding = false;
   /** Time of the last ping or pong. */
   #pingSince = performance.now();
@@ -89,7 +89,7 @@ export class Connection implements Process {
   /** Pings an idle client and ends a dead or slow one. To be called about once a second. @param now `performance.now()` */
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
-      // A slow client is not read from, so it cannot answer a ping. It gets the code if it reads again within the closing time.
+      // No frames are read from a slow client, so its pong would not be seen. It receives the close code if it reads again in time.
       if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#ping !== undefined) this.terminate();

@@ -14,40 +14,40 @@ import type { ExitReason, ProcessRegistry } from './process-registry.ts';
 import { StreamMetrics } from './stream-metrics.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
-/** The header by which the endpoint tells the relay which handler receives a connection's messages. */
+/** Response header of the endpoint that names the handler of a connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
 
-/** Content of the {@link RELAY_HEADER}, as JSON. */
+/** Value of the {@link RELAY_HEADER}, as JSON. */
 export interface RelayTarget {
   target_pid: Pid;
   metadata: { user_id: string; auth_time: number };
 }
 
-/** Bytes that may wait in a client's socket before it counts as slow. */
+/** High-water mark of a client's socket in bytes, above which the client is slow. */
 export const SOCKET_BUFFER = 8 * 1024;
 
-/** What a client may send: the one message that has an effect is 15 bytes long. */
+/** Longest message of a client. The only message with an effect has 15 bytes. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
-/** Pieces in which the bytes of a frame may arrive: each costs a hundred times its bytes. */
-const MAX_PIECES = 64;
-/** How long a closed connection may stay until it is cut off. */
+/** Most chunks of a frame that are buffered, because the memory of a chunk may be a hundred times its bytes. */
+const MAX_BUFFERED_CHUNKS = 64;
+/** Timeout of the closing handshake, after which the socket is destroyed. */
 const CLOSING_TIME_MS = 5_000;
-/** How long a handshake may take from its headers to the join, or to the end of the answer that refuses it. */
+/** Timeout of a handshake, from its headers to the join, or to the end of the response that refuses it. */
 const HANDSHAKE_TIME_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
 export interface RelayLimits extends ConnectionBounds {
-  /** Messages, pings and pongs that one client may send, in the long run. */
+  /** Average number of messages, pings and pongs per second that a client may send. */
   maxMessagesPerSecond: number;
   clientTimeouts?: ClientTimeouts;
   handshakeMs?: number;
 }
 
 /**
- * Owns the sockets of the WebSocket clients, and nothing else. A handshake goes through the HTTP app like any
- * request; where the app answers with the {@link RELAY_HEADER}, the relay completes it and passes messages between
- * the socket and the handler that the header names. Every other answer reaches the client as plain HTTP.
+ * Owns the sockets of the WebSocket clients. A handshake goes through the HTTP app like any request. If the response has the
+ * {@link RELAY_HEADER}, the relay completes the handshake and passes messages between the socket and the handler that the header
+ * names. Any other response reaches the client as plain HTTP.
  */
 export class Relay {
   readonly metrics = new StreamMetrics();
@@ -61,7 +61,7 @@ export class Relay {
     IncomingMessage,
     { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
   >();
-  /** Sockets whose handshake is under way or was refused, and what cuts them off when that takes too long. */
+  /** Sockets with a pending or refused handshake, and the timers that destroy them if it takes too long. */
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   readonly #server: WebSocketServer;
   readonly #timer: NodeJS.Timeout;
@@ -80,9 +80,9 @@ export class Relay {
       perMessageDeflate: false,
       maxPayload: MAX_MESSAGE_BYTES,
       maxFragments: MAX_FRAGMENTS,
-      maxBufferedChunks: MAX_PIECES,
+      maxBufferedChunks: MAX_BUFFERED_CHUNKS,
       closeTimeout: CLOSING_TIME_MS,
-      // Never echo what was offered: one of the offers is the token.
+      // Never echoes another subprotocol, because one of those offered is the token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
     this.#server = new WebSocketServer(options);
@@ -98,12 +98,12 @@ export class Relay {
     this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
   }
 
-  /** Connections that are open. */
+  /** Number of open connections. */
   get size(): number {
     return this.#connections.size;
   }
 
-  /** Places that are taken: connections that are open, and handshakes that are under way. */
+  /** Number of open connections and pending handshakes, which count against the limit. */
   get places(): number {
     return this.#limiter.taken;
   }
@@ -114,9 +114,9 @@ export class Relay {
   }
 
   /**
-   * Takes a place for the connection of a handshake, before anything is created for it.
+   * Counts the connection of a handshake against the limits, before anything is created for it.
    *
-   * @throws {HttpError} when there is none, in all or for the client's `address`
+   * @throws {HttpError} if the total limit or the limit of the client's `address` is reached
    */
   acquire(request: IncomingMessage, address: string): void {
     const handshake = this.#handshakes.get(request);
@@ -124,9 +124,9 @@ export class Relay {
   }
 
   /**
-   * The server's listener for `upgrade`: takes the handshake to the app behind `handle`.
+   * Returns the server's listener for `upgrade`, which passes handshakes to the app's `handle`.
    *
-   * @param onJoin called when a socket has left HTTP
+   * @param onJoin called when a handshake is complete
    */
   upgradeListener(
     handle: RequestListener,
@@ -134,7 +134,7 @@ export class Relay {
   ): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
     return (request, socket, head) => {
       socket.on('error', destroy);
-      // The second: refused as too late, it comes after all.
+      // The socket is already ended if its request has timed out with an error response.
       if (this.#closing !== undefined || socket.writableEnded) {
         socket.destroy();
         return;
@@ -142,7 +142,7 @@ export class Relay {
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // A response of its own: what it hangs on the connection goes with it once the handshake is complete.
+      // Node creates no response for an upgrade. This one writes through a stream, so that it leaves no listeners on the socket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
@@ -153,7 +153,7 @@ export class Relay {
     };
   }
 
-  /** Outermost middleware of the app: completes a handshake that was answered with the {@link RELAY_HEADER}. */
+  /** Outermost middleware of the app, which completes a handshake if the response has the {@link RELAY_HEADER}. */
   readonly completeHandshake: Middleware = async (ctx, next) => {
     await next();
     const handshake = this.#handshakes.get(ctx.req);
@@ -170,7 +170,7 @@ export class Relay {
     headers.push(`${RELAY_HEADER}: ${relay}`);
     for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
     let joined = false;
-    // The answer and the first frame go out together.
+    // Sends the response and the first frame together.
     socket.cork();
     this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
       joined = true;
@@ -178,22 +178,22 @@ export class Relay {
       this.#join(ws, socket, handler);
     });
     socket.uncork();
-    // A client that is gone by now, or whose handshake is malformed, never joins.
+    // The client has disconnected, or its handshake is malformed.
     if (!joined) this.#processes.exit(handler, 'normal');
-    // For the request metrics only: the answer was written to the socket.
+    // For the request metrics only. The response was written to the socket.
     const { error } = handshake;
     ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
     ctx.state.error = error?.message;
     this.metrics.upgrades.count(joined ? 'accepted' : 'handshake not completed');
   };
 
-  /** Sends one message to all of `clients`: framed once, the same bytes to each. */
+  /** Sends one message to several clients. The frame is encoded only once. */
   broadcast(clients: Iterable<Pid>, message: WsSend): void {
     const frame = textFrame(message.data);
     for (const client of clients) this.#connections.get(client)?.tick(frame);
   }
 
-  /** Closes every connection, and cuts off those that are still there when `deadline` is over. */
+  /** Closes all connections, and terminates those still open when `deadline` resolves. */
   async close(deadline: Promise<void>): Promise<void> {
     clearInterval(this.#timer);
     this.#closing ??= Promise.withResolvers();

@@ -69,7 +69,7 @@ export class Dispatcher {
   }
 
   /**
-   * Stops taking deliveries, and releases those that no worker has started. Running deliveries may finish until `deadline`;
+   * Stops taking deliveries, and releases the deliveries that no worker has started. Running deliveries may finish until `deadline`;
    * then their threads are terminated, and these deliveries are released as well.
    */
   async stop(deadline: Promise<void>): Promise<void> {

@@ -21,9 +21,12 @@ import { preferredWait } from './wait-preference.ts';
 /** Size above which a listing is streamed instead of built in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/** Minimum cost of a submission to a memory queue: five an event loop turn, about as many as tasks complete in one. More would let the queue grow. */
+/**
+ * Minimum cost of a submission to a memory queue, which allows five per event loop turn. About as many tasks complete in one, so the
+ * queue does not grow.
+ */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Cost per byte of a submission. A body with many keys or levels takes up to 0.2 ms per KiB to parse, ten times as long as others. */
+/** Cost per byte of a submission. The costliest bodies, with many keys or levels, take 0.2 ms per KiB to parse, ten times the usual. */
 const PARSING_COST = 4;
 const LISTING_COST = TURN_BYTES;
 /** Cost of a row of unknown size. */

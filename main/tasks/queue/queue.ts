@@ -43,7 +43,7 @@ export interface Queue {
   counts(): QueueCounts;
   /** Time at which the oldest message that is waiting, delayed or in flight was accepted, in milliseconds since the epoch. */
   oldest(): number | undefined;
-  /** The newest dead letters, newest first, without their bodies. */
+  /** Returns the newest dead letters, newest first, without their bodies. */
   newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
   /**
    * Puts a dead letter back into the queue, with its attempts reset.
@@ -73,7 +73,11 @@ export interface UnsyncedRows {
 /** An open queue and its health. */
 export interface OpenQueue {
   queue: Queue;
-  /** Closes the queue. To be called once no delivery is in flight. @returns whether its messages are kept, for the next start or other nodes */
+  /**
+   * Closes the queue. Must not be called before all deliveries are settled.
+   *
+   * @returns whether the messages are kept, for the next start or for other nodes
+   */
   close(): Promise<boolean>;
   /** Returns the problem with `queue.db`, or undefined when healthy. Absent if the queue is not stored there continuously. */
   fileProblem?(): string | undefined;

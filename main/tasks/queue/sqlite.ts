@@ -11,7 +11,7 @@ import type { DeadLetter, UnsyncedRows } from './queue.ts';
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
-/** Most completed messages that wait for a retried sync. Above this, the oldest are evicted, and their tasks run again after the next start. */
+/** Most completed messages that wait for a retried sync. The oldest are evicted above this, and their tasks run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
 export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetters' | 'onEvent'> {
