@@ -168,7 +168,7 @@ export interface RetentionStart {
   writeLock: SharedArrayBuffer;
 }
 
-/** Main thread to a pool thread: tests whether the thread works. The reply holds no outcomes. */
+/** Main thread to a pool thread: a request to which a working thread replies without outcomes. */
 export interface SelfTest {
   selfTest: true;
 }

@@ -52,7 +52,7 @@ export class BodyBuffer {
     return isOwn ? this.bytes : Uint8Array.prototype.slice.call(this.bytes);
   }
 
-  /** @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
+  /** Appends a chunk. @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
   append(chunk: Buffer<ArrayBuffer>): void {
     const length = this.#length + chunk.length;
     if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');

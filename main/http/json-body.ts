@@ -7,10 +7,11 @@ import { HttpError } from './errors.ts';
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
 /**
- * Chunks that any chunked body may have, and bytes required for each further chunk, because each costs the event loop a
- * microsecond. A body with `Content-Length` arrives in network reads instead, whose rate the client's connection limits.
+ * Number of chunks that a chunked body may have regardless of its size. Each chunk costs the event loop a microsecond. A body with
+ * `Content-Length` has no chunks: it arrives in network reads, whose rate the client's connection limits.
  */
 const FREE_CHUNKS = 512;
+/** Bytes of the body that permit one more chunk. */
 const BYTES_PER_CHUNK = 16;
 
 /**

@@ -22,9 +22,9 @@ const MAX_BATCH = 32;
 
 /** Accepted tasks that were unfinished when service B stopped. */
 export interface Unfinished {
-  /** Number of these tasks. */
+  /** Number of unfinished tasks. */
   unfinished: number;
-  /** Whether the queue keeps them for the next start. */
+  /** Whether the queue keeps the unfinished tasks for the next start. */
   kept: boolean;
 }
 

@@ -104,7 +104,7 @@ export class TaskEvents {
     return this.#window[cursor.seen % WINDOW];
   }
 
-  /** Waits until the task is completed or discarded, but at most `ms`, and only until `signal` aborts or `close` is called. */
+  /** Resolves when the task is completed or discarded, after `ms`, when `signal` aborts, or on `close`. */
   async ended(id: string, ms: number, signal: AbortSignal): Promise<void> {
     if (this.#closed || signal.aborted) return;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -118,7 +118,7 @@ export class TaskEvents {
     if (waiters.size === 0 && this.#waiters.get(id) === waiters) this.#waiters.delete(id);
   }
 
-  /** Ends all subscriptions and waits. */
+  /** Ends all subscriptions, and resolves all promises of `ended`. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#retentionTimer);

@@ -103,7 +103,7 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Runs and settles a delivery, which leaves the prefetch limit when `settle` is called, not when that is recorded. */
+  /** Runs and settles a delivery. Calling `settle` makes room for the next delivery, before the settlement is recorded. */
   async #process(delivery: Delivery): Promise<void> {
     this.#inFlight += 1;
     this.#unfinished += 1;

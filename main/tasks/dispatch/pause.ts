@@ -35,7 +35,7 @@ export class Pause {
     return delayMs;
   }
 
-  /** Resets the length after a successful write. */
+  /** Makes the next pause the shortest again. Called after a successful write. */
   reset(): void {
     this.#failures = 0;
     this.#reason = undefined;

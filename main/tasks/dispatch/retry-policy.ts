@@ -49,7 +49,7 @@ export function decideRetry(
   return { kind: 'retry', delayMs: Math.floor(random() * bound), reason, failure };
 }
 
-/** Discards a delivery before it runs if the process died during the last attempt. @returns undefined if attempts are left */
+/** Discards a delivery before it runs if process deaths have used up its attempts. @returns undefined if attempts are left */
 export function discardExhausted({ attempt, crashes }: Attempts): SettlementOf<'discard'> | undefined {
   if (crashes < retryPolicy.maxCrashes && attempt <= retryPolicy.maxAttempts) return undefined;
   const reason = 'the process died while the task was running, and no attempt is left';

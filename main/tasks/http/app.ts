@@ -27,7 +27,7 @@ export interface TasksAppOptions {
   responses: ByteBudget;
   /** Access control. If undefined, requests need no token. */
   access: TaskAccess | undefined;
-  /** Origins of pages that may write and read. */
+  /** Origins whose pages may send requests and read responses; see `crossSite`. */
   corsOrigins: readonly string[];
   /** Metrics in which requests are counted. */
   requests: RequestMetrics;

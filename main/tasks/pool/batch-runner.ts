@@ -90,7 +90,7 @@ export class BatchRunner {
     return this.#taskThreads.serving;
   }
 
-  /** Runs a batch in a free thread. @throws {Error} when there is none */
+  /** Runs a batch in a free thread. @throws {Error} if no thread is free */
   run(tasks: readonly BatchTask[]): BatchRun {
     const slot = this.#freeSlots.pop();
     if (slot === undefined) throw new Error('no thread is free');

@@ -89,7 +89,7 @@ export class Backlog {
     else this.#waiting.push(entry);
   }
 
-  /** Takes the next message, which is then in flight until `land` is called. */
+  /** Takes the next message, which is then in flight until `endDelivery` is called. */
   take(): Delivery | undefined {
     const entry = this.#waiting.shift();
     if (entry === undefined) return undefined;
@@ -109,7 +109,7 @@ export class Backlog {
   }
 
   /** Ends a delivery, so that its message is no longer in flight. @returns the message; undefined if the delivery had ended already */
-  land(delivery: Delivery): Entry | undefined {
+  endDelivery(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     if (entry === undefined) return undefined;
     this.#inFlight.delete(delivery);

@@ -125,7 +125,7 @@ export class MemoryQueue implements Queue {
   }
 
   settle(delivery: Delivery, settlement: Settlement): Promise<void> {
-    const entry = this.#backlog.land(delivery);
+    const entry = this.#backlog.endDelivery(delivery);
     if (entry === undefined) return RECORDED;
     switch (settlement.kind) {
       case 'ack':

@@ -11,7 +11,7 @@ import type { DeadLetter, UnsyncedRows } from './queue.ts';
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
-/** Most completed messages that wait for a retried sync. The oldest are evicted above this, and their tasks run again at the next start. */
+/** Most completed messages that wait for a retried sync. The tasks of evicted ones, the oldest, run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
 export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetters' | 'onEvent'> {
@@ -101,7 +101,7 @@ class SqliteJournal implements Journal {
     return this.#write(false, () => this.#messages.update(entry, running), entry.sequence);
   }
 
-  /** Deletes a message once its row is synced, because they are in different files, and a power loss could lose either one. */
+  /** Deletes a message once its row is synced. They are in different files, so a power loss could otherwise lose only the row. */
   complete({ sequence }: Entry): Promise<void> {
     return this.#track(this.#deleteOnceSynced(sequence));
   }
