@@ -70,7 +70,7 @@ export class BatchRunner {
   /**
    * Starts the threads, and self-tests each.
    *
-   * @throws {Error} when a thread cannot load its file or does not answer
+   * @throws {Error} if a thread cannot load its file or does not answer
    */
   static async start(options: BatchRunnerOptions): Promise<BatchRunner> {
     const listeners: Parts['listeners'] = new Map();

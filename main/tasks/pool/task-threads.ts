@@ -57,7 +57,7 @@ export class TaskThreads {
   /**
    * Starts the threads, and self-tests each.
    *
-   * @throws {Error} when a thread cannot load its file or does not answer
+   * @throws {Error} if a thread cannot load its file or does not answer
    */
   static async start(options: TaskThreadsOptions): Promise<TaskThreads> {
     const threads = new TaskThreads(options);

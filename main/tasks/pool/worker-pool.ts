@@ -53,7 +53,7 @@ export class WorkerPool {
     this.#maxBatch = maxBatch;
   }
 
-  /** Starts the worker threads. @throws {Error} when a thread cannot load its file or does not answer */
+  /** Starts the worker threads. @throws {Error} if a thread cannot load its file or does not answer */
   static async start({ maxBatch, ...options }: BatchRunnerOptions & { maxBatch: number }): Promise<WorkerPool> {
     return new WorkerPool(await BatchRunner.start(options), maxBatch);
   }

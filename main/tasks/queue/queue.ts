@@ -10,7 +10,7 @@ export interface Queue {
    *
    * @param keyed idempotency key of the submission, which is accepted only once under the same key
    * @returns the id of the message, or of the one accepted earlier under the same key
-   * @throws {QueueFull} when a bound is reached
+   * @throws {QueueFull} if a bound is reached
    * @throws {KeyReused | KeyInUse} if the key belongs to another submission, or to one whose acceptance is in progress
    */
   publish(message: Message, keyed?: KeyedSubmission): Promise<string>;
@@ -30,7 +30,7 @@ export interface Queue {
    * Marks a delivery as running. A durable queue records this for a suspect, to detect whether the process dies again
    * while the task is running.
    *
-   * @throws {Error} when the run of a suspect cannot be recorded
+   * @throws {Error} if the run of a suspect cannot be recorded
    */
   markRunning(delivery: Delivery): Promise<void>;
   /**
@@ -49,7 +49,7 @@ export interface Queue {
    * Puts a dead letter back into the queue, with its attempts reset.
    *
    * @returns whether a dead letter had that id
-   * @throws {QueueFull} when a bound is reached; the dead letter stays
+   * @throws {QueueFull} if a bound is reached; the dead letter stays
    */
   redrive(id: string): Promise<boolean>;
   /** Deletes a dead letter. @returns whether a dead letter had that id */
