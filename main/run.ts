@@ -25,14 +25,14 @@ export async function run(): Promise<void> {
   // Node forwards the output of worker threads to these streams. Without a listener, a closed terminal would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
+  let unsaved = () => 0;
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'uncaught exception: the process ends');
-    void end(output, ExitCode.failed);
+    void end(output, unsaved() > 0 ? ExitCode.tasksLost : ExitCode.failed);
   });
 
   const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
   let services: Services | undefined;
-  let unsaved = () => 0;
   listenForSignals(
     (signal) => stopped.resolve(signal),
     (signal) => {

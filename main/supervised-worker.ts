@@ -93,6 +93,17 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     return worker;
   }
 
+  /** Creating a thread throws if the process may not have another one. */
+  #respawn(): void {
+    try {
+      this.#spawn();
+    } catch (error) {
+      const { name, log } = this.#options;
+      log.error({ err: error }, `the ${name} thread failed`);
+      this.#restart(1, 0, 0);
+    }
+  }
+
   #watch(worker: Worker, onHeartbeat: (isAlive: boolean) => void): void {
     const { name, log } = this.#options;
     const cell = new Int32Array(this.#heartbeat);
@@ -122,6 +133,6 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     this.#failures += 1;
     this.#restarts += 1;
     log.error({ code, delayMs }, `the ${name} thread ended: it is restarted`);
-    this.#restartTimer = setTimeout(() => this.#spawn(), delayMs);
+    this.#restartTimer = setTimeout(() => this.#respawn(), delayMs);
   }
 }

@@ -51,7 +51,7 @@ export function poolFunction<Row>(
     if ('selfTest' in message) return [];
     const { tasks, slot } = message;
     const outcomes: TaskOutcome[] = [];
-    const returned: { outcome: Extract<TaskOutcome, { ended: 'returned' }>; index: number; row: Row }[] = [];
+    const returned: { outcome: Extract<TaskOutcome, { ended: 'returned' }>; place: number; row: Row }[] = [];
     for (;;) {
       const index = claim(slot, outcomes.length);
       const task = tasks[index];
@@ -61,15 +61,17 @@ export function poolFunction<Row>(
       const { outcome, row } = await attempt(task, handler);
       if (runs !== undefined) recordDuration(runs, slot, (performance.now() - from) / 1000);
       outcomes.push(outcome);
-      if (outcome.ended === 'returned') returned.push({ outcome, index, row: row as Row });
+      // Not the index: a dying thread may have claimed a task in between.
+      const place = outcomes.length - 1;
+      if (outcome.ended === 'returned') returned.push({ outcome, place, row: row as Row });
     }
     noteAttempt(slot, tasks.length);
     const failures = await store(returned.map(({ row }) => row));
-    for (const [position, { outcome, index }] of returned.entries()) {
+    for (const [position, { outcome, place }] of returned.entries()) {
       const failure = failures[position];
       if (failure === undefined) continue;
       const { error, ofRow } = failure;
-      outcomes[index] = { ...outcome, ...(ofRow ? raised(error) : { ended: 'unstored', reason: describe(error) }) };
+      outcomes[place] = { ...outcome, ...(ofRow ? raised(error) : { ended: 'unstored', reason: describe(error) }) };
     }
     return outcomes;
   };

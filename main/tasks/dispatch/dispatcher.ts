@@ -27,7 +27,7 @@ export class Dispatcher {
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
   /** Pause in taking deliveries, after a row could not be stored or the queue could not record a delivery. */
-  readonly #pause = new Pause(() => this.#fill());
+  readonly #pause = new Pause(() => this.start());
   /** Deferred fill, so that one `take` replaces all deliveries that settle together. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
@@ -85,7 +85,11 @@ export class Dispatcher {
     while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#pause.on && !this.#stopped) {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
-      if (taken.length === 0) return;
+      if (taken.length === 0) {
+        // Without tasks no write can show that the problem is over.
+        if (this.#inFlight === 0) this.#pause.reset();
+        return;
+      }
       for (const delivery of taken) void this.#process(delivery);
     }
   }
@@ -147,6 +151,8 @@ export class Dispatcher {
     if (delayMs === undefined) return;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
     this.#options.pool.releaseWaiting();
+    // A shared queue gives the released deliveries to other nodes.
+    this.#unsubscribe();
   }
 
   #note({ message, attempt }: Delivery, settlement: Settlement): void {

@@ -62,7 +62,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     // The `drain` listener continues.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) {
-      response.end();
+      close();
       return;
     }
     const text = nextText(events, cursor);
@@ -74,17 +74,24 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     timer ??= setTimeout(send, WRITE_DELAY_MS);
   };
 
-  const unfollow = events.follow(wake, () => response.end());
+  const release = () => {
+    clearTimeout(timer);
+    clearInterval(heartbeat);
+    response.off('drain', wake);
+    unfollow();
+  };
+  // Nothing may be written after the end, which a client that does not read can delay for long.
+  const close = () => {
+    release();
+    response.end();
+  };
+  const unfollow = events.follow(wake, () => close());
   const heartbeat = setInterval(() => {
-    if (actor?.isSignedIn() === false) response.end();
+    if (actor?.isSignedIn() === false) close();
     else if (!response.writableNeedDrain) response.write(':\n\n');
   }, HEARTBEAT_MS);
   response.on('drain', wake);
-  response.once('close', () => {
-    clearTimeout(timer);
-    clearInterval(heartbeat);
-    unfollow();
-  });
+  response.once('close', release);
 
   // Sends an id at once, so that a client that disconnects before its first event can resume without a gap.
   response.write(

@@ -11,6 +11,8 @@ export class IdempotencyKeys {
   readonly #records = new Map<string, KeyRecord>();
   /** Keys of submissions whose acceptance is being recorded. */
   readonly #pending = new Set<string>();
+  /** Evicted keys whose stored records are not deleted yet. */
+  readonly #evicted = new Set<string>();
 
   constructor(maxKeys: number) {
     this.#maxKeys = maxKeys;
@@ -33,29 +35,34 @@ export class IdempotencyKeys {
     return record.taskId;
   }
 
-  /** Adds the key of a submission whose acceptance is being recorded. @returns the keys evicted for it */
+  /** Adds the key of a submission whose acceptance is being recorded. @returns evicted keys whose records are to be deleted */
   begin(record: KeyRecord): string[] {
     this.#pending.add(record.key);
-    return this.add(record);
+    this.add(record);
+    return [...this.#evicted];
   }
 
-  /** Ends the acceptance of a submission. If it was not accepted, its key is removed. */
-  end(key: string, accepted: boolean): void {
+  /**
+   * Ends the acceptance of a submission.
+   *
+   * @param deleted keys whose records were deleted with it; undefined if it was not accepted, which removes its key
+   */
+  end(key: string, deleted: readonly string[] | undefined): void {
     this.#pending.delete(key);
-    if (!accepted) this.#records.delete(key);
+    if (deleted === undefined) this.#records.delete(key);
+    else for (const each of deleted) this.#evicted.delete(each);
   }
 
-  /** Adds the key of the newest accepted submission. @returns the keys evicted for it */
-  add(record: KeyRecord): string[] {
+  /** Adds the key of the newest accepted submission. */
+  add(record: KeyRecord): void {
     this.#records.delete(record.key);
     this.#records.set(record.key, record);
-    const evicted: string[] = [];
+    this.#evicted.delete(record.key);
     for (const { key, acceptedAt } of this.#records.values()) {
       if (this.size <= this.#maxKeys && record.acceptedAt - acceptedAt < KEY_LIFETIME_MS) break;
       this.#records.delete(key);
-      evicted.push(key);
+      this.#evicted.add(key);
     }
-    return evicted;
   }
 
   /** Returns the records of accepted submissions, oldest first. */

@@ -87,7 +87,7 @@ export class MemoryQueue implements Queue {
       if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
       accepted = true;
     } finally {
-      if (record !== undefined) this.#keys.end(record.key, accepted);
+      if (record !== undefined) this.#keys.end(record.key, accepted ? evictedKeys : undefined);
     }
     this.#accepted += 1;
     this.#enqueue(entry);
@@ -202,7 +202,7 @@ export class MemoryQueue implements Queue {
       const written = this.#journal?.redrive(entry);
       if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
     } catch (error) {
-      this.#deadLetters.add(letter);
+      this.#addDeadLetter(letter);
       throw error;
     } finally {
       this.#redriving.delete(id);
@@ -248,13 +248,16 @@ export class MemoryQueue implements Queue {
     for (const message of messages) {
       this.#backlog.add({ ...message, bytes: heldBytes(message), dueAt: Math.min(message.dueAt, latest) });
     }
-    for (const letter of deadLetters) {
-      for (const old of this.#deadLetters.add(letter)) void this.#journal?.purge(old).catch(() => {});
-    }
+    for (const letter of deadLetters) this.#addDeadLetter(letter);
     for (const record of keys) this.#keys.add(record);
     for (const { sequence } of [...messages, ...deadLetters])
       this.#lastSequence = Math.max(this.#lastSequence, sequence);
     this.#accepted = messages.length + deadLetters.length;
+  }
+
+  /** Adds a dead letter that is stored already. */
+  #addDeadLetter(letter: DeadLetter): void {
+    for (const evicted of this.#deadLetters.add(letter)) void this.#journal?.purge(evicted).catch(() => {});
   }
 
   #enqueue(entry: Entry): void {

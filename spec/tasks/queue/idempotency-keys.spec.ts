@@ -19,8 +19,10 @@ describe('IdempotencyKeys', () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
     keys.add(record('b', 1));
-    expect(keys.add(record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
-    expect(keys.add(record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
+    expect(keys.begin(record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
+    keys.end('c', ['a']);
+    expect(keys.begin(record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
+    keys.end('d', ['b']);
     expect(keys.list().map(({ key }) => key)).to.deep.equal(['c', 'd']);
   });
 
@@ -28,7 +30,7 @@ describe('IdempotencyKeys', () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
     expect(keys.begin(record('a', KEY_LIFETIME_MS))).to.deep.equal([]);
-    keys.end('a', true);
+    keys.end('a', []);
     expect(keys.taskOf(named('a'), KEY_LIFETIME_MS + 1)).to.equal('task of a');
     expect(keys.size).to.equal(1);
   });
@@ -39,9 +41,20 @@ describe('IdempotencyKeys', () => {
     expect(() => keys.taskOf(named('a'), 1)).to.throw(KeyInUse);
     expect(() => keys.taskOf(named('a', 'y'), 1)).to.throw(KeyReused);
     expect(keys.list()).to.deep.equal([]);
-    keys.end('a', false);
+    keys.end('a', undefined);
     expect(keys.taskOf(named('a', 'y'), 1)).to.equal(undefined);
     expect(keys.size).to.equal(0);
+  });
+
+  it('names an evicted key until its record is deleted', () => {
+    const keys = new IdempotencyKeys(1);
+    // As a start does with a lower bound than the last one.
+    for (const key of ['a', 'b', 'c']) keys.add(record(key));
+    expect(keys.begin(record('d'))).to.deep.equal(['a', 'b', 'c']);
+    keys.end('d', undefined);
+    expect(keys.begin(record('e'))).to.deep.equal(['a', 'b', 'c']);
+    keys.end('e', ['a', 'b', 'c']);
+    expect(keys.begin(record('f'))).to.deep.equal(['e']);
   });
 
   it('holds the newest within its bound and tells of each that goes, whatever comes', () => {
@@ -52,7 +65,7 @@ describe('IdempotencyKeys', () => {
         for (const [at, number] of numbers.entries()) {
           const key = String(number);
           const forgotten = keys.begin(record(key, at));
-          keys.end(key, true);
+          keys.end(key, forgotten);
           model = [...model.filter((each) => each !== key), key];
           expect(forgotten).to.deep.equal(model.splice(0, model.length - 5));
           expect(keys.list().map((each) => each.key)).to.deep.equal(model);
