@@ -17,10 +17,10 @@ const MIB = 1024 * 1024;
 
 const SECRET = 'a secret of thirty-two bytes, ok';
 
-/** What is set together, or not at all; see below. */
+/** Settings that must be set together or not at all. A test below checks them. */
 const TOGETHER = ['natsUrl', 'databaseUrl'] as const;
 
-/** Every variable: what it sets, values that it takes, values that it does not. */
+/** For every variable: its setting, valid values with their results, and invalid values with their errors. */
 const variables: Record<string, { key: keyof Config; good: Record<string, unknown>; bad: Record<string, string> }> = {
   HOST: { key: 'host', good: { '127.0.0.1': '127.0.0.1', '::1': '::1', localhost: 'localhost' }, bad: {} },
   TICKER_PORT: {

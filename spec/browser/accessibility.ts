@@ -8,7 +8,7 @@ interface AxeResults {
   violations: { id: string; nodes: { html: string; failureSummary: string }[] }[];
 }
 
-/** What axe-core finds wrong with the page as it is now; empty where it finds nothing. */
+/** Returns axe-core's violations in the page's current state; empty if it finds none. */
 export async function violations(page: Page): Promise<string[]> {
   await page.evaluate(`window.axe ?? (() => { ${axe} })()`);
   // @ts-expect-error: injected above

@@ -21,13 +21,16 @@ const ARGUMENTS = [
   '--disable-background-networking',
   '--disable-component-update',
   '--disable-sync',
-  // A page in the background, beside that of another test, runs at full speed.
+  // Without these flags Chromium throttles timers in a background page.
   '--disable-background-timer-throttling',
   '--disable-backgrounding-occluded-windows',
   '--disable-renderer-backgrounding',
 ];
 
-/** A suite that needs Chromium: pending on a machine without it, but never in CI. Its tests share one browser. */
+/**
+ * Defines a suite that needs Chromium. Without Chromium the suite is pending locally and fails in CI. Its tests share
+ * one browser.
+ */
 export function describeInBrowser(title: string, define: () => void): void {
   describeWith(executablePath === undefined ? lacking('Chromium', 'chromium') : undefined, title, () => {
     after(async () => {
@@ -50,7 +53,7 @@ async function startBrowser(): Promise<RunningBrowser> {
   const options = ['--remote-debugging-port=0', `--user-data-dir=${profile}`, 'about:blank'];
   const child = spawn(executablePath ?? '', [...ARGUMENTS, ...options], { stdio: 'ignore', detached: true });
   const ended = once(child, 'exit');
-  // It outlives the tests, which must leave nothing running.
+  // The browser outlives single tests, so the leak check must not count its process.
   child.unref();
   const kill = () => process.kill(-(child.pid as number), 'SIGKILL');
   process.once('exit', kill);
@@ -69,7 +72,7 @@ async function startBrowser(): Promise<RunningBrowser> {
   };
 }
 
-/** The port that Chromium writes into its profile once it listens. */
+/** Returns the port that Chromium writes into its profile once it listens. */
 async function debuggingPort(child: ChildProcess, profile: string): Promise<string> {
   for (;;) {
     const [port] = (await readFile(join(profile, 'DevToolsActivePort'), 'utf8').catch(() => '')).split('\n');
@@ -84,15 +87,15 @@ export interface VisitOptions {
   height?: number;
   colorScheme?: 'light' | 'dark';
   reducedMotion?: 'reduce' | 'no-preference';
-  /** Console errors that the test provokes. */
+  /** Console errors that the test provokes on purpose. */
   tolerated?: RegExp;
-  /** What to do with the page before it loads. */
+  /** Prepares the page before it loads. */
   prepare?(page: Page): Promise<unknown>;
 }
 
 /**
- * Opens a page in a fresh browser context, calls `test` with it, and fails if the page logged an error, threw one, or did what
- * its Content-Security-Policy forbids.
+ * Opens a page in a fresh browser context and calls `test` with it. Fails if the page logged an error, threw one, or
+ * violated its Content-Security-Policy.
  */
 export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<void>): Promise<void> {
   const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
@@ -120,13 +123,13 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   expect(problems, 'problems in the console').to.deep.equal([]);
 }
 
-/** Console errors of a lost connection and of a wrong key. */
+/** Matches the console errors of a lost connection and of an invalid key. */
 export const LOST = /net::ERR_|WebSocket connection to|status of 401/;
 
 /** The element that the page's HTML marks as `data-part="<name>"`. */
 export const part = (page: Page, name: string) => page.locator(`[data-part="${name}"]`);
 
-/** Waits until the connection's pill shows a state. */
+/** Waits until the connection indicator shows a state. */
 export async function reaches(page: Page, state: string): Promise<void> {
   await page.locator(`.pill[data-state="${state}"]`).waitFor();
 }
@@ -139,7 +142,7 @@ export async function signIn(page: Page, apiKey: string): Promise<void> {
   await page.locator('.price-card').first().waitFor();
 }
 
-/** Waits until `read` yields another value than `before`; returns that. */
+/** Waits until `read` returns a value other than `before`, and returns the new value. */
 export async function changes(read: () => Promise<string | null>, before: string | null): Promise<string | null> {
   for (;;) {
     const now = await read();

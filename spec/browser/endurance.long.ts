@@ -6,7 +6,7 @@ import { describeInBrowser, signIn, visit } from './chromium.ts';
 const START = 1_800_000_000;
 const QUARTER = 15 * 60;
 
-/** DOM nodes, listeners and heap bytes of the page after a garbage collection. */
+/** Counts the page's DOM nodes, listeners and heap bytes after a garbage collection. */
 async function holdings(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable');
@@ -26,7 +26,7 @@ describeInBrowser('the ticker client over an hour', () => {
         stream = route;
         tick(0);
       });
-    // The service's stream, but as fast as the page can take it.
+    // Imitates the service's stream, but sends as fast as the page can read.
     const tick = (second: number) => {
       const data = ['BTC-USD', 'ETH-USD', 'SOL-USD'].map((symbol, index) => ({
         symbol,

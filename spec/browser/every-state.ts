@@ -6,14 +6,14 @@ import { violations } from './accessibility.ts';
 import { LOST, reaches, signIn, visit } from './chromium.ts';
 import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
 
-/** Asserts that a page is accessible in its current state, and no wider than the window. */
+/** Asserts that a page is accessible in its current state and does not scroll horizontally. */
 async function inspectLook(page: Page, state: string): Promise<void> {
   expect(await violations(page), state).to.deep.equal([]);
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(overflow, `${state}: pixels beyond the page's width`).to.be.at.most(0);
 }
 
-/** Defines the specs of every state of both pages at a width and in a colour scheme. */
+/** Defines the specs of every state of both pages at a given width and color scheme. */
 export function itLooksRightAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`ticker, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
     const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '60000' } });

@@ -8,11 +8,11 @@ import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromiu
 import { itLooksRightAt } from './every-state.ts';
 
 const MAX_WEIGHT = 150_000;
-/** An idle machine needs a tenth of that at most. */
+/** Longest time until the page is usable. An idle machine needs a tenth of it. */
 const MAX_USABLE_MS = 10_000;
 
 describeInBrowser('both clients', () => {
-  // The other pairs are in presentation.long.ts.
+  // presentation.long.ts covers the other combinations.
   itLooksRightAt(320, 'light');
   itLooksRightAt(1280, 'dark');
 
@@ -83,7 +83,7 @@ describeInBrowser('both clients', () => {
       expect(headers.get('content-encoding')).to.equal('gzip');
       expect(headers.get('vary')).to.include('Accept-Encoding');
       const modified = headers.get('last-modified') ?? '';
-      // Not by fetch, which adds that it wants no cached answer.
+      // fetch would add `Cache-Control: no-cache`, which prevents a 304.
       const again = get(url, { agent: false, headers: { 'If-Modified-Since': modified } });
       const [answer] = (await once(again, 'response')) as [IncomingMessage];
       answer.resume();

@@ -51,7 +51,7 @@ describeInBrowser('the task board', () => {
         await post(`${tasks}/tasks`, { action: 'x' });
         await page.waitForFunction((shown) => document.querySelectorAll('.task-item').length === shown, count);
       }
-      // One or two for each, and those of the beginning.
+      // One or two listings per task, and the initial ones.
       expect(listings).to.be.within(6, 14);
     });
   });
@@ -165,7 +165,7 @@ describeInBrowser('the task board', () => {
       await page.getByLabel('Pending').check();
       await page.getByText('No stored task has the status “pending”.').waitFor();
       expect(await items(page).count()).to.equal(0);
-      // A task that is queued meanwhile is followed all the same.
+      // The page follows its own task although the filter hides it.
       await queueButton(page).click();
       await ownTask(page, 'completed').waitFor();
       await page.getByLabel('Completed').check();
@@ -212,7 +212,7 @@ describeInBrowser('the task board', () => {
       await part(page, 'copy-curl').first().click();
       await page.getByRole('button', { name: 'Copied' }).waitFor();
       const command = await page.evaluate(() => navigator.clipboard.readText());
-      // A stand-in for curl, which may not be on the machine, shows what the shell makes of the command.
+      // curl may not be installed, so a shell function prints the arguments that curl would receive.
       const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
       const [url, flag, body] = shown.split('\0');
       expect([url, flag]).to.deep.equal([`${tasks}/tasks`, '-d']);
@@ -248,7 +248,7 @@ describeInBrowser('the task board', () => {
     await visit(tasks, { tolerated: /status of 500/ }, async (page) => {
       await reaches(page, 'live');
       await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
-      // Its event makes the page ask for the listing again.
+      // The task's event makes the page request the listing again.
       await post(`${tasks}/tasks`, { action: 'sum' });
       await reaches(page, 'failing');
       expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: database unavailable');

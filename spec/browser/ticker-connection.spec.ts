@@ -74,7 +74,7 @@ describeInBrowser('the connection of the ticker client', () => {
     const network = await severable(ticker);
     await visit(network.url, { tolerated: LOST }, async (page) => {
       await signIn(page, apiKey);
-      // The open socket outlives the token.
+      // The open connection outlives the token.
       for (let tick = 0; tick < 4; tick++) await changes(price(page), await price(page)());
       network.cut();
       network.mend();
@@ -96,7 +96,7 @@ describeInBrowser('the connection of the ticker client', () => {
       first.child.kill('SIGKILL');
       await reaches(page, 'reconnecting');
       await startServices({ env: { DATA_DIR, TICKER_PORT } });
-      // Its tokens died with it: the key is asked for again.
+      // Tokens are in memory and died with the process, so the page asks for the key again.
       await page.getByText('Your session has ended').waitFor();
       await signIn(page, first.apiKey);
       await page.waitForFunction(

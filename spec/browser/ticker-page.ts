@@ -1,14 +1,14 @@
 import type { Page } from 'playwright-core';
 
-/** More than the time without a price after which the page calls its prices stale. */
+/** Time in milliseconds after which the page certainly shows its prices as stale. */
 export const STALE_AFTER_MS = 4_000;
 
-/** Makes the page wait for a quarter of an hour and more before it reconnects, so that only another cause makes it. */
+/** Sets the page's reconnect delay to more than 15 minutes, so that any earlier reconnect has another cause. */
 export const waitLongToReconnect = (page: Page) => page.addInitScript('Math.random = () => 1_000');
 
-/** What the card of a symbol shows in one of its parts. */
+/** Returns the text of one part of a symbol's card. */
 export const shown = (page: Page, symbol: string, name: string): Promise<string | null> =>
   page.locator(`[data-symbol="${symbol}"]`).locator(`[data-part="${name}"]`).first().textContent();
 
-/** Reads a price that moves with every tick. */
+/** Returns a function that reads a price that changes with every tick. */
 export const price = (page: Page) => () => shown(page, 'BTC-USD', 'price');

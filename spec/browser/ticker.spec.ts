@@ -115,7 +115,7 @@ describeInBrowser('the ticker client', () => {
         return Number(slider?.getAttribute('aria-valuemax')) > 0;
       });
       expect(await shown(page, 'BTC-USD', 'readout')).to.equal('Last minute');
-      // Three ticks fall into two seconds at least.
+      // Three ticks span at least two seconds.
       for (let tick = 0; tick < 2; tick++) await changes(price(page), await price(page)());
       const box = await page.locator('.u-over').first().boundingBox();
       if (box === null) throw new Error('there is no chart');

@@ -10,7 +10,7 @@ import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 import { until } from '../support/until.ts';
 
-/** Module that is loaded before the program: copies one page every millisecond, which takes longer than any test may. */
+/** Module preloaded into the program. It copies one page per millisecond, so the backup outlasts every test. */
 const SLOW_COPY = `
   import { syncBuiltinESMExports } from 'node:module';
   import sqlite from 'node:sqlite';
@@ -101,7 +101,7 @@ describe('the program of the backup', () => {
       });
       const exited = once(child, 'close');
       await until(() => existsSync(join(folder, 'new', 'tasks.db.partial')));
-      // As Ctrl-C does, which reaches a program from the terminal and again from npm.
+      // Repeated signals: Ctrl-C reaches a program from the terminal and again from npm.
       const insisting = setInterval(() => {
         if (existsSync(join(folder, 'new'))) child.kill(signal);
       }, 1);

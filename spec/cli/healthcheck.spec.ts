@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { afterTest } from '../support/cleanup.ts';
 import { projectFolder, watch } from '../support/program.ts';
 
-/** Listens in the place of the admin listener, answers with one status or not at all, and notes what it is asked for. */
+/** Imitates the admin listener: records request paths, and responds with `status` or closes the connection. */
 async function listen(status?: number) {
   const asked: string[] = [];
   const server = createServer(({ url, socket }, response) => {

@@ -5,7 +5,7 @@ import { migrate } from '../../db/sqlite/migrate.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
 
-/** A data folder, the keys program on it, and a second connection to its keys. */
+/** Creates a data folder, a runner of the keys program on it, and a second connection to its keys. */
 async function fresh() {
   const dataDir = await temporaryFolder();
   migrate(dataDir);

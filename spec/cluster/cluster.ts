@@ -2,17 +2,20 @@ import { afterTest } from '../support/cleanup.ts';
 import { type ProgramOptions, type RunningServices, startServices } from '../support/program.ts';
 import { type SharedServers, startSharedServers } from '../support/shared-servers.ts';
 
-/** Nodes, and the servers that they share. */
+/** Nodes and the servers that they share. */
 export interface Cluster extends SharedServers {
-  /** Starts a node, in a folder of its own, and waits until it listens. */
+  /** Starts a node in its own data folder and waits until it listens. */
   node(options?: ProgramOptions): Promise<RunningServices>;
 }
 
-/** @param databaseUrl where another PostgreSQL is to be used than the one that all specs share */
+/**
+ * Starts the servers that the nodes share.
+ * @param databaseUrl a PostgreSQL to use instead of the server shared by all specs
+ */
 export async function startCluster(databaseUrl?: string): Promise<Cluster> {
   const servers = await startSharedServers(databaseUrl);
   const nodes: RunningServices[] = [];
-  // Before the servers go.
+  // Registered after the servers' own cleanup, so it runs before them.
   afterTest(async () => {
     for (const { child } of nodes) child.kill('SIGKILL');
     await Promise.all(nodes.map(({ exited }) => exited));

@@ -5,7 +5,7 @@ import { expect } from 'chai';
 import { projectFolder } from '../support/program.ts';
 import { describeWithServers } from '../support/servers.ts';
 
-/** End-to-end specs of clients. The other ones read the SQLite files of a single process. */
+/** End-to-end specs that act only as clients. The others read the SQLite files of a single process. */
 const files = ['tasks', 'ticker', 'wscat', 'seed', 'old-node'].map((name) => `spec/e2e/${name}.spec.ts`);
 
 describeWithServers('a node', () => {

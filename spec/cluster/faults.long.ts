@@ -126,7 +126,7 @@ describeWithServers('nodes whose servers or connections fail, or that are restar
     const random = randomFrom(20);
     let over = false;
     const statuses = new Set<number | undefined>();
-    /** Unanswered requests of each node. */
+    /** Pending requests by node. */
     const open = new Map<RunningServices, number>();
     const client = async () => {
       for (let count = 0; !over; count++) {
@@ -140,7 +140,7 @@ describeWithServers('nodes whose servers or connections fail, or that are restar
     for (const old of running) {
       await ledger.grows(200);
       const fresh = await cluster.node();
-      // As a proxy does: first nothing more is sent there, then it stops.
+      // Like a proxy: first stop sending requests to the old node, then stop the node.
       running = [...running.filter((node) => node !== old), fresh];
       await eventually(
         () => open.get(old) ?? 0,

@@ -25,10 +25,10 @@ describeWithServers('nodes', () => {
     over = true;
     await Promise.all(loads);
     await ledger.accountedFor(stays.tasks);
-    // Whoever made the prices is dead, or lives: they go on.
+    // Ticks continue whether or not the killed node was the leader.
     for (let tick = 0; tick < 3; tick++) await client.nextOf('ticker');
     expect(client.socket.readyState).to.equal(client.socket.OPEN);
-    // Whoever was cut off connects elsewhere, with the token that it has.
+    // The disconnected client reconnects to the other node with the same token.
     await cut.closed;
     const again = await connect(stays.stream, { token });
     await again.nextOf('ticker');
@@ -36,7 +36,7 @@ describeWithServers('nodes', () => {
 
   it('whose maker of prices is killed: another goes on from its prices', async () => {
     const cluster = await startCluster();
-    // The first one there makes them.
+    // The first node to start becomes the leader.
     const maker = await cluster.node();
     const other = await cluster.node();
     const client = await connect(other.stream, { token: await other.token() });
@@ -48,7 +48,7 @@ describeWithServers('nodes', () => {
     for (let count = 0; count < 3; count++) await next();
     maker.child.kill('SIGKILL');
     const killedAt = Date.now() / 1000;
-    // The dead node has made none of these.
+    // The dead node made none of the ticks after `killedAt`.
     while (ticks.filter(({ timestamp }) => timestamp > killedAt + 1).length < 3) await next();
     for (const [index, { timestamp, prices }] of ticks.entries()) {
       const before = ticks[index - 1];

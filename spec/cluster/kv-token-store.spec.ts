@@ -157,7 +157,7 @@ describeWithNats('the token store of many nodes', () => {
     server.freeze();
     let error: unknown;
     let askedAt = 0;
-    // A moment goes by until it stands still.
+    // SIGSTOP takes effect after a moment, so the first writes may succeed.
     while (error === undefined) {
       askedAt = performance.now();
       error = await failure(store.put({ id: 'y', keyId: 'k', expiresAt: inAnHour() }));

@@ -11,7 +11,7 @@ import type { NatsServer } from '../support/nats-server.ts';
 const HOUR_MS = 3_600_000;
 export const inAnHour = () => Date.now() + HOUR_MS;
 
-/** A node's store, over a connection of its own. */
+/** Opens a node's store over its own connection. */
 export async function open(
   server: NatsServer,
   maxTokens = 1000,
@@ -33,9 +33,7 @@ export async function open(
   return Object.assign(store, { removed });
 }
 
-/**
- * A store that hears nothing by its watch, and gets the answers to its questions when `held` is fulfilled.
- */
+/** Opens a store whose watch delivers nothing, and whose reads are answered once `held` is fulfilled. */
 export async function openDeaf(server: NatsServer, held = async () => {}) {
   await open(server);
   const real = await bucketOf(server);
@@ -66,7 +64,7 @@ export async function openDeaf(server: NatsServer, held = async () => {}) {
   return { store, questions };
 }
 
-/** A store over a changed bucket, or with a purge that fails. */
+/** Opens a store with parts of its bucket replaced, or with a given `purge`. */
 export async function openChanged(server: NatsServer, change: { bucket?: KV; purge?: () => Promise<void> }) {
   await open(server);
   const bucket = change.bucket ?? (await bucketOf(server));
@@ -84,13 +82,13 @@ export async function openChanged(server: NatsServer, change: { bucket?: KV; pur
   return store;
 }
 
-/** Removes an entry as a purge does, without a mark. */
+/** Removes an entry as a purge does, without leaving a delete marker. */
 export async function purge(server: NatsServer, id: string): Promise<void> {
   const { streams } = await jetstreamManager(await server.connect());
   await streams.purge('KV_spec-tokens', { filter: `$KV.spec-tokens.${id}` });
 }
 
-/** Moves the monotonic clock. */
+/** Mocks the monotonic clock. The returned function advances it. */
 export function shiftedClock(): (ms: number) => void {
   const now = performance.now.bind(performance);
   let shift = 0;
@@ -101,12 +99,12 @@ export function shiftedClock(): (ms: number) => void {
   };
 }
 
-/** The bucket itself. */
+/** Opens the bucket directly, without a store. */
 export async function bucketOf(server: NatsServer): Promise<KV> {
   return new Kvm(jetstream(await server.connect())).open('spec-tokens');
 }
 
-/** Looks how many messages the bucket has, marks included. */
+/** Returns a function that counts the messages in the bucket, delete markers included. */
 export function messagesIn(bucket: KV): () => Promise<number> {
   return async () => (await bucket.status()).streamInfo.state.messages;
 }

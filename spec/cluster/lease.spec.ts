@@ -7,7 +7,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { until } from '../support/until.ts';
 
-/** A lease with a fake bucket and a clock that the spec controls. */
+/** Creates a lease with a fake bucket and a clock that the spec controls. */
 function create(bucket: Partial<Record<'get' | 'put' | 'delete', () => Promise<unknown>>>) {
   const clock = { ms: 1_000 };
   const time = mock.method(process.hrtime, 'bigint', () => BigInt(clock.ms) * 1_000_000n);

@@ -41,7 +41,7 @@ describeWithServers('two nodes', () => {
       const found = new Map<number, string>();
       client?.socket.on('message', (text) => {
         const { type, data } = JSON.parse(text.toString());
-        // Of snapshots and ticks of one second the tick is the later one.
+        // If a snapshot and a tick carry the same second, the tick is the later message.
         if (type === 'ticker') found.set(data[0].timestamp, JSON.stringify(data));
       });
       return found;
@@ -66,7 +66,7 @@ describeWithServers('two nodes', () => {
     expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
     expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.equal([body]);
     const steps = [await events.next(), await events.next(), await events.next()];
-    // What another node does may be heard of before what this one has done.
+    // Events of the other node may arrive before those of this node.
     expect(steps.map((step) => step?.event)).to.have.members(['accepted', 'started', 'completed']);
   });
 

@@ -8,7 +8,7 @@ import { serve } from '../support/server.ts';
 const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
 const json = { ...apiHeaders, 'Content-Type': 'application/json; charset=utf-8' };
 
-/** The answer to a submission, with something of it changed. */
+/** The response to a submission, with the given parts replaced. */
 function accepted({
   headers = {},
   body,
@@ -31,7 +31,7 @@ interface Changes {
 
 const get = (path: string) => ({ method: 'GET', path });
 
-/** What the contract does not describe, and what has to be said about it. */
+/** Responses that the contract does not describe, and the expected error. */
 const undescribed: [string, Answered, RegExp][] = [
   ['a further field', accepted({ body: { id: ID, status: 'queued', x: 1 } }), /additional properties/],
   ['a field of another type', accepted({ body: { id: 1, status: 'queued' } }), /id must be string/],
@@ -59,7 +59,7 @@ const undescribed: [string, Answered, RegExp][] = [
   ['an answer to who knows what', accepted({ request: undefined, body: { error: 'no' } }), /no operation/],
 ];
 
-/** What it does describe. */
+/** Responses that the contract describes. */
 const described: [string, Answered][] = [
   ['an accepted task', accepted()],
   ['a retried dead letter', accepted({ request: { method: 'POST', path: `/dead-letters/${ID}/retry` } })],

@@ -6,7 +6,7 @@ import { checkEvent, checkFrame, mismatch } from '../support/contract.ts';
 
 type Node = Record<string, unknown>;
 
-/** Every object of a document that satisfies `fits`, with where it is. */
+/** Yields every object of a document that satisfies `fits`, with its path. */
 function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Generator<[string, Node]> {
   if (typeof node !== 'object' || node === null) return;
   if (fits(node as Node)) yield [path, node as Node];
@@ -15,7 +15,7 @@ function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Genera
 
 describe('The contracts', () => {
   it('have only examples that hold to their schemas', () => {
-    // A message of AsyncAPI has examples beside its payload, not values.
+    // An AsyncAPI message also has `examples`, but those are objects with a payload, not values.
     const schemas = [...find(openApi, ({ examples }) => Array.isArray(examples))];
     for (const [path, schema] of schemas) {
       for (const example of schema.examples as unknown[]) expect(mismatch(schema, example), path).to.equal(undefined);

@@ -3,11 +3,11 @@ import { expect } from 'chai';
 import { asyncApi } from '../../main/contracts/asyncapi.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 
-/** What a standard linter has to say about a document, a line each. */
+/** Runs a standard linter on a document. Returns one line per problem. */
 async function lint(name: string, document: object): Promise<string[]> {
   const config = await createConfig({
     extends: ['recommended'],
-    // The stream's is 101.
+    // The stream responds with 101.
     rules: { 'operation-2xx-response': 'off' },
   });
   const problems = await lintFromString({ source: JSON.stringify(document), absoluteRef: `/${name}.json`, config });

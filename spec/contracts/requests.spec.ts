@@ -9,7 +9,7 @@ import { mismatch } from '../support/contract.ts';
 import { post } from '../support/program.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 
-/** The text of the error that is thrown, or undefined. */
+/** Returns the message of the error that `run` throws, or undefined. */
 function refusal(run: () => unknown): string | undefined {
   try {
     run();

@@ -9,18 +9,18 @@ import { tasksRouter } from '../../main/tasks/http/tasks-router.ts';
 import { authRouter } from '../../main/ticker/auth-router.ts';
 import { wsRouter } from '../../main/ticker/ws-router.ts';
 
-/** What a client finds at `/`, below it, and at no route of a router. */
+/** Paths of the static clients, which no router serves. */
 const STATIC = ['/', '/{path}'];
-/** A router that is asked for its routes only needs nothing. */
+/** Options for a router of which the spec only reads the routes. */
 const nothing = { queue: {} } as never;
 
-/** Methods of each path, as the contract writes both; none where a route takes them all. */
+/** Returns the methods of each path in the contract's notation; an empty set for a route that takes all methods. */
 function routes(...routers: Pick<Router, 'stack'>[]): Map<string, Set<string>> {
   const found = new Map<string, Set<string>>();
   for (const { path, methods } of routers.flatMap(({ stack }) => stack)) {
     const template = String(path).replaceAll(/:(\w+)/g, '{$1}');
     const own = found.get(template) ?? new Set();
-    // Those for all methods refuse what the others have not taken.
+    // A route for all methods only rejects what the routes before it did not take.
     if (methods.length <= 2) for (const method of methods) own.add(method.toLowerCase());
     found.set(template, own);
   }
@@ -48,7 +48,7 @@ describe('The routes', () => {
 
   it('of service A are those of the contract', () => {
     const real = routes(authRouter(nothing), wsRouter(nothing));
-    // Its one route takes every method, and refuses all but this.
+    // The single route takes every method and rejects all but GET.
     real.get('/ws/ticker')?.add('get');
     const contract = described(servers.ticker);
     expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);

@@ -7,18 +7,18 @@ import { outcome } from './task-store.ts';
 /** A row of the table, without its id. */
 export type KeyRow = [api_key: string, user_id: string, role: string, created_at: number];
 
-/** A fresh store of one test, and what is done to it from outside. */
+/** A new store of one test, with direct access to its table. */
 export interface FreshKeys {
   keys: ApiKeys | PostgresApiKeys;
   insert(...row: KeyRow): Promise<void>;
-  /** All rows, by id. */
+  /** Returns all rows, ordered by id. */
   all(): Promise<unknown[]>;
   update(sql: string): Promise<void>;
-  /** Closes the connection of the store. */
+  /** Closes the store's connection. */
   close(): Promise<void>;
 }
 
-/** What every store of API keys has to do; `fresh` makes an empty one for each test. */
+/** Defines the conformance specs of a store of API keys. `fresh` opens an empty store for each test. */
 export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
   it('makes the demo user with a key of 32 characters and the role user', async () => {
     const { keys, all } = await fresh();

@@ -12,7 +12,7 @@ async function migrated(file: 'auth.db' | 'tasks.db'): Promise<DatabaseSync> {
   return database;
 }
 
-/** Name, type and default of each column, and whether it is required or the primary key. */
+/** Returns each column's name, type, default, nullability and primary-key flag. */
 function columns(database: DatabaseSync, table: string): unknown[][] {
   return database
     .prepare(`PRAGMA table_info(${table})`)

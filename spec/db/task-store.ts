@@ -4,13 +4,13 @@ import type { PostgresTasks } from '../../db/postgres/tasks.ts';
 import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import type { OrderedTask, TaskRecord, Tasks } from '../../db/sqlite/tasks.ts';
 
-/** A fresh store of one test, and what is done to it from outside. */
+/** A new store of one test, with direct access to its table. */
 export interface FreshTasks {
   tasks: Tasks | PostgresTasks;
-  /** Inserts a row whose task was not worked off. */
+  /** Inserts the row of a task that was not processed. */
   insert(id: string, status: string, createdAt: number): Promise<void>;
   dropTable(): Promise<void>;
-  /** Closes the connection of the store. */
+  /** Closes the store's connection. */
   close(): Promise<void>;
 }
 
@@ -20,9 +20,9 @@ export function completed(id: string, created_at: number, more: Partial<OrderedT
 
 export const ids = (rows: readonly { id: string }[]) => rows.map(({ id }) => id);
 
-/** What every store of tasks has to do; `fresh` makes an empty one for each test. */
+/** Defines the conformance specs of a task store. `fresh` opens an empty store for each test. */
 export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
-  /** As a task thread stores: it fails the test where a row is not written. */
+  /** Stores rows as a task thread does. Fails the test if a row is not written. */
   const store = async ({ tasks }: FreshTasks, ...rows: OrderedTask[]) => {
     for (const row of rows) expect(await tasks.storeAll([row])).to.deep.equal([undefined]);
   };
@@ -187,7 +187,7 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
   });
 }
 
-/** What a call has thrown, now or later. */
+/** Returns the error of a call, thrown or rejected. */
 export async function outcome(call: () => unknown): Promise<unknown> {
   try {
     await call();
@@ -197,7 +197,10 @@ export async function outcome(call: () => unknown): Promise<unknown> {
   }
 }
 
-/** What not every database and every encoding takes: NUL, halves of surrogate pairs, what arrays are quoted with. */
+/**
+ * Characters that some databases or encodings reject or escape: NUL, unpaired surrogates, and the quotes of array
+ * literals.
+ */
 const UNITS = [
   '\0',
   '\ud800',

@@ -4,7 +4,7 @@ import { IdempotencyStore, type NatsKeyRecord } from '../../../main/cluster/queu
 import { Conflict, type RevisionedStore } from '../../../main/cluster/queue/revisioned-store.ts';
 import { QueueFull } from '../../../main/tasks/queue/queue.ts';
 
-/** Values in memory, with the compare-and-set of the real ones. */
+/** In-memory values with the compare-and-set semantics of a KV bucket. */
 class Kept implements Pick<RevisionedStore<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {
   readonly #values = new Map<string, { value: NatsKeyRecord; revision: number }>();
   #revision = 0;

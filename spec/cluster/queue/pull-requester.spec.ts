@@ -3,9 +3,9 @@ import { expect } from 'chai';
 import type { NatsLink } from '../../../main/cluster/nats-link.ts';
 import { PullRequester } from '../../../main/cluster/queue/pull-requester.ts';
 
-/** An intake that has room for `room()` messages, whose pull requests go nowhere. */
+/** Creates a requester with room for `room()` messages. Its pull requests reach no server. */
 function create(room: () => number) {
-  /** Number of messages of each pull request. */
+  /** Batch size of each pull request. */
   const requests: number[] = [];
   let deliver: (error: Error | null, message: Msg) => void = () => {};
   const connection = {
@@ -22,7 +22,7 @@ function create(room: () => number) {
     requests,
     async ask() {
       intake.ask();
-      // Requests go out at the end of the turn.
+      // The requester publishes in a microtask.
       await Promise.resolve();
     },
     arrive: () => deliver(null, { reply: '$JS.ACK.tasks.workers.1.1.1.1.0' } as Msg),

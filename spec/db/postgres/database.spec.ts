@@ -18,7 +18,7 @@ function open(url: string, options: Partial<PostgresOptions> = {}): PostgresData
 
 const one = { text: 'SELECT 1 AS one' };
 
-/** A way to a server that can be cut, or go silent. */
+/** Starts a proxy to a server. A test can cut its connections or stop forwarding. */
 async function proxyTo(url: string) {
   const { hostname, port } = new URL(url);
   const sockets = new Set<Socket>();

@@ -9,7 +9,7 @@ const failure = (url: string) =>
     (error: Error) => error.message,
   );
 
-/** Name, type and default of each column, and whether it is required. */
+/** Query for each column's name, type, default and nullability. */
 const COLUMNS = `SELECT column_name || ' ' || data_type || CASE is_nullable WHEN 'NO' THEN ' required' ELSE '' END AS is
   FROM information_schema.columns WHERE table_schema = current_schema() AND table_name = $1 ORDER BY ordinal_position`;
 
@@ -67,7 +67,7 @@ describeWithPostgres('migratePostgres', () => {
 
   it('makes all of it or nothing', async () => {
     const { url, sql } = await emptySchema();
-    // The last step finds no column for its indexes.
+    // This table lacks the columns that the migration's last step indexes, so that step fails.
     await sql('CREATE TABLE tasks (id text)');
     expect(await failure(url)).to.match(/^cannot migrate PostgreSQL at .*: column "created_at" does not exist$/);
     expect(await sql('SELECT tablename AS name FROM pg_tables WHERE schemaname = current_schema()')).to.deep.equal([

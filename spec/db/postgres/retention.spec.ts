@@ -10,7 +10,7 @@ import { eventually } from '../../support/until.ts';
 const DAY = 86_400;
 const NOW = 100 * DAY;
 
-/** A row by its place of arrival; its times are Unix seconds. */
+/** A row, identified by its arrival number. Times are Unix seconds. */
 interface Row {
   arrival: number;
   createdAt?: number;
@@ -18,7 +18,7 @@ interface Row {
   bytes?: number;
 }
 
-/** An empty table, and a way to run a round over it to its end. */
+/** Creates an empty table, and functions to fill it and to run a whole retention round. */
 async function fresh() {
   const { url, sql } = await migratedSchema();
   const open = () => {
@@ -44,7 +44,7 @@ async function fresh() {
     const rows = await sql<{ arrival: number }>('SELECT arrival FROM tasks ORDER BY arrival');
     return rows.map(({ arrival }) => arrival);
   };
-  /** @returns what each step has deleted */
+  /** Runs a round. @returns the number of rows deleted in each step */
   const round = async (limits: RetentionLimits, afterStep: () => unknown = () => {}, on = database) => {
     const steps: number[] = [];
     await retentionRound(on, limits, NOW * 1000, async (deleted) => {
@@ -148,7 +148,7 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
     expect(await round({ rows: 10, days: 0 }, () => false, other)).to.deep.equal([MAX_STEP_ROWS]);
     const failed = round({ rows: 1, days: 0 }, () => Promise.reject(new Error('no')));
     expect(await failed.catch(({ message }) => message)).to.equal('no');
-    // The server lets go of the lock when it sees the connection's end.
+    // The server releases the lock only after it has noticed the closed connection.
     await eventually(
       () => round({ rows: 1, days: 0 }, () => {}, other),
       (steps) => steps.length > 0,

@@ -31,7 +31,7 @@ async function fresh() {
 describeWithPostgres('PostgresTasks', () => {
   describeTaskStore(fresh);
 
-  /** The plan that a prepared statement has in the end, which fits any parameter. */
+  /** Returns the generic plan, which PostgreSQL uses for a prepared statement after a few executions. */
   async function planOf({ sql }: Awaited<ReturnType<typeof fresh>>, { name, text }: { name: string; text: string }) {
     const parameters = text.includes('$1') ? '(text)' : '';
     await sql('SET plan_cache_mode = force_generic_plan');
@@ -65,7 +65,7 @@ describeWithPostgres('PostgresTasks', () => {
     });
   }
 
-  /** Has the statements that write to the table counted. */
+  /** Opens a store whose table counts the INSERT statements. */
   async function counted() {
     const made = await fresh();
     await made.sql('CREATE TABLE log (at timestamptz DEFAULT now())');

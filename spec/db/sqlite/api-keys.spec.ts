@@ -66,7 +66,7 @@ describe('ApiKeys', () => {
     other.beside.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     renameSync(file, `${file}.away`);
     expect(() => keys.findOwner('k')).to.throw(DatabaseUnavailable);
-    // Another database in its place, whose version may be the same by chance.
+    // Put another database into the file's place. Its data version may happen to be the same.
     for (const suffix of ['-wal', '-shm']) rmSync(file + suffix, { force: true });
     copyFileSync(other.file, file);
     expect(keys.findOwner('k')).to.equal(undefined);

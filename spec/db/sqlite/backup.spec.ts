@@ -21,7 +21,10 @@ import { until } from '../../support/until.ts';
 const NEVER = new AbortController().signal;
 const INSERT = "INSERT INTO tasks (id, payload, created_at) VALUES (hex(randomblob(16)), printf('%4000d', 0), 1)";
 
-/** A data folder whose tasks take many steps to copy, a connection to these, and the path of a folder that is not there. */
+/**
+ * Creates a data folder whose tasks take many steps to copy, a connection to the tasks, and the path of a folder that
+ * does not exist.
+ */
 async function fresh({ rows = 3000 } = {}) {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -88,7 +91,7 @@ describe('backUpDatabases', () => {
 
   it('copies what only the log holds', async () => {
     const { dataDir, tasks, folder } = await fresh({ rows: 7 });
-    // As a killed process leaves them.
+    // Copies of the files as a killed process leaves them, with rows only in the write-ahead log.
     const cut = await temporaryFolder();
     for (const name of ['auth.db', 'queue.db', 'tasks.db', 'tasks.db-wal']) {
       copyFileSync(join(dataDir, name), join(cut, name));
@@ -137,7 +140,7 @@ describe('backUpDatabases', () => {
     const { dataDir, folder, tasks } = await fresh();
     tasks.exec('PRAGMA wal_checkpoint(TRUNCATE)');
     const file = await open(join(dataDir, 'tasks.db'), 'r+');
-    // The pages of rows stay readable one by one; what is in them does not fit together.
+    // Each page of the file stays readable, but the tree of pages becomes inconsistent.
     await file.write(Buffer.alloc(4096, 'x'), 0, 4096, 4096 * 20);
     await file.close();
     expect(await refusal(dataDir, folder)).to.match(/^cannot copy tasks\.db: it is damaged: /);

@@ -7,7 +7,7 @@ import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 const PAGE = 4096;
 
-/** Returns a database with a table of many pages, of which the given one is overwritten. */
+/** Opens a database with a table of many pages, one of which may be overwritten. */
 async function database(damagedPage?: (pages: number) => number): Promise<DatabaseSync> {
   const path = join(await temporaryFolder(), 'a.db');
   const made = new DatabaseSync(path);
@@ -27,7 +27,7 @@ async function database(damagedPage?: (pages: number) => number): Promise<Databa
   return opened;
 }
 
-/** Error of a check of table `t`, or undefined. */
+/** Checks table `t`. Returns the error, or undefined. */
 function thrown(opened: DatabaseSync, maxWholeCheck?: number): unknown {
   try {
     checkDamage(opened, ['t', 'absent'], maxWholeCheck);

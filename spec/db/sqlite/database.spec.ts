@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import { Database, DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
-/** Makes a database file that holds one table with one word. */
+/** Creates a database file with one table and one word in it. */
 function makeFile(path: string, word = 'first'): void {
   const file = new DatabaseSync(path);
   file.exec(`PRAGMA journal_mode = WAL; CREATE TABLE words (word TEXT); INSERT INTO words VALUES ('${word}')`);
@@ -101,7 +101,8 @@ describe('Database', () => {
     database.statement('INSERT INTO words VALUES (?)').run('second');
     const beside = connectTo(path);
     beside.close();
-    // Another process, whose end would remove the log if it believed to be the last.
+    // A second process. If the first one had lost its locks, this process would remove the write-ahead log when it
+    // exits.
     const script = `new (require('node:sqlite').DatabaseSync)(process.argv[1]).prepare('SELECT * FROM words').all()`;
     execFileSync(process.execPath, ['--eval', script, path]);
     expect(existsSync(`${path}-wal`)).to.equal(true);

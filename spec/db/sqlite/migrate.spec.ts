@@ -16,7 +16,7 @@ function tables(path: string): unknown[] {
   return names.all().map(({ name }) => name);
 }
 
-/** The message of what a migration of `folder` fails with. */
+/** Migrates `folder` and returns the message of the error. */
 function failure(folder: string): string {
   try {
     migrate(folder);
@@ -147,7 +147,7 @@ describe('migrate', () => {
   });
 
   it('says in one line that a folder cannot be written to', async () => {
-    // No mode keeps root out, but nobody can make a file in there.
+    // File modes do not restrict root, but not even root can create a file in /sys.
     const folder = process.getuid?.() === 0 ? '/sys' : await temporaryFolder();
     if (folder !== '/sys') chmodSync(folder, 0o500);
     expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);

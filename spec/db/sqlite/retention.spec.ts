@@ -61,9 +61,9 @@ describe('TaskRetention', () => {
           .map(({ detail }) => detail);
       });
     expect(plans).to.deep.equal([
-      // The smallest index, from end to end.
+      // Counts the rows with a full scan of the smallest index.
       ['SCAN tasks USING COVERING INDEX tasks_by_creation'],
-      // In the order of the rowid, from the first one as far as the limit.
+      // Scans in rowid order from the first row, up to the limit.
       ['SCAN tasks'],
       ['SEARCH tasks USING INDEX tasks_by_creation (created_at>? AND created_at<?)'],
       ['SEARCH tasks USING INTEGER PRIMARY KEY (rowid=?)'],

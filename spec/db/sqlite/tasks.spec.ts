@@ -6,7 +6,7 @@ import { Tasks } from '../../../db/sqlite/tasks.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { completed, describeTaskStore } from '../task-store.ts';
 
-/** A database that remembers the texts of its statements. */
+/** Database that records the SQL text of its statements. */
 class Watched extends Database {
   readonly texts: string[] = [];
 

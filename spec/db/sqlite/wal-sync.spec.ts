@@ -13,14 +13,14 @@ async function start() {
   return { path, wal: new WalSync(path) };
 }
 
-/** How often this process has a file open. */
+/** Number of descriptors that this process has open for a file. */
 function timesOpen(path: string): number {
   const folder = '/proc/self/fd';
   const targets = readdirSync(folder).map((descriptor) => {
     try {
       return readlinkSync(join(folder, descriptor));
     } catch {
-      // The descriptor of the listing itself.
+      // The descriptor used to list the folder is closed by now.
       return undefined;
     }
   });
@@ -41,7 +41,7 @@ describe('WalSync', () => {
   it('shares the next turn among calls that come while the disk is busy, never the one under way', async () => {
     const { wal } = await start();
     const first = wal.sync();
-    // Its turn begins.
+    // Lets the sync start.
     await new Promise(setImmediate);
     const second = wal.sync();
     expect(wal.sync()).to.equal(second).and.not.equal(first);
