@@ -7,7 +7,7 @@ import { temporaryFolder } from '../support/cleanup.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { alerts, deployment } from './queries.ts';
 
-/** Series of twenty minutes in Prometheus' own notation: a start, what is added every 15 s, and how often. */
+/** Samples of twenty minutes by series, in promtool's notation: start value, increment per 15 s, and count. */
 type Series = Record<string, string>;
 const NEVER = '0x80';
 const RISING = '0+10x80';
@@ -50,11 +50,11 @@ const well: Series = {
   process_max_fds: '100x80',
 };
 
-/** What is different when an alert is due. */
+/** Changes to healthy series that must raise the given alert. */
 const ill: [alert: string, series: Series][] = [
   ['ServicesDown', { up: '0x80' }],
   ['ServicesRestart', { process_start_time_seconds: '1000+60x80' }],
-  // Pongs go on.
+  // Pongs still increase the number of sent frames.
   ['TicksMissing', { ticker_frames_skipped_total: '9x80', ticker_tick_lateness_seconds_count: '99x80' }],
   ['TicksLate', { [`${lateness}{le="0.1"}`]: NEVER, [`${lateness}{le="1"}`]: RISING }],
   ['TickerThreadDies', { ticker_thread_restarts_total: ONCE }],
@@ -79,7 +79,7 @@ const ill: [alert: string, series: Series][] = [
 ];
 
 describeWith(lackingProgram('promtool'), 'the alerts', () => {
-  /** Lets promtool say that with these series just these alerts are raised after twenty minutes. */
+  /** Asserts with promtool that exactly these alerts fire after twenty minutes of the given series. */
   async function expectAlerts(series: Series, names: string[]): Promise<void> {
     const target = 'job="ticker-and-tasks", instance="a"';
     const inputs = Object.entries(series).map(([name, values]) => ({

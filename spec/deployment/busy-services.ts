@@ -1,7 +1,10 @@
 import { post, type RunningServices, request, startServices } from '../support/program.ts';
 import { connect } from '../support/websocket.ts';
 
-/** Services that have done a little of everything: good and bad tokens, clients that come and go, tasks with every end. */
+/**
+ * Starts services and exercises each part a little: valid and invalid tokens, clients that join and leave, and tasks
+ * with every outcome.
+ */
 export async function startBusyServices(): Promise<RunningServices> {
   const services = await startServices({ env: { QUEUE_MAX_BYTES: '1000' } });
   const { ticker, tasks, stream } = services;

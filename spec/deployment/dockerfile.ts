@@ -3,18 +3,18 @@ import { join } from 'node:path';
 import { type Copy, DockerfileParser, type Instruction, type JSONInstruction } from 'dockerfile-ast';
 import { projectFolder } from '../support/program.ts';
 
-/** One instruction: its keyword, its flags (`--from=build`), and its arguments, those of the exec form taken apart. */
+/** One instruction: its keyword, its flags (such as `--from=build`) and its arguments, parsed in the exec form. */
 export interface Step {
   keyword: string;
   flags: Record<string, string>;
   arguments: string[];
-  /** Whether the arguments are a JSON array, which no shell comes between. */
+  /** Whether the arguments are a JSON array, which runs without a shell. */
   exec: boolean;
-  /** All that follows the keyword, as it is written. */
+  /** Everything after the keyword, verbatim. */
   text: string;
 }
 
-/** What lies between one FROM and the next. */
+/** Instructions from one FROM to the next. */
 export interface Stage {
   base: string;
   name: string | undefined;
@@ -35,14 +35,14 @@ export function stages(): Stage[] {
   return result;
 }
 
-/** The last instruction of its kind, which is the one that counts. */
+/** Returns the last instruction with a keyword. It overrides earlier ones. */
 export function last({ steps }: Stage, keyword: string): Step {
   const step = steps.findLast((each) => each.keyword === keyword);
   if (step === undefined) throw new Error(`the stage has no ${keyword}`);
   return step;
 }
 
-/** The environment that a stage's ENV instructions make. */
+/** Returns the environment that a stage's ENV instructions define. */
 export function environment({ steps }: Stage): Record<string, string> {
   const assignments = steps.filter(({ keyword }) => keyword === 'ENV').flatMap((step) => step.arguments);
   return Object.fromEntries(assignments.map((each) => each.split(/=(.*)/s, 2) as [string, string]));

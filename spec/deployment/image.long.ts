@@ -9,7 +9,7 @@ import { describeWith } from '../support/requirements.ts';
 import { buildImage, lackingForContainers, runImage } from './container.ts';
 import { last, type Stage, stages } from './dockerfile.ts';
 
-/** The image is built once, by the Dockerfile's own instructions, and every test runs a container of it. */
+/** The image is built once from the Dockerfile. Every test runs its own container. */
 const withImage = (define: () => void) => describeWith(lackingForContainers(), 'the image', define, false);
 
 withImage(() => {
@@ -27,7 +27,7 @@ withImage(() => {
     if (folder !== undefined) await rm(folder, { recursive: true, force: true });
   });
 
-  /** A container that has started, and where its task queue and its health are. */
+  /** Starts a container. Returns it with the URLs of its task queue and its health check. */
   async function start() {
     const program = watch(runImage(root, last(image, 'CMD').arguments, settings));
     const port = async (service: string) => (await program.logged((line) => line.service === service)).port;

@@ -7,11 +7,11 @@ import { projectFolder, request } from '../support/program.ts';
 import { startBusyServices } from './busy-services.ts';
 import { alerts, dashboard, deployment, panelQueries, read, type Selector } from './queries.ts';
 
-/** Labels that Prometheus itself gives to every series. */
+/** Labels that Prometheus adds to every series. */
 const OF_THE_TARGET = { job: ['ticker-and-tasks'], instance: ['any'] };
 type Labels = Record<string, readonly string[]>;
 
-/** The metrics of a scrape, and of each the labels with all their values. */
+/** Returns the metrics of a scrape, each with its labels and their values. */
 function metrics(scrape: string): Map<string, Labels> {
   const found = new Map<string, Labels>([['up', OF_THE_TARGET]]);
   for (const [, name = '', text = ''] of scrape.matchAll(/^(\w+)(?:\{(.*)\})? \S+$/gm)) {
@@ -23,7 +23,7 @@ function metrics(scrape: string): Map<string, Labels> {
   return found;
 }
 
-/** What a selector asks for and the scrape does not have. */
+/** Returns the metric or the labels of a selector that the scrape lacks. */
 function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): string[] {
   const labels = scraped.get(metric);
   if (labels === undefined) return [metric];
@@ -36,7 +36,7 @@ function missing({ metric, matchers }: Selector, scraped: Map<string, Labels>): 
 
 describe('the queries of dashboard and alerts', () => {
   let scraped: Promise<string> | undefined;
-  /** One scrape of busy services, for all that only read it. */
+  /** Scrapes busy services once, for all tests that only read the result. */
   const scrape = () => {
     scraped ??= startBusyServices().then(async ({ admin }) => (await request(`${admin}/metrics`)).body);
     return scraped;

@@ -9,7 +9,7 @@ import { describeWith, lackingProgram } from '../support/requirements.ts';
 import { startBusyServices } from './busy-services.ts';
 import { alerts, deployment, panelQueries } from './queries.ts';
 
-/** A real Prometheus that scrapes `services` every second; returns its address. */
+/** Starts a real Prometheus that scrapes `services` every second. Returns its address. */
 async function startPrometheus({ admin }: RunningServices): Promise<string> {
   const folder = await temporaryFolder();
   const config = {
@@ -34,7 +34,7 @@ async function startPrometheus({ admin }: RunningServices): Promise<string> {
   return address;
 }
 
-/** What Prometheus answers to a query. @throws where it cannot evaluate it */
+/** Evaluates a query in Prometheus. @throws {Error} if Prometheus cannot evaluate it */
 async function evaluate(prometheus: string, query: string): Promise<unknown[]> {
   const { body } = await request(`${prometheus}/api/v1/query?query=${encodeURIComponent(query)}`);
   if (body.status !== 'success') throw new Error(`${body.error}: ${query}`);

@@ -24,7 +24,7 @@ export interface Query {
   legend: string;
 }
 
-/** The queries of all panels, for every instance and with a window that few scrapes fill. */
+/** Queries of all panels, for every instance and with a window short enough for a few scrapes. */
 export const panelQueries: Query[] = dashboard.panels.flatMap(
   ({ title, targets = [] }: { title: string; targets?: { expr: string; legendFormat: string }[] }) =>
     targets.map(({ expr, legendFormat: legend }) => ({
@@ -34,13 +34,13 @@ export const panelQueries: Query[] = dashboard.panels.flatMap(
     })),
 );
 
-/** One metric that a query asks for, with the conditions on its labels. */
+/** One metric of a query, with the matchers of its labels. */
 export interface Selector {
   metric: string;
   matchers: { label: string; operator: string; value: string }[];
 }
 
-/** What a query in PromQL is made of. @throws where it cannot be parsed */
+/** Parses a PromQL query. @throws {Error} if it is not valid PromQL */
 export function read(expr: string): { selectors: Selector[]; grouping: string[] } {
   const selectors: Selector[] = [];
   const grouping: string[] = [];

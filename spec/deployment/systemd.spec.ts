@@ -26,7 +26,7 @@ describe('the systemd unit', () => {
 });
 
 describeWith(lackingProgram('systemd-analyze'), 'the systemd unit, in the eyes of systemd-analyze', () => {
-  /** The unit as a file of its own, for this folder instead of /opt. */
+  /** Writes the unit to a file, with this folder in place of /opt. Returns its path. */
   async function unitFile(): Promise<string> {
     const file = join(await temporaryFolder(), UNIT);
     await writeFile(file, text.replaceAll('/opt/ticker-and-tasks', projectFolder.replace(/\/$/, '')));
@@ -39,7 +39,8 @@ describeWith(lackingProgram('systemd-analyze'), 'the systemd unit, in the eyes o
   });
 
   it('leaves the process little to attack', async () => {
-    // In tenths, of a hundred: 15 where this was written, 96 for a unit without any hardening.
+    // The threshold is in tenths of systemd's exposure score. The score is 15 for this unit, 96 without any
+    // hardening.
     await run('systemd-analyze', ['security', '--offline=true', '--threshold=20', await unitFile()]);
   });
 });

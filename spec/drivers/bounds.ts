@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
 import { discard, type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
 
-/** How much a driver takes. */
+/** Conformance specs of a driver's bounds. */
 export function describeBounds(fresh: FreshQueue): void {
   describe('its bounds', () => {
     it('refuses a message past its number, and takes one for each that is done', async () => {

@@ -3,7 +3,7 @@ import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
 import { until } from '../support/until.ts';
 import { type FreshQueue, openInbox, publishAll, type Reopen, retry } from './inbox.ts';
 
-/** What a driver does once it is closed. */
+/** Conformance specs of a closed driver. */
 export function describeClosing(fresh: FreshQueue, reopen?: Reopen): void {
   /** Waits until the closed queue would have delivered the message: the queue delivers the message after it is opened again, or the event loop turns. */
   const deliverable = async (closed: Queue, id: string) => {
@@ -53,7 +53,7 @@ export function describeClosing(fresh: FreshQueue, reopen?: Reopen): void {
       await a?.settle(retry(60_000));
       await queue.close();
       await b?.settle(retry(60_000));
-      // A timer of anything else in this process ends by itself, long before that of a retry.
+      // Other timers of this process fire long before that of a retry.
       await until(() => timers() <= before);
     });
   });

@@ -15,11 +15,11 @@ import { describeSettling } from './settling.ts';
 const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
 
 /**
- * Conformance of a driver.
+ * Defines the conformance specs of a driver.
  *
  * @param create creates an empty queue; called for each test
- * @param reopen opens the queue of a closed driver again; absent for a queue that ends with its driver
- * @param bytesOf bytes that the driver counts for a message; those of its memory if absent
+ * @param reopen opens the queue of a closed driver again; absent if the queue does not outlive its driver
+ * @param bytesOf bytes that the driver counts for a message; its memory if absent
  */
 export function describeDriver(
   name: string,

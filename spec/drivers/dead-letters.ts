@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
 import { discard, type FreshQueue, lettersOf, openInbox, publishAll } from './inbox.ts';
 
-/** Publishes messages and gives them up, in this order. */
+/** Publishes messages and discards them, in this order. */
 async function giveUp(queue: Queue, ids: string): Promise<void> {
   await publishAll(queue, ids);
   const inbox = openInbox(queue);
@@ -12,7 +12,7 @@ async function giveUp(queue: Queue, ids: string): Promise<void> {
 
 const idsOf = async (queue: Queue) => (await lettersOf(queue)).map(({ id }) => id);
 
-/** What can be done about the tasks that were given up. */
+/** Conformance specs of dead letters: listing, redriving and purging. */
 export function describeDeadLetters(fresh: FreshQueue): void {
   describe('its dead letters', () => {
     it('are in the order in which they were given up', async () => {
@@ -106,7 +106,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       const queue = await fresh();
       await giveUp(queue, 'a');
       const asked = [queue.redrive('a'), queue.redrive('a')];
-      // At no time is it neither here nor there.
+      // While the dead letter is redriven, the task is always found, here already as queued.
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
       const answers = await Promise.all(asked);
       expect(answers).to.have.members([true, false]);

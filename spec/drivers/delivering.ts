@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { discard, type FreshQueue, idsOf, openInbox, publishAll } from './inbox.ts';
 
-/** In which order a driver delivers, and how many messages at once. */
+/** Conformance specs of the order of deliveries and of the prefetch bound. */
 export function describeDelivering(fresh: FreshQueue): void {
   describe('delivering', () => {
     it('delivers in the order of publishing, before and after somebody takes', async () => {
@@ -40,7 +40,7 @@ export function describeDelivering(fresh: FreshQueue): void {
     it('calls the listener when a message is published, is due again, or is released', async () => {
       const queue = await fresh();
       const inbox = openInbox(queue);
-      // Each of these waits for a call.
+      // Each call of `next` waits for the listener.
       const first = inbox.next();
       await publishAll(queue, 'a');
       await (await first).settle({ kind: 'retry', delayMs: 5, reason: 'no', failure: 'transient' });

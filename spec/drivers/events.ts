@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { discard, type FreshQueue, openInbox, publishAll, retry } from './inbox.ts';
 
-/** What a driver tells of the life of its messages. */
+/** Conformance specs of a driver's task events. */
 export function describeEvents(fresh: FreshQueue): void {
   describe('events', () => {
     it('tell of every step, in order', async () => {

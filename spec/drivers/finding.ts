@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { discard, type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
-/** What a driver says about one message. */
+/** Conformance specs of `find`. */
 export function describeFinding(fresh: FreshQueue): void {
   describe('finding a message', () => {
     it('tells how far it has come, from the queue to its end', async () => {
@@ -10,7 +10,7 @@ export function describeFinding(fresh: FreshQueue): void {
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
       const inbox = openInbox(queue);
       const first = await inbox.next();
-      // It is out of the queue, but nobody has begun with it.
+      // The message is in flight, but no handler has started.
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
       await first.markRunning();
       expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1 });

@@ -6,7 +6,7 @@ function publish(queue: Queue, id: string, key: string, fingerprint = 'x'): Prom
   return queue.publish({ id, body: id }, keyed(key, fingerprint)).catch((error) => error);
 }
 
-/** What becomes of submissions that name themselves. */
+/** Conformance specs of submissions with an idempotency key. */
 export function describeIdempotency(fresh: FreshQueue): void {
   describe('submissions with a key', () => {
     it('are taken once, and stand for the first one, even after it is done', async () => {

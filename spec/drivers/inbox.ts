@@ -15,16 +15,16 @@ export interface QueueBounds {
   maxKeys: number;
 }
 
-/** Makes an empty queue that is closed after the test, roomy where no bound is given. */
+/** Opens an empty queue that is closed after the test. A bound that is not given is generous. */
 export type FreshQueue = (bounds?: Partial<QueueBounds>, onEvent?: (event: TaskEvent) => void) => Promise<Queue>;
 
 /** Number of bytes that a driver counts for an unsettled message. */
 export type BytesOf = (message: { body: string; reason: string | null }) => number;
 
-/** Opens the queue of a closed driver again, until the test ends. */
+/** Opens the queue of a closed driver again. It is closed after the test. */
 export type Reopen = (closed: Queue) => Promise<Queue>;
 
-/** A delivery in hand. */
+/** An unsettled delivery. */
 export interface Received extends Delivery {
   ack(): Promise<void>;
   settle(settlement: Settlement): Promise<void>;
@@ -32,12 +32,12 @@ export interface Received extends Delivery {
   markRunning(): Promise<void>;
 }
 
-/** Takes deliveries from a queue, no more than it is asked for. */
+/** Takes deliveries from a queue only on request. */
 export interface Inbox {
   next(): Promise<Received>;
-  /** The next `count` deliveries. */
+  /** Waits for the next `count` deliveries. */
   take(count: number): Promise<Received[]>;
-  /** At most `count` deliveries that can be taken without waiting. */
+  /** Takes at most `count` deliveries without waiting. */
   takeReady(count: number): Promise<Received[]>;
   stop(): void;
 }
@@ -73,17 +73,17 @@ function received(queue: Queue, delivery: Delivery): Received {
   };
 }
 
-/** Publishes messages with these ids, one after the other; each body is its id. */
+/** Publishes messages with these ids, one after another. Each body equals its id. */
 export async function publishAll(queue: Queue, ids: Iterable<string>): Promise<void> {
   for (const id of ids) await queue.publish({ id, body: id });
 }
 
-/** A submission with a key; a message that it creates has its id as its body. */
+/** Returns a submission with an idempotency key. The body of its message equals the message's id. */
 export function keyed(key: string, fingerprint = 'x'): KeyedSubmission {
   return { key, fingerprint, createMessage: (id) => ({ id, body: id }) };
 }
 
-/** All dead letters, oldest first. */
+/** Returns all dead letters, oldest first. */
 export async function lettersOf(queue: Queue): Promise<DeadLetter[]> {
   const listed = await queue.newestDeadLetters(Number.POSITIVE_INFINITY);
   const letters = await Promise.all(listed.map((letter) => letter.read()));

@@ -9,7 +9,7 @@ import type { QueueBounds } from './inbox.ts';
 
 export const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
 
-/** A connection that is closed after the test. */
+/** Opens a connection that is closed after the test. */
 export async function connection(url?: string): Promise<NatsConnection> {
   const servers = url ?? (await sharedNatsServer());
   const nats = await connect({ servers, maxReconnectAttempts: -1, reconnectTimeWait: 100 });
@@ -17,7 +17,7 @@ export async function connection(url?: string): Promise<NatsConnection> {
   return nats;
 }
 
-/** A prefix whose streams are removed after the test. */
+/** Returns a prefix for streams, which are deleted after the test. */
 export function ownPrefix(nats: NatsConnection): string {
   const prefix = ownName();
   afterTest(async () => {
@@ -35,7 +35,7 @@ export interface NodeOptions {
   onEvent?: (event: TaskEvent) => void;
 }
 
-/** The queue as one more node has it, closed after the test. */
+/** Opens the queue as a further node does. It is closed after the test. */
 export async function openNode({ nats, prefix, bounds = {}, ...rest }: NodeOptions): Promise<Queue> {
   const options = { connection: nats, prefix, bounds: { ...roomy, ...bounds }, replicas: 1, ...rest };
   const { queue } = await openNatsQueue(options);

@@ -8,11 +8,11 @@ import { until } from '../support/until.ts';
 import { discard, idsOf, keyed, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode, ownPrefix } from './nats-node.ts';
 
-/** Ack wait where a node is cut off; elsewhere it is so long that no stall of a busy machine has a message redelivered. */
+/** Short ack wait for specs that disconnect a node. The long one never expires on a busy machine. */
 const ackWaitMs = 400;
 const longAckWaitMs = 60_000;
 
-/** Two nodes on one queue, each with a connection of its own. */
+/** Opens one queue on two nodes, each with its own connection. */
 async function twoNodes(onEvent: (event: TaskEvent) => void = () => {}, ackWaitMs = longAckWaitMs) {
   const [one, other] = [await connection(), await connection()];
   const prefix = ownPrefix(await connection());
@@ -197,7 +197,7 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
 
   it('does not overwrite the attempts of another node when it was paused past its ack wait', async () => {
     const prefix = ownPrefix(await connection());
-    // No interval of this node ever fires, so it sends no in-progress ack.
+    // No interval timer of this node fires, so it sends no in-progress ack.
     mock.timers.enable({ apis: ['setInterval'] });
     const paused = await openNode({ nats: await connection(), prefix, ackWaitMs }).finally(() => mock.timers.reset());
     await publishAll(paused, 'a');

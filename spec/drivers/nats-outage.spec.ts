@@ -27,7 +27,7 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     while (['a', 'c', 'd'].some((id) => !seen.has(id))) {
       const delivery = await inbox.next();
       seen.set(delivery.message.id, delivery.attempt);
-      // Before the connection is back that fails; it is said again when the message comes again.
+      // The ack fails while the connection is down and is sent again with the redelivery.
       await delivery.ack().catch(() => {});
     }
     expect(Object.fromEntries(seen)).to.include({ a: 2, c: 1, d: 1 });
@@ -55,11 +55,11 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     ]);
     expect(await after.publish({ id: 'c', body: 'c' }, key)).to.equal('a');
     const inbox = openInbox(after);
-    // A server that was killed may have forgotten that it let go of a task, or even that it ever delivered it.
+    // A killed server may have lost the release of a task, or the record of its delivery.
     for (let delivery = await inbox.next(); delivery.message.id !== 'b'; delivery = await inbox.next()) {
       await delivery.settle(discard());
     }
-    // It is found to be settled when it is delivered again, which takes somebody who asks for it.
+    // The queue learns that the task is settled from the redelivery, which needs a pull request.
     await eventually(
       async () => {
         for (const again of await inbox.takeReady(5)) await again.settle(discard());

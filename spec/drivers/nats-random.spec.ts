@@ -8,18 +8,18 @@ import { discard, lettersOf, openInbox, type Received, retry } from './inbox.ts'
 import { connection, openNode, ownPrefix } from './nats-node.ts';
 
 const STEPS = 400;
-/** Steps before the first node is cut off. JetStream may deliver a message twice when a connection is lost. */
+/** Steps before the first node is disconnected. JetStream may deliver a message twice when a connection is lost. */
 const STEPS_WITHOUT_LOSS = 200;
 const PREFETCH = 4;
-/** So long that no stall of a busy machine has a message redelivered. */
+/** Never expires during the test, not even on a stalled machine. */
 const ackWaitMs = 60_000;
 
-/** A node, and the deliveries it has in hand. */
+/** A node and its unsettled deliveries. */
 interface Node {
   queue: Queue;
   hand: Received[];
   fill(): Promise<void>;
-  /** Cuts it off without a word. */
+  /** Closes the node's connection without a shutdown. */
   cutOff(): Promise<void>;
 }
 
@@ -79,7 +79,7 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
         cuts += 1;
       }
     }
-    // Now the tasks of the nodes that were cut off are redelivered, and others may be as well.
+    // A short ack wait: tasks of the disconnected nodes are redelivered now, perhaps others too.
     const { consumers } = await jetstreamManager(steady);
     await consumers.update(`${prefix}-tasks`, 'nodes', { ack_wait: 200 * 1_000_000 });
     while (ended.size < accepted.size) {
@@ -92,7 +92,7 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
     expect(cuts).to.equal(2);
     expect([...ended.keys()].sort()).to.deep.equal([...accepted].sort());
     for (const { queue } of nodes) {
-      // The counts of other nodes arrive with a delay.
+      // Counts of the other nodes arrive with a delay.
       const { dead } = await eventually(
         () => queue.counts(),
         ({ accepted: all, completed, dead, waiting, delayed, inFlight }) =>

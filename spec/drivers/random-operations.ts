@@ -5,7 +5,7 @@ import { type BytesOf, discard, type FreshQueue, lettersOf, openInbox, type Rece
 const BOUNDS = { maxLength: 12, maxBytes: 60 };
 const PREFETCH = 4;
 
-/** One thing done to a queue; `which` picks a delivery among those that are open. */
+/** One operation on a queue. `which` picks an unsettled delivery or a dead letter. */
 type Operation =
   | { does: 'publish'; body: string }
   | { does: 'ack' | 'retry' | 'crash' | 'give up' | 'release' | 'settle twice' | 'turn'; which: number }
@@ -38,7 +38,7 @@ const operations = fc.array(
   { maxLength: 60 },
 );
 
-/** Settles `delivery`. @returns what its message counts as from now on, if it leaves the queue */
+/** Settles `delivery`. @returns the counter that its message moves to if it leaves the queue */
 async function settle(delivery: Received, does: Operation['does']): Promise<'completed' | 'dead' | undefined> {
   switch (does) {
     case 'ack':
@@ -56,7 +56,7 @@ async function settle(delivery: Received, does: Operation['does']): Promise<'com
   }
 }
 
-/** The counts of a driver hold at any time, whatever is done to it. */
+/** Defines the spec that a driver's counts are correct after random operations. */
 export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
   it('accounts for every message it accepted, within prefetch and bounds, whatever is done to it', async () => {
     await fc.assert(
@@ -64,7 +64,7 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
         const queue = await fresh(BOUNDS);
         const open: Received[] = [];
         const unsettled = new Map<string, { body: string; reason: string | null }>();
-        // Counted here, because a driver may compute its own number of accepted messages from the others.
+        // Counted here because a driver may derive `accepted` from the other counts.
         const ended = { completed: 0, dead: 0, dropped: 0 };
         let accepted = 0;
         const inbox = openInbox(queue);

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import type { Settlement, SettlementOf } from '../../main/tasks/queue/queue.ts';
 import { discard, type FreshQueue, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
-/** What becomes of a message by what is said about its delivery. */
+/** Conformance specs of each settlement of a delivery. */
 export function describeSettling(fresh: FreshQueue): void {
   describe('settling', () => {
     it('is done with a message that was acknowledged', async () => {
@@ -126,7 +126,7 @@ export function describeSettling(fresh: FreshQueue): void {
       const begun = performance.now();
       await first.settle(retry(60));
       const again = await inbox.next();
-      // Timers count whole milliseconds and may be one early.
+      // Timers have millisecond resolution and may fire 1 ms early.
       expect(performance.now() - begun).to.be.at.least(59);
       expect(again.message.id).to.equal('a');
     });

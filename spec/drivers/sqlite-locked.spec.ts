@@ -7,7 +7,7 @@ import { discard, openInbox, publishAll, type Received, retry } from './inbox.ts
 import { beside, durableTransactions, freshFile, open } from './sqlite-queue.ts';
 
 describe('the durable queue, while its file takes nothing', () => {
-  /** A queue with four deliveries a, b, c, d in flight, whose file is locked. */
+  /** Opens a queue with four deliveries a, b, c, d in flight, whose file is locked. */
   async function locked() {
     const path = await freshFile();
     const queue = open(path);
@@ -19,7 +19,7 @@ describe('the durable queue, while its file takes nothing', () => {
     return { path, queue, other, deliveries };
   }
 
-  /** Settles the four: done, retried, discarded, and released. */
+  /** Settles the four deliveries: acked, retried, discarded and released. */
   async function settleAll(deliveries: Received[]): Promise<unknown[]> {
     const [a, b, c, d] = deliveries;
     const settled = [a?.ack(), b?.settle(retry(60_000)), c?.settle(discard()), d?.release()];

@@ -16,7 +16,7 @@ export async function freshFile(): Promise<string> {
   return join(folder, 'queue.db');
 }
 
-/** Opens a queue whose rows are always on disk. */
+/** Opens a queue that treats result rows as synced to disk. */
 export function open(path: string, deadLetters?: DeadLetters): MemoryQueue {
   const queue = openSqliteQueue({
     path,
@@ -28,14 +28,17 @@ export function open(path: string, deadLetters?: DeadLetters): MemoryQueue {
   return queue;
 }
 
-/** A second connection to the queue's file. */
+/** Opens a second connection to the queue's file. */
 export function beside(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
   afterTest(() => database.close());
   return database;
 }
 
-/** Returns a function that returns, for each transaction since its last call, whether the transaction waits for the disk. */
+/**
+ * Records the transactions from now on. The returned function says for each since its last call whether it was
+ * durable.
+ */
 export function durableTransactions(): () => boolean[] {
   const { mock: spy } = mock.method(Database.prototype, 'transaction');
   afterTest(() => spy.restore());

@@ -10,7 +10,7 @@ import { openInbox, publishAll } from './inbox.ts';
 const TASKS = 40;
 const bounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
 
-/** A durable queue whose tasks all run, and a disk that can fail. */
+/** Opens a durable queue with all of its tasks in flight, and a disk whose sync can fail. */
 async function start() {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -30,7 +30,7 @@ async function start() {
   const beside = new DatabaseSync(path);
   afterTest(() => beside.close());
   const running = () => beside.prepare('SELECT count(*) AS n FROM messages WHERE running = 1').get()?.n;
-  /** Acknowledges every task, and returns the errors. */
+  /** Acks every task and returns the errors. */
   const ackAll = async () => {
     const acks = await Promise.allSettled(deliveries.map((delivery) => delivery.ack()));
     return acks.flatMap((ack) => (ack.status === 'rejected' ? [ack.reason.message] : []));

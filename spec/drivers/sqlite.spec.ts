@@ -153,7 +153,7 @@ describe('the durable queue, opened again', () => {
     await publishAll(queue, 'ab');
     const acked = (await openInbox(queue).next()).ack();
     await asked.promise;
-    // Another transaction does not take it along.
+    // The transaction of another message must not commit the ack early.
     await publishAll(queue, 'c');
     const messages = beside(path).prepare('SELECT id FROM messages ORDER BY id');
     expect(queue.counts()).to.include({ completed: 1 });

@@ -7,19 +7,19 @@ import { post, type RunningServices, request, startProgram, startServices } from
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
-/** All samples of a process, by name and labels. */
+/** Scrapes all samples of a process, keyed by name and labels. */
 async function samples({ admin }: RunningServices): Promise<Map<string, number>> {
   const { body } = await request(`${admin}/metrics`);
   const lines = (body as string).split('\n').filter((line) => line !== '' && !line.startsWith('#'));
   return new Map(lines.map((line) => [line.slice(0, line.lastIndexOf(' ')), Number(line.split(' ').at(-1))]));
 }
 
-/** The samples once they are as `holds` says. */
+/** Scrapes until the samples satisfy `holds`. */
 function samplesWhen(services: RunningServices, holds: (found: Map<string, number>) => boolean) {
   return eventually(() => samples(services), holds);
 }
 
-/** What `/readyz` says once it answers with that status, because of that check if one is given. */
+/** Waits until `/readyz` responds with a status, because of the check `because` if given. Returns the body. */
 async function ready({ admin }: RunningServices, status: number, because?: string) {
   const { body } = await eventually(
     () => request(`${admin}/readyz`),
@@ -33,7 +33,7 @@ describe('the admin listener', () => {
     const services = await startServices({ env: { HOST: '0.0.0.0' } });
     const line = await services.logged(({ service }) => service === 'admin');
     expect(line).to.include({ msg: 'listening', host: '127.0.0.1' });
-    // Service B listens beyond loopback.
+    // This warning shows that service B listens on all interfaces.
     await services.logged(({ msg }) => msg.includes('set TASKS_REQUIRE_TOKEN=true'));
   });
 
@@ -59,7 +59,7 @@ describe('the admin listener', () => {
     await post(`${services.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
     await post(`${services.tasks}/tasks`, {});
     const delays = ['main', 'ticker'].map((thread) => `nodejs_eventloop_delay_seconds_count{thread="${thread}"}`);
-    // What follows the answers and the close frame a little later.
+    // These metrics change shortly after the responses and the close frame.
     const found = await samplesWhen(
       services,
       (all) =>

@@ -9,7 +9,7 @@ import { lackingPostgres } from '../support/postgres-server.ts';
 import { projectFolder } from '../support/program.ts';
 import { describeWith, lackingProgram } from '../support/requirements.ts';
 
-/** Figures that the benchmark measures. */
+/** Names of the benchmark's measurements. */
 export const figures = [
   'stream',
   'crowds',
@@ -33,7 +33,7 @@ interface Reading {
   [column: string]: unknown;
 }
 
-/** A suite that measures each figure once, in small numbers. */
+/** Defines a suite that runs each measurement once, with small numbers. */
 export function describeBenchmark(title: string, chosen: readonly Figure[]): void {
   const lacking = lackingProgram('redis-server') ?? lackingProgram('nats-server') ?? lackingPostgres();
   describeWith(lacking, title, () => {
@@ -42,7 +42,7 @@ export function describeBenchmark(title: string, chosen: readonly Figure[]): voi
         installPeers();
       } catch (error) {
         if (process.env.CI === 'true') throw error;
-        // Offline, a user's machine cannot install them.
+        // Skip locally: an offline machine cannot install the packages.
         this.skip();
       }
     }).timeout(300_000);
@@ -82,7 +82,7 @@ export async function bench(args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** Installs BullMQ, Fastify and Socket.IO, which the benchmark measures beside the product. */
+/** Installs BullMQ, Fastify and Socket.IO, with which the benchmark compares the product. */
 function installPeers(): void {
   const folder = join(projectFolder, 'spec/bench');
   if (existsSync(join(folder, 'node_modules/bullmq'))) return;

@@ -8,7 +8,7 @@ import { request, startProgram, startServices } from '../support/program.ts';
 
 const PAGE = 4096;
 
-/** A folder whose databases hold rows. */
+/** Creates a folder whose databases contain rows. */
 async function usedFolder(): Promise<string> {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -26,7 +26,7 @@ async function usedFolder(): Promise<string> {
   return folder;
 }
 
-/** Overwrites all pages but the first, so that the file is still taken for a database. */
+/** Overwrites all pages but the first, so that SQLite still recognizes the file. */
 function damage(path: string): void {
   const pages = readFileSync(path).length / PAGE;
   const file = openSync(path, 'r+');
@@ -34,7 +34,7 @@ function damage(path: string): void {
   closeSync(file);
 }
 
-/** The lines that a start which fails logs. */
+/** Returns the log lines of a failed start. */
 async function failure(DATA_DIR: string, driver = 'sqlite'): Promise<string[]> {
   const program = await startProgram({ env: { DATA_DIR, QUEUE_DRIVER: driver } });
   expect((await program.exited).code).to.equal(1);

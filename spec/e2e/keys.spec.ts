@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { post, projectFolder, startServices } from '../support/program.ts';
 
-/** The command of the guide, as a shell runs it. */
+/** Runs the guide's command in a shell. */
 async function npmRunKeys(DATA_DIR: string, ...args: string[]): Promise<string> {
   const { stdout } = await promisify(execFile)('npm', ['run', '--silent', 'keys', '--', ...args], {
     cwd: projectFolder,

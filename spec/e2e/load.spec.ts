@@ -25,7 +25,7 @@ describe('the load tool', () => {
   it('opens clients, counts their ticks, and ends with 0 when no limit is broken', async () => {
     const DATA_DIR = await temporaryFolder();
     const { ticker } = await startServices({ env: { DATA_DIR, TICK_INTERVAL_MS: '100' } });
-    // A slow machine skips ticks.
+    // Tolerates missed ticks, because a slow machine skips ticks.
     const args = ['--connections', '50', '--duration', '1', '--url', ticker, '--max-missed', '1000000'];
     const { code, stdout, stderr } = await load(args, { DATA_DIR });
     expect(stderr).to.equal('');

@@ -7,7 +7,7 @@ import { temporaryFolder } from '../support/cleanup.ts';
 import { post, projectFolder, startProgram, startServices, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
 
-/** A Node on this machine's path that is too old to run the services by itself. */
+/** Returns a Node on this machine's PATH that is too old to run the services, if any. */
 function oldNode(): string | undefined {
   const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'));
   return folders

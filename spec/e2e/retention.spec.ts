@@ -11,10 +11,10 @@ import { eventually } from '../support/until.ts';
 
 const DAY = 86_400;
 
-/** The id of the old row with that number. */
+/** Returns the id of an old row. */
 const oldId = (row: number) => `00000000-0000-4000-8000-${String(row).padStart(12, '0')}`;
 
-/** A data folder with rows of other days, and a connection to them. */
+/** Creates a data folder with rows of past days, and a connection to them. */
 async function aged(rows: number): Promise<{ DATA_DIR: string; count: () => number }> {
   const DATA_DIR = await temporaryFolder();
   migrate(DATA_DIR);
@@ -91,7 +91,7 @@ describe('retention', () => {
     const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
     await settled(services);
     expect((await request(`${services.tasks}/tasks/${body.id}`)).body.status).to.equal('completed');
-    // Two of the task pool, and the ticker's.
+    // Two threads of the task pool and the ticker's thread.
     await inspector.alive(/./, 3);
     expect(count()).to.equal(1001);
   });

@@ -7,10 +7,10 @@ import { connect, type StreamMessage } from '../support/websocket.ts';
 
 type Price = (seed: string, symbol: string, tick: number) => number;
 
-/** Time by which a tick may be late on a loaded machine. */
+/** Largest delay of a tick on a loaded machine, in milliseconds. */
 const MAX_LATE_MS = 10_000;
 
-/** The formula of the guide, as written there. */
+/** Returns the guide's price formula, extracted from its text. */
 async function formula(): Promise<Price> {
   const guide = await readFile(join(projectFolder, 'www/guide/api.md'), 'utf8');
   const block = /^```js\n(.*?)^```/ms.exec(guide)?.[1];
@@ -20,8 +20,8 @@ async function formula(): Promise<Price> {
 }
 
 /**
- * The tick whose prices a message has: the last one that was due by its timestamp, or an earlier one if it is late.
- * Undefined if the message has the prices of none of them.
+ * Returns the number of the tick whose prices a message carries: the last tick due by its timestamp, or an earlier
+ * one if the message is late. Returns undefined if the prices match no tick.
  */
 function tickOf(price: Price, seed: string, intervalMs: number, { data }: StreamMessage): number | undefined {
   expect(data).to.have.length(3);

@@ -9,7 +9,7 @@ import { post, projectFolder, startProgram, startServices } from '../support/pro
 
 const run = promisify(execFile);
 
-/** Starts the program where it cannot start, and returns what it had to say. */
+/** Runs the program with settings that prevent its start. Returns the exit code and the messages. */
 async function failure(env: Record<string, string>): Promise<{ code: number | null; text: string[] }> {
   const program = await startProgram({ env });
   const { code } = await program.exited;

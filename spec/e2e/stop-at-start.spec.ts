@@ -12,16 +12,16 @@ import { captureLog } from '../support/log.ts';
 import { post, projectFolder, startProgram } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
-/** Which look-up of a listener's address hangs: that of service B comes after its queue is opened. */
+/** Number of the address lookup that hangs: service B's, which follows the opening of its queue. */
 const TASKS_LISTENER = '2';
 const ADMIN_LISTENER = '3';
 
-/** Opens an in-memory queue, as a process does. */
+/** Opens a process's in-memory queue with its snapshot. */
 function open(dataDir: string) {
   return openQueue({ ...defaults, dataDir, queueDriver: 'memory' }, captureLog().log);
 }
 
-/** A data folder in which a stopped process left two tasks. */
+/** Creates a data folder in which a stopped process left two tasks. */
 async function folderWithTasks(): Promise<string> {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -58,7 +58,7 @@ describe('a stop during the start, with the in-memory queue', () => {
   it('loses none of them by force, and ends with exit code 1', async () => {
     const DATA_DIR = await folderWithTasks();
     const program = await startHanging({ DATA_DIR, HANGING_LOOKUP: TASKS_LISTENER });
-    // Signals of the first second count as one.
+    // Repeated signals within the first second count as one.
     await eventually(
       () => program.child.kill('SIGTERM'),
       () => program.lines.at(-1)?.msg === 'stopped by force',

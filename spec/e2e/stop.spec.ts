@@ -10,7 +10,7 @@ import { lackingProgram } from '../support/requirements.ts';
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
-/** Rows in the table of tasks that no process has open any more. */
+/** Number of rows in the table of tasks. Call it only after the process has exited. */
 function storedTasks(dataDir: string): number {
   const database = new DatabaseSync(join(dataDir, 'tasks.db'));
   const { count } = database.prepare('SELECT count(*) AS count FROM tasks').get() as { count: number };
@@ -18,7 +18,7 @@ function storedTasks(dataDir: string): number {
   return count;
 }
 
-/** Starts a stop that has to wait for a lock on the rows. */
+/** Starts a shutdown that has to wait for a lock on the rows. */
 async function stopWithLockedRows(env: Record<string, string>, signal: NodeJS.Signals) {
   const DATA_DIR = await temporaryFolder();
   const services = await startServices({ env: { DATA_DIR, SHUTDOWN_TIMEOUT_MS: '60000', ...env } });
@@ -26,7 +26,7 @@ async function stopWithLockedRows(env: Record<string, string>, signal: NodeJS.Si
   afterTest(() => database.close());
   database.exec('BEGIN EXCLUSIVE');
   const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
-  // The stop does not wait for a task that no thread has started.
+  // Waits until the task is in flight, because a shutdown does not wait for queued tasks.
   await eventually(
     () => request(`${services.tasks}/tasks/${body.id}`),
     (task) => task.body.status === 'running',
@@ -106,11 +106,11 @@ describe('the stop', () => {
     socket.on('error', () => {});
     await once(socket, 'connect');
     socket.write('POST /auth/token HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{');
-    // Another request tells that the first has arrived.
+    // The response to another request shows that the first one has arrived.
     await request(services.ticker);
     services.child.kill('SIGTERM');
     expect((await services.exited).code).to.equal(0);
-    // Without a bound of its own the stop would wait for the request, whose time limit is 30 s.
+    // Without the shutdown timeout, the shutdown would wait for the request's own timeout of 30 s.
     const at = (message: string) => Date.parse(services.lines.find(({ msg }) => msg === message)?.time as string);
     expect(at('stopped') - at('stopping')).to.be.within(0, 10_000);
   });
@@ -124,7 +124,7 @@ describe('the stop', () => {
     await post(`${services.tasks}/tasks`, { action: 'sum' });
     for (let i = 0; i < 3; i++) services.child.kill('SIGINT');
     await services.logged(({ msg }) => msg === 'stopping');
-    // That is logged when the task has waited for the lock, which is longer than signals count as one.
+    // Logged when the task has waited for the lock for more than a second, so the next signal counts as a second one.
     await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
     services.child.kill('SIGINT');
     expect((await services.exited).code).to.equal(20);
@@ -134,7 +134,7 @@ describe('the stop', () => {
   it('by force exits with 1 where the queue is durable', async () => {
     const { services, database } = await stopWithLockedRows({ QUEUE_DRIVER: 'sqlite' }, 'SIGTERM');
     const force = () => services.child.kill('SIGTERM');
-    // Signals of the first second count as one.
+    // Repeated signals within the first second count as one.
     await eventually(force, () => services.lines.at(-1)?.msg === 'stopped by force');
     expect((await services.exited).code).to.equal(1);
     expect(services.lines.at(-1)).to.include({ unfinished: 0 });

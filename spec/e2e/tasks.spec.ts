@@ -5,7 +5,7 @@ import { followEvents } from '../tasks/http/event-client.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-/** Asks for the listing until it fits. */
+/** Requests the listing until it fits. */
 function listing(url: string, fits: (answer: OpenApiResponse) => boolean): Promise<OpenApiResponse> {
   return eventually(() => request(url), fits);
 }

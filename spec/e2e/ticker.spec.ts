@@ -53,7 +53,7 @@ describe('service A, end to end', () => {
       }
       earlier = later;
     }
-    // Three intervals. A loaded machine may make the first tick late, and any number of ticks may be left out.
+    // Three intervals. On a loaded machine the first tick may be late, and ticks may be skipped.
     expect((earlier.get('BTC-USD')?.timestamp as number) - first).to.be.within(2, 30);
   });
 
@@ -61,7 +61,7 @@ describe('service A, end to end', () => {
     const { stream, token } = await startServices({ env: { TICK_INTERVAL_MS: '200' } });
     const bearer = await token();
     const clients = await Promise.all(Array.from({ length: 20 }, () => connect(stream, { token: bearer })));
-    // The last to come has its snapshot: from the tick after it on, all receive the same.
+    // The last client has its snapshot, so all clients receive the same ticks from here on.
     const last = clients.at(-1) as StreamClient;
     await last.nextOf('ticker');
     const ticks = [JSON.stringify(await last.nextOf('ticker')), JSON.stringify(await last.nextOf('ticker'))];

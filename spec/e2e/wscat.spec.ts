@@ -3,13 +3,13 @@ import { expect } from 'chai';
 import { projectFolder, startServices, watch } from '../support/program.ts';
 import type { StreamMessage } from '../support/websocket.ts';
 
-/** Runs wscat as a person would, types `input`, and returns the first messages that it shows. */
+/** Runs wscat, types `input`, and returns the first `count` messages that it prints. */
 async function wscat(args: string[], input: string, count: number): Promise<StreamMessage[]> {
   const child = spawn('node_modules/.bin/wscat', args, { cwd: projectFolder });
   const program = watch(child);
   child.stdin.write(input);
   await program.logged(() => program.lines.length >= count);
-  // It ends when its input does, as at Ctrl-D.
+  // wscat exits at the end of its input, as at Ctrl-D.
   child.stdin.end();
   await program.exited;
   return program.lines.slice(0, count) as unknown as StreamMessage[];

@@ -17,7 +17,7 @@ describe('a backup under load', () => {
     const client = await watchSteadily(first);
     const random = randomFrom(0);
     const [before, others] = [new Ledger(), new Ledger()];
-    // The stream of submissions goes on until the process is killed.
+    // Submissions continue until the process is killed.
     const load = others.flood(first.tasks, random, { clients: 4 });
     await before.flood(first.tasks, random, { clients: 4, over: () => before.size >= 200 });
     expect(await runCommand('backup', [folder], { dataDir })).to.include({ code: 0, stderr: '' });

@@ -9,12 +9,12 @@ import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
-/** A real process that may have 512 descriptors. */
+/** Starts a process that may open 512 descriptors. */
 function startPoor(): Promise<RunningServices> {
   return startServices({ node: '/bin/bash', nodeOptions: ['-c', 'ulimit -n 512; exec "$0" "$@"', process.execPath] });
 }
 
-/** Opens connections that send nothing, and waits until each is connected or refused. */
+/** Opens connections that send nothing, and waits until each is accepted or refused. */
 async function crowd(url: string, count: number): Promise<Socket[]> {
   const port = Number(new URL(url).port);
   const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1').on('error', () => {}));
@@ -23,7 +23,7 @@ async function crowd(url: string, count: number): Promise<Socket[]> {
   return sockets;
 }
 
-/** Waits until the service answers again. */
+/** Waits until the service responds again. */
 async function answers(url: string): Promise<void> {
   await eventually(
     () => request(url).catch(() => undefined),
@@ -31,7 +31,7 @@ async function answers(url: string): Promise<void> {
   );
 }
 
-/** Has one task processed, which needs the database. */
+/** Submits one task and waits for its result, which needs the database. */
 async function work({ tasks }: RunningServices): Promise<void> {
   const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
   expect(status).to.equal(202);
@@ -86,12 +86,13 @@ describe('a thousand half-open handshakes', () => {
     const bundle = await startTickerBundle({ timeouts: SHORT, limits: { handshakeMs: 3000 } });
     const good = head(...handshake('/ws/ticker', await bundle.token()));
     const sockets: Socket[] = [];
-    // Fewer at a time than wait to be accepted.
+    // Batches smaller than the listen backlog.
     while (sockets.length < 1000) sockets.push(...(await crowd(bundle.url, 250)));
     for (const [index, socket] of sockets.entries()) {
       socket.allowHalfOpen = true;
       socket.resume();
-      // A part of the handshake, the whole of it and a reset, one without a token whose answer is never followed by an end.
+      // Three kinds in turn: part of a handshake; a whole handshake and a reset; a handshake without a token and
+      // without a FIN.
       if (index % 3 === 0) socket.write(good.slice(0, index % good.length));
       else if (index % 3 === 1) socket.write(good, () => socket.resetAndDestroy());
       else socket.write(head(...handshake()));

@@ -11,7 +11,7 @@ import { watchSteadily } from '../support/steady-client.ts';
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
-/** A second connection to a database that a process has open. */
+/** Opens a second connection to a database that a process has open. */
 function openBeside(path: string): DatabaseSync {
   const database = new DatabaseSync(path, { timeout: 5000 });
   afterTest(() => database.close());
@@ -19,7 +19,7 @@ function openBeside(path: string): DatabaseSync {
 }
 
 const WAIT = 'results cannot be stored: all tasks wait';
-/** Does something to the file of a database; what is returned puts it right again. */
+/** Damages or moves a database file. The returned function restores the file. */
 type Fault = (path: string) => Promise<() => Promise<void>>;
 
 const moveAway: Fault = async (path) => {
@@ -55,7 +55,7 @@ const faults: Readonly<Record<string, Fault>> = {
 
 const SPECIFIED = ['database unavailable', 'lookup failed', 'query failed', 'failed to queue task'];
 
-/** Asks for everything that a database answers; every error is one of the specification's. */
+/** Sends every request that needs a database. Each response must be a success or a specified error. */
 async function ask(services: RunningServices): Promise<void> {
   const answers = await Promise.all([
     post(`${services.ticker}/auth/token`, { api_key: services.apiKey }),
@@ -124,7 +124,7 @@ describe('a database', () => {
     expect((await client.closed).code).to.equal(1001);
     expect(await services.exited).to.deep.include({ code: 20 });
     const last = services.lines.at(-1);
-    // A task that cannot succeed needs no row.
+    // A discarded task needs no row.
     expect(last)
       .to.include({ msg: 'stopped: accepted tasks are lost' })
       .and.property('unfinished')

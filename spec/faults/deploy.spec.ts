@@ -8,7 +8,7 @@ import { eventually } from '../support/until.ts';
 const submit = async (tasks: string, action = 'sum', headers = {}) =>
   (await request(`${tasks}/tasks`, { method: 'POST', body: JSON.stringify({ action }), headers })).body.id as string;
 
-/** A database whose rows nobody else can write until `COMMIT`. */
+/** Opens a database and holds its write lock until `COMMIT`. */
 function lockRows(dataDir: string): DatabaseSync {
   const database = new DatabaseSync(join(dataDir, 'tasks.db'));
   afterTest(() => database.close());
@@ -44,7 +44,7 @@ describe('a deploy with the in-memory queue', () => {
 
     second.child.kill('SIGTERM');
     expect(await second.exited).to.deep.include({ code: 0 });
-    // Once: the third has nothing to do but to keep what was given up.
+    // All tasks completed in the second process, so the third one has only the dead letter.
     const third = await startServices({ env });
     const { body } = await request(`${third.tasks}/queue`);
     expect(body).to.include({ accepted: 1, dead: 1, waiting: 0, delayed: 0, in_flight: 0 });

@@ -8,12 +8,12 @@ import { head } from '../support/raw-connection.ts';
 import { eventually } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
-/** A real process with that limit of open files. */
+/** Options for a process with that limit of open files. */
 function limitedTo(openFiles: number): { within: string[] } {
   return { within: ['sh', '-c', 'ulimit -n "$0"; exec "$@"', `${openFiles}`] };
 }
 
-/** Opens connections from two addresses that are not those of the neighbours, and waits until each is connected or refused. */
+/** Opens connections from two addresses that the neighbours do not use. Waits until each is accepted or refused. */
 async function crowd(url: string, count: number): Promise<Socket[]> {
   const port = Number(new URL(url).port);
   const sockets = Array.from({ length: count }, (_, index) => {
@@ -25,7 +25,7 @@ async function crowd(url: string, count: number): Promise<Socket[]> {
   return sockets;
 }
 
-/** Opens idle connections, more than the service takes, and waits until it closes the first. */
+/** Opens more idle connections than the service accepts, and waits until it closes one. */
 async function fill(url: string, count: number): Promise<Socket[]> {
   const sockets = await crowd(url, count);
   for (const socket of sockets) socket.resume();
@@ -36,7 +36,7 @@ async function fill(url: string, count: number): Promise<Socket[]> {
   return sockets;
 }
 
-/** Opens connections that send `text` and read no more than the first bytes of the answer. */
+/** Opens connections that send `text` and read only the start of the response. */
 async function readSlowly(url: string, count: number, text: string): Promise<void> {
   for (const socket of await crowd(url, count)) {
     socket.write(text);
@@ -44,7 +44,7 @@ async function readSlowly(url: string, count: number, text: string): Promise<voi
   }
 }
 
-/** Files of the browser clients that the process has open. */
+/** Returns the browser clients' files that the process has open. */
 function openStaticFiles({ child }: RunningServices): string[] {
   const folder = `/proc/${child.pid}/fd`;
   return readdirSync(folder)
@@ -59,7 +59,7 @@ function openStaticFiles({ child }: RunningServices): string[] {
     .filter((target) => target.includes('/www/'));
 }
 
-/** Uses the task queue and the admin listener. */
+/** Asserts that the task queue and the admin listener still work. */
 async function expectNeighboursServed({ tasks, admin }: RunningServices): Promise<void> {
   const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
   expect(status).to.equal(202);
@@ -73,7 +73,7 @@ async function expectNeighboursServed({ tasks, admin }: RunningServices): Promis
   );
 }
 
-/** Exchanges the key, and opens the stream with the token, which takes the policy in its scope. */
+/** Asserts that a client can exchange its key and join the stream, which reads the policy file. */
 async function expectStream(services: RunningServices): Promise<void> {
   const client = await connectStream(services.stream, { token: await services.token() });
   expect((await client.next()).type).to.equal('welcome');
@@ -94,7 +94,7 @@ describe('few descriptors', () => {
     const services = await startServices(limitedTo(256));
     const toTicker = await fill(services.ticker, 300);
     const toTasks = await fill(services.tasks, 300);
-    // Answers at once, and is ready as soon as the machine lets it tick.
+    // The admin listener responds at once; readiness may need a moment on a loaded machine.
     await request(`${services.admin}/readyz`);
     await eventually(
       () => request(`${services.admin}/readyz`),

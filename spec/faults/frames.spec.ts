@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 
 const NEIGHBOURS = 5;
 
-/** Attacks of several clients at a time, from a seed. */
+/** Runs random attacks by several clients at a time, from the seed. */
 function attackWith(token: string, port: number, numRuns: number): Promise<void> {
   const several = fc.array(attacks, { minLength: 1, maxLength: 8 });
   const all = (each: Attack[]) => Promise.all(each.map((one) => attack(port, token, one)));
@@ -20,7 +20,7 @@ function attackWith(token: string, port: number, numRuns: number): Promise<void>
   );
 }
 
-/** The neighbours are all there, and got every tick and nothing else. */
+/** Asserts that all neighbours are connected and received every tick and nothing else. */
 async function expectNothingSeen(crowd: Crowd): Promise<void> {
   const report = await crowd.report();
   expect(report).to.deep.include({ open: NEIGHBOURS, behind: 0, gaps: 0, closed: {} });
@@ -37,7 +37,7 @@ describe(`clients that send broken frames, and are cut off anywhere ${seedNote}`
     await until(() => bundle.sockets.size === NEIGHBOURS);
     await expectNothingSeen(crowd);
     const { relay, processes } = bundle;
-    // A handler and a client each, and the ticker.
+    // One handler and one client process each, and the ticker.
     expect([relay.size, relay.places, processes.size]).to.deep.equal([NEIGHBOURS, NEIGHBOURS, 2 * NEIGHBOURS + 1]);
     expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });

@@ -11,7 +11,7 @@ import { eventually } from '../support/until.ts';
 
 const LARGE = 2;
 
-/** Waits until the check of the queue's file has that state, and calls `before` before each look. */
+/** Waits until the check of the queue's file reports `state`. Calls `before` ahead of each poll. */
 async function queueFile({ admin }: RunningServices, state: string, before = async () => {}): Promise<void> {
   const { status, body } = await eventually(
     async () => {
@@ -55,7 +55,7 @@ describeWithSmallDisk('a full disk', () => {
     const random = randomFrom(2);
     let over = false;
     const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
-    /** Submits large tasks until one is answered with `wanted`. */
+    /** Submits large tasks until a response has the status `wanted`. */
     const answers = (wanted: number) =>
       eventually(
         () => ledger.submit(services.tasks, random, LARGE),
@@ -84,7 +84,7 @@ describeWithSmallDisk('a full disk', () => {
     await ledger.settled(services, disk.path);
     await client.checkAfterNextTick();
 
-    // What the file would not take was made good: the next process finds the same.
+    // The writes that failed on the full disk were repeated, so the next process finds the same tasks.
     services.child.kill('SIGTERM');
     expect((await services.exited).code).to.equal(0);
     await ledger.settled(await startServices({ env }), disk.path);

@@ -15,7 +15,7 @@ describe('what is no proper HTTP', () => {
   for (const service of ['ticker', 'tasks'] as const) {
     it(`gets proper answers from service ${service}, and is not seen by its neighbours ${seedNote}`, async () => {
       const DATA_DIR = await temporaryFolder();
-      // Durable: the dead letters of the tasks that come from the corpus can be told from the neighbour's.
+      // The durable queue distinguishes the dead letters of the corpus's tasks from the neighbour's.
       const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
       const client = await watchSteadily(services);
       const ledger = new Ledger();
@@ -27,7 +27,7 @@ describe('what is no proper HTTP', () => {
       const neighbour = (async () => {
         while (!over) {
           expect(await ledger.submit(services.tasks, random)).to.equal(202);
-          // Paced, so that the corpus has most of the machine.
+          // Pause between requests, so that the corpus gets most of the CPU.
           await setTimeout(20);
         }
       })();

@@ -13,7 +13,7 @@ interface Target {
   random: Random;
 }
 
-/** Under load, after some tasks were accepted. */
+/** Kills under load, after some tasks were accepted. */
 async function whileAccepting({ env, ledger, random }: Target): Promise<void> {
   const services = await startServices({ env });
   const load = ledger.flood(services.tasks, random);
@@ -23,20 +23,20 @@ async function whileAccepting({ env, ledger, random }: Target): Promise<void> {
   await Promise.all([services.exited, load]);
 }
 
-/** While a backlog is processed and no client submits. */
+/** Kills while a backlog is processed and no client submits. */
 async function whileWorking({ env, ledger, random }: Target): Promise<void> {
   const services = await startServices({ env });
   const lock = new DatabaseSync(join(env.DATA_DIR as string, 'tasks.db'), { timeout: 5000 });
   lock.exec('BEGIN IMMEDIATE');
   for (let i = 0; i < 5; i++) await Promise.all(Array.from({ length: 8 }, () => ledger.submit(services.tasks, random)));
-  // Closing ends the transaction.
+  // Closing rolls back the transaction and releases the lock.
   lock.close();
   await setTimeout(random.below(150));
   services.child.kill('SIGKILL');
   await services.exited;
 }
 
-/** At a random moment of the start: before, during, or after the recovery of the queue. */
+/** Kills at a random moment of the start: before, during or after the recovery of the queue. */
 async function whileStarting({ env, random }: Target): Promise<void> {
   const program = await startProgram({ env });
   await setTimeout(random.below(700));
@@ -44,7 +44,7 @@ async function whileStarting({ env, random }: Target): Promise<void> {
   await program.exited;
 }
 
-/** Within 100 ms of listening again, while the suspects of the previous kill run. */
+/** Kills within 100 ms of the start, while the suspects of the previous kill run. */
 async function againAtOnce(target: Target): Promise<void> {
   await whileAccepting(target);
   for (let i = 0; i < 2; i++) {
@@ -62,7 +62,7 @@ export function itSurvivesKills(rounds: number): void {
   it(`${rounds} times at any moment leaves every accepted task as one row or one dead letter ${seedNote}`, async () => {
     const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
     const target: Target = { env, ledger: new Ledger(), random: randomFrom(0) };
-    // Each kind of moment in turn, from any one on.
+    // Start at a random kind of moment, then take the kinds in turn.
     const first = target.random.below(moments.length);
     for (let round = 0; round < rounds; round++) await moments[(first + round) % moments.length]?.(target);
 

@@ -9,7 +9,7 @@ import { describeWithSmallDisk, mountSmallDisk } from '../support/small-disk.ts'
 import { watchSteadily } from '../support/steady-client.ts';
 import { eventually } from '../support/until.ts';
 
-/** A task that fails, which logs a warning. */
+/** Submits a task that fails, which logs a warning. */
 async function failTask({ tasks }: RedirectedServices): Promise<void> {
   const { status, body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
   expect(status).to.equal(202);
@@ -19,7 +19,7 @@ async function failTask({ tasks }: RedirectedServices): Promise<void> {
   );
 }
 
-/** Asserts that requests are answered and ticks are sent during a fault. */
+/** Asserts that requests and ticks continue during a fault. */
 async function serveDuring(services: RedirectedServices, fault: () => unknown = () => {}): Promise<void> {
   const client = await watchSteadily(services);
   await fault();
@@ -84,7 +84,7 @@ describeWithSmallDisk('a log file on a full disk', () => {
     const path = join(disk.path, 'log');
     const services = await startRedirected({ redirect: `>${path}`, env: { LOG_FORMAT: 'json' } });
     await serveDuring(services, () => disk.fill());
-    // The file's last page may have had room for some lines.
+    // The last page of the file may still have had room for some lines.
     await eventually(
       () => failTask(services).then(() => services.metric('log_lines_lost_total')),
       (lost) => lost > 0,
@@ -100,7 +100,7 @@ describeWithSmallDisk('a log file on a full disk', () => {
   });
 });
 
-/** The line that the full disk cut off is no JSON. */
+/** The line truncated by the full disk is not valid JSON. */
 function parsed(line: string): Record<string, unknown>[] {
   try {
     return [JSON.parse(line)];

@@ -66,7 +66,7 @@ describe('secrets', () => {
     expect(start).to.include('demo API key created');
     expect(others).to.deep.equal([]);
     for (const secret of [token, revoked, 'v3.local.']) {
-      // What is left of one where it was cut out is not secret.
+      // The rest of a redacted token is not secret.
       expect(services.output().replaceAll('v3.local.[redacted]', '')).to.not.include(secret);
       expect(services.errors()).to.not.include(secret);
       expect(bodies.join('\n')).to.not.include(secret);

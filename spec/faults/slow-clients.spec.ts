@@ -10,7 +10,7 @@ import { until } from '../support/until.ts';
 const MIB = 1024 * 1024;
 const FOREVER_MS = 3_600_000;
 
-/** Every reader got every tick, and nobody got anything else. */
+/** Asserts that every reader received every tick and nothing else. */
 function expectEveryTick(report: CrowdReport): void {
   expect(report).to.deep.include({ behind: 0, gaps: 0 });
   expect(Object.keys(report.types)).to.have.members(['welcome', 'ticker']);
@@ -27,7 +27,7 @@ describe('clients that never read', () => {
     while (report.timestamps.length < 30) report = await crowd.report();
     expectEveryTick(report);
     expect(report).to.deep.include({ closed: {}, open: 1000 });
-    // 15 KiB a client, and the heap's ups and downs, most of which come with the first requests.
+    // 15 KiB per client, plus heap fluctuation, most of it from the first requests.
     expect(residentBytes(pid) - before).to.be.at.most(128 * MIB);
     expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
@@ -39,7 +39,7 @@ describe('clients that never read', () => {
     const crowd = await gather({ port: bundle.listener.port, token, readers: 100, silent: 10, chatty: 10 });
     expect(bundle.relay.size).to.equal(120);
     await until(() => bundle.relay.size <= 100);
-    // The readers were pinged at the same time; a second round looks after all of them again.
+    // All readers are pinged at the same time. Twelve more ticks cover another round of pings.
     const { length } = (await crowd.report()).timestamps;
     let report = await crowd.report();
     while (report.timestamps.length < length + 12) report = await crowd.report();
@@ -55,7 +55,7 @@ describe('clients that never read', () => {
     const crowd = await gather({ port: bundle.listener.port, token, readers: 20, silent: 5, chatty: 5, madeUp: true });
     await until(() => bundle.ticker.received.length === 30);
     const clients = bundle.ticker.received.flatMap((m) => (m.topic === 'subscribe' ? [m.client_pid] : []));
-    // Ticks so large that the kernel has no room for many of them; the first one stands for the snapshots.
+    // Ticks so large that the kernel buffers only a few of them. The first one serves as the snapshot.
     let n = 0;
     const tick = () => {
       const data = JSON.stringify({ type: 'ticker', data: [{ timestamp: n++ }], pad: 'x'.repeat(32 * 1024) });

@@ -5,18 +5,18 @@ import { connect, type StreamClient } from '../support/websocket.ts';
 import { completed, submit } from './uppercase-tasks.ts';
 
 const TICKER = /ticker/;
-/** Moves the first price far from its initial value, where no walk of a spec's length leads. */
+/** Moves the first price farther from its initial value than a random walk can during a spec. */
 const MOVE_PRICE =
   "new Float64Array(process.getBuiltinModule('node:worker_threads').workerData.prices)[0] = 1_000_000;";
 
-/** The next tick: the price of the first symbol, and the timestamp. */
+/** Returns the next tick: the first symbol's price and the timestamp. */
 async function tick(client: StreamClient): Promise<{ timestamp: number; price: number }> {
   const { data } = await client.nextOf('ticker');
   const { timestamp, price } = data.find(({ symbol }: { symbol: string }) => symbol === 'BTC-USD');
   return { timestamp, price };
 }
 
-/** The first tick of a later second than `timeMs`. */
+/** Returns the first tick with a second later than `timeMs`. */
 async function tickAfter(client: StreamClient, timeMs: number): Promise<{ timestamp: number; price: number }> {
   for (;;) {
     const next = await tick(client);
@@ -24,13 +24,16 @@ async function tickAfter(client: StreamClient, timeMs: number): Promise<{ timest
   }
 }
 
-/** Starts a process with one client, whose prices have left where a new thread would begin if it did not know them. */
+/**
+ * Starts a process with one client and moved prices. A new thread that lost its prices would restart at the initial
+ * ones.
+ */
 async function startWithMovedPrice(env: Record<string, string> = {}) {
   const services = await startServices({ nodeOptions: inspectable, env });
   const inspector = await inspect(services);
   await inspector.alive(TICKER, 1);
   const client = await connect(services.stream, { token: await services.token() });
-  // After a tick the thread has read its prices for the first time.
+  // A tick shows that the thread has loaded its prices.
   await client.nextOf('ticker');
   await client.nextOf('ticker');
   await inspector.evaluate(TICKER, MOVE_PRICE);
@@ -92,7 +95,7 @@ describe('the sudden death', () => {
     const victims = await Promise.all(Array.from({ length: 20 }, () => connect(services.stream, { token })));
     for (const [index, { socket }] of victims.entries()) {
       await tick(survivor);
-      // A reset, a FIN without a close frame, and half a frame before the FIN.
+      // A TCP reset, a FIN without a close frame, and a FIN in the middle of a frame.
       const { _socket: raw } = socket as unknown as { _socket: import('node:net').Socket };
       if (index % 3 === 0) raw.resetAndDestroy();
       else if (index % 3 === 1) raw.destroy();
