@@ -11,7 +11,7 @@ interface Options {
   format: string;
 }
 
-/** A module that runs `code` with a log by the name of `log`. */
+/** Returns the source of a module that runs `code` with a log named `log`. */
 function source(options: Options, code: string): string {
   const module = new URL('../main/log.ts', import.meta.url).href;
   return `
@@ -21,7 +21,7 @@ function source(options: Options, code: string): string {
     ${code}`;
 }
 
-/** Runs `code` in a process of its own. */
+/** Runs `code` in a separate process. */
 function start(options: Options, code: string): ChildProcess {
   const child = spawn(process.execPath, ['--input-type=module', '--eval', source(options, code)], {
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -181,7 +181,7 @@ describe('the log', () => {
       const code = `${flood} console.error(process.memoryUsage().rss); setInterval(() => {}, 1000);`;
       const child = start(json, code);
       const [rss] = await once(child.stderr?.setEncoding('utf8') ?? child, 'data');
-      // 64 MB were logged.
+      // The first process has logged 64 MB; this one logs nothing.
       const idle = start(json, 'console.error(process.memoryUsage().rss); setInterval(() => {}, 1000);');
       const [idleRss] = await once(idle.stderr?.setEncoding('utf8') ?? idle, 'data');
       expect(Number(rss) - Number(idleRss)).to.be.lessThan(40 * 1024 * 1024);

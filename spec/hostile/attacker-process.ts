@@ -1,4 +1,4 @@
-/** Runs attacks in a process of low priority, so that their use of the processor is not counted against the services. */
+/** Runs attacks in a process of low priority, so that their CPU use does not slow the services down. */
 import { constants, setPriority } from 'node:os';
 import { mochaHooks } from '../support/cleanup.ts';
 import { Attacker } from './attacker.ts';

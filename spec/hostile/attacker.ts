@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { head } from '../support/raw-connection.ts';
 import type { Random } from '../support/seed.ts';
 
-/** Addresses and secrets that an attack is given. */
+/** Addresses and secrets that an attack receives. */
 export interface Mark {
   /** Ports of the three listeners. */
   ports: { ticker: number; tasks: number; admin: number };
@@ -14,12 +14,12 @@ export interface Mark {
 
 export type Service = keyof Mark['ports'];
 
-/** Longest wait for an answer that never comes. */
+/** Longest wait for a response, in milliseconds. */
 const ANSWER_MS = 10_000;
 /** Neighbours use addresses of 127.0.0.0/24. */
 const NETWORK = '127.0.1.';
 
-/** Longest wait for an answer. */
+/** Connections, requests and counters of one attack. */
 export class Attacker {
   readonly mark: Mark;
   readonly random: Random;
@@ -42,7 +42,7 @@ export class Attacker {
     return performance.now() >= this.#ends;
   }
 
-  /** Waits for the end of the attack. */
+  /** Waits until the time of the attack is over. */
   async rest(): Promise<void> {
     await setTimeout(Math.max(0, this.#ends - performance.now()));
   }
@@ -67,7 +67,7 @@ export class Attacker {
   }
 
   /**
-   * Opens a connection from an address of the attacker's.
+   * Opens a connection from one of the attacker's addresses.
    *
    * @param host last number of that address
    * @returns undefined if the connection was refused
@@ -98,7 +98,7 @@ export class Attacker {
     return sockets;
   }
 
-  /** Opens connections that send `text` and read only the first bytes of the answer. */
+  /** Opens connections that send `text` and read only the first bytes of the response. */
   async readSlowly(service: Service, count: number, text: string, host = 1): Promise<Socket[]> {
     const sockets = await this.connections(service, count, host);
     for (const socket of sockets) {
@@ -109,7 +109,7 @@ export class Attacker {
     return sockets;
   }
 
-  /** Sends bytes on a connection, waits for its end and counts the status of the first answer. */
+  /** Sends bytes on a connection, waits for its end and counts the status of the first response. */
   async send(service: Service, bytes: string | Buffer, host = 1): Promise<string> {
     const socket = await this.connect(service, host);
     if (socket === undefined) return '';
@@ -118,7 +118,7 @@ export class Attacker {
     return this.answer(socket);
   }
 
-  /** Waits for the end of a connection, counts the status of the first answer, and returns all that was received. */
+  /** Waits for the end of a connection, counts the status of the first response, and returns all received text. */
   async answer(socket: Socket): Promise<string> {
     let wire = '';
     socket.setEncoding('latin1').on('data', (text: string) => {
@@ -135,7 +135,7 @@ export class Attacker {
     return this.send(service, Buffer.concat([Buffer.from(posting(path, body, headers)), Buffer.from(body)]), host);
   }
 
-  /** Exchanges the attacker's API key. */
+  /** Exchanges the attacker's API key for a token. */
   async token(host = 1): Promise<string> {
     const answer = await this.post('ticker', '/auth/token', JSON.stringify({ api_key: this.mark.apiKey }), [], host);
     return /"token":"([^"]+)"/.exec(answer)?.[1] ?? '';
@@ -146,7 +146,7 @@ export class Attacker {
   }
 }
 
-/** Head of a POST whose connection ends with the answer. */
+/** Head of a POST with `Connection: close`. */
 export function posting(path: string, body: string | Buffer, headers: string[] = []): string {
   return head(
     `POST ${path} HTTP/1.1`,

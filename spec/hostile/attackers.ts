@@ -13,7 +13,7 @@ export interface AttackEnd {
   /** Number of requests, frames and connections that were sent. */
   actions: number;
   outcomes: Record<string, number>;
-  /** Stack of an error in the attack itself. */
+  /** Stack of an error thrown by the attack itself. */
   error?: string | undefined;
 }
 

@@ -1,12 +1,14 @@
-/** Limits of what neighbours may see during an attack, and of what may be left after it. */
+/** Limits of the effects on neighbours during an attack, and of the resources in use after it. */
 export interface Bounds {
   /** Longest time from a tick's due time to its arrival. */
   tickMs: number;
-  /** Longest time of a health answer. */
+  /** Longest time of a health response. */
   healthMs: number;
   /** Growth of the peak resident memory during the attack, in MiB. */
   peakMib: number;
-  /** Objects and buffers that the process keeps by design after the attack, in MiB, beside {@link LEFT_SHARE}. */
+  /**
+   * Objects and buffers that the process keeps by design after the attack, in MiB, in addition to {@link LEFT_SHARE}.
+   */
   keptMib: number;
   /** Whether submissions of neighbours may be refused or fail, because the scenario fills the queue or stops the process. */
   refusals: boolean;
@@ -14,7 +16,7 @@ export interface Bounds {
   disconnections: boolean;
 }
 
-/** Share of the objects and buffers at the start that may be left in addition after the attack. */
+/** Allowed growth of objects and buffers, as a share of their size at the start. */
 export const LEFT_SHARE = 0.2;
 
 /**

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterTest } from '../support/cleanup.ts';
 
-/** A child process that answers each message with one. */
+/** A child process that replies to each message with one message. */
 export interface Child<Message, OpenApiResponse> {
   ask(message: Message): Promise<OpenApiResponse>;
 }
 
-/** Starts a file of this folder and waits until it is ready. */
+/** Starts a program of this folder in a child process and waits until it is ready. */
 export async function startChild<Message extends object, OpenApiResponse>(
   file: string,
 ): Promise<Child<Message, OpenApiResponse>> {

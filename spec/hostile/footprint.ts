@@ -5,9 +5,12 @@ import { type Bounds, LEFT_SHARE } from './bounds.ts';
 import type { Memory, Target } from './target.ts';
 
 const MIB = 1024 * 1024;
-/** Longest wait until the process is back at its size. Connections without a reader are closed within ten seconds. */
+/**
+ * Longest wait until the memory and descriptors are back within the bounds. The services close connections without a
+ * reader within ten seconds.
+ */
 const SETTLE_MS = 15_000;
-/** Descriptors that come and go at rest, such as the connection of a probe. */
+/** Descriptors that vary at rest, such as the connection of a probe. */
 const DESCRIPTORS_AT_REST = 3;
 
 /** Resources of a process. */
@@ -15,7 +18,7 @@ export interface Footprint extends Memory {
   descriptors: number;
 }
 
-/** Measures a process, and resets its peak of memory. */
+/** Measures a process and resets its peak memory. */
 export async function measure(target: Target): Promise<Footprint> {
   const memory = await target.memory();
   // 5 resets the peak (proc(5)).
@@ -23,12 +26,12 @@ export async function measure(target: Target): Promise<Footprint> {
   return { ...memory, descriptors: openDescriptors(target.pid) };
 }
 
-/** Growth of the peak of memory since {@link measure}, in MiB. */
+/** Returns the growth of the peak memory since {@link measure}, in MiB. */
 export function peakMib({ pid }: Target, { resident }: Footprint): number {
   return Math.max(0, peakResidentBytes(pid) - resident) / MIB;
 }
 
-/** Waits until the process is back within the bounds, or long enough, and measures it. */
+/** Waits until the process is back within the bounds, or until the timeout, and measures it. */
 export async function settle(target: Target, before: Footprint, { keptMib }: Bounds): Promise<Footprint> {
   const deadline = performance.now() + SETTLE_MS;
   for (;;) {
@@ -39,22 +42,22 @@ export async function settle(target: Target, before: Footprint, { keptMib }: Bou
   }
 }
 
-/** Growth of objects and buffers, in MiB. */
+/** Returns the growth of objects and buffers, in MiB. */
 export function memoryLeft(before: Footprint, after: Footprint): number {
   return (after.live - before.live) / MIB;
 }
 
-/** Growth of objects and buffers that is allowed, in MiB. */
+/** Returns the allowed growth of objects and buffers, in MiB. */
 export function allowedLeft({ live }: Footprint, keptMib: number): number {
   return (live * LEFT_SHARE) / MIB + keptMib;
 }
 
-/** Growth of the resident memory since the start of the process, in MiB. */
+/** Returns the growth of the resident memory since the start of the process, in MiB. */
 export function residentLeft(start: Footprint, after: Footprint): number {
   return (after.resident - start.resident) / MIB;
 }
 
-/** Descriptors that were not closed. */
+/** Returns the number of descriptors left open. */
 export function descriptorsLeft(before: Footprint, after: Footprint): number {
   return Math.max(0, after.descriptors - before.descriptors - DESCRIPTORS_AT_REST);
 }

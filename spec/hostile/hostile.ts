@@ -1,4 +1,4 @@
-/** `npm run hostile`: attacks on real processes, each beside neighbours that must not notice it. */
+/** `npm run hostile`: attacks real processes while well-behaved clients, the neighbours, measure the effects. */
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { mochaHooks } from '../support/cleanup.ts';
@@ -27,7 +27,7 @@ const { values, positionals } = parseArgs({
     help: { type: 'boolean', default: false },
   },
 });
-/** With `--json`, standard output holds nothing else. */
+/** With `--json`, standard output carries only the JSON report. */
 const say = values.json ? console.error : console.log;
 
 if (values.help) console.log(USAGE);

@@ -1,6 +1,6 @@
 /**
- * Loaded before the program under attack. At SIGUSR2, its main thread collects garbage and writes its memory use to
- * `MEMORY_PROBE_FILE`, which needs neither a listener nor standard output.
+ * Preloaded into the program under attack. On SIGUSR2, its main thread collects garbage and writes its memory use to
+ * `MEMORY_PROBE_FILE`, so neither a listener nor standard output is needed.
  */
 import { renameSync, writeFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
@@ -13,7 +13,7 @@ if (isMainThread && file !== undefined) {
   process.on('SIGUSR2', () => {
     setFlagsFromString('--expose-gc');
     const collect: (how: object) => void = runInNewContext('gc');
-    // Returns memory to the system as V8 does when a process is idle for a while.
+    // Returns memory to the system, as V8 does after some idle time.
     collect({ type: 'major', execution: 'sync', flavor: 'last-resort' });
     const { rss, heapUsed, external } = process.memoryUsage();
     writeFileSync(`${file}.new`, JSON.stringify({ resident: rss, live: heapUsed + external }));

@@ -6,14 +6,14 @@ import { randomOf } from './random.ts';
 
 const SUBMISSION_MS = 100;
 const PROBE_MS = 1000;
-/** Longest wait for the end of the accepted tasks, which may be behind those of the attack. */
+/** Longest wait until all accepted tasks have settled. Tasks of the attack may precede them in the queue. */
 const ACCOUNT_MS = 60_000;
-/** Kinds of the ledger's tasks that succeed; the next one fails, and becomes a dead letter. */
+/** Number of task kinds that succeed. The next kind in the ledger fails and becomes a dead letter. */
 const SUCCEEDING = 3;
-/** Interval, in submissions, of tasks that fail. */
+/** One in this number of submissions fails. */
 const FAILING = 20;
 
-/** Ten submissions and a health probe a second, each sent at its time whether or not the one before was answered. */
+/** Sends ten submissions and one health probe a second, each on schedule, without waiting for earlier responses. */
 export class NeighbourRequests {
   readonly #ledger = new Ledger();
   readonly #random: Random;
@@ -35,14 +35,14 @@ export class NeighbourRequests {
     this.#timers = [every(SUBMISSION_MS, () => this.#submit(tasks)), every(PROBE_MS, () => this.#probe(admin))];
   }
 
-  /** Waits for the answers that are under way. */
+  /** Waits for pending responses, and returns the observations. */
   async end(): Promise<Pick<Sight, 'submitted' | 'accepted' | 'submitMs' | 'probes' | 'healthMs' | 'errors'>> {
     for (const timer of this.#timers) clearInterval(timer);
     await Promise.all(this.#pending);
     return { ...this.#seen, accepted: this.#ledger.size, errors: this.#errors };
   }
 
-  /** Waits until every accepted task is completed or failed as it should be, in time. */
+  /** Waits until every accepted task is completed or failed as expected, or fails after {@link ACCOUNT_MS}. */
   async account(tasks: string): Promise<void> {
     const late = new Promise<never>((_, reject) => {
       setTimeout(reject, ACCOUNT_MS, new Error('accepted tasks are neither rows nor dead letters')).unref();

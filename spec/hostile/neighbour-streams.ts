@@ -3,7 +3,7 @@ import { type Sight, TICK_INTERVAL_MS } from './neighbours.ts';
 import { TickLateness } from './tick-lateness.ts';
 
 const STREAMS = 20;
-/** Longest wait for ticks that are under way at the end of a window. */
+/** Longest wait for outstanding ticks at the end of a window. */
 const CATCH_UP_MS = 2000;
 
 const TICKER = '{"type":"ticker"';
@@ -12,14 +12,14 @@ interface Member {
   client: StreamClient;
   lateness: TickLateness;
   hasSnapshot: boolean;
-  /** Position of its newest tick; undefined before the first. */
+  /** Position of the newest tick that the client received; undefined before the first. */
   newest: number | undefined;
 }
 
-/** Twenty clients of the stream that should get every tick in time. */
+/** Twenty clients of the stream that must receive every tick in time. */
 export class NeighbourStreams {
   readonly #members = new Set<Member>();
-  /** Position of each tick that some client received, by its text, which is the same for all clients. */
+  /** Position of each received tick, by its text, which is the same for all clients. */
   #positions = new Map<string, number>();
   #missed = 0;
   #disconnections: Record<string, number> = {};
@@ -44,7 +44,7 @@ export class NeighbourStreams {
     }
   }
 
-  /** Waits for the ticks that are under way, and reports the observations of the clients. */
+  /** Waits for outstanding ticks, and returns the clients' observations. */
   async end(): Promise<Pick<Sight, 'open' | 'ticks' | 'missed' | 'tickMs' | 'disconnections'>> {
     const deadline = performance.now() + CATCH_UP_MS;
     const ticks = this.#positions.size;

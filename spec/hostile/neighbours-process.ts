@@ -1,4 +1,4 @@
-/** Runs the well-behaved clients in a process of their own, so that an attack does not distort their clocks. */
+/** Runs the neighbours in a separate process, so that an attack does not distort their clocks. */
 import { setTimeout } from 'node:timers/promises';
 import { NeighbourRequests } from './neighbour-requests.ts';
 import { NeighbourStreams } from './neighbour-streams.ts';
@@ -10,7 +10,7 @@ let streams = new NeighbourStreams();
 let requests: NeighbourRequests | undefined;
 let began = 0;
 
-/** Longest delay of a timer in this process. */
+/** Longest timer delay in this process. */
 let machineMs = 0;
 let dueMs = performance.now() + MACHINE_MS;
 setInterval(() => {

@@ -1,14 +1,14 @@
 import { type Child, startChild } from './child.ts';
 
-/** Ticks of the process under attack are 100 ms apart, so that a short stall meets one. */
+/** Tick interval of the process under attack: short, so that even a short stall delays a tick. */
 export const TICK_INTERVAL_MS = 100;
 
-/** Steps of the well-behaved clients. */
+/** Commands to the process of the neighbours. */
 export type NeighbourTask =
   | { step: 'join'; ticker: number; token: string }
   | { step: 'begin'; tasks: string; admin: string; seed: number }
   | { step: 'end' }
-  /** Follows every acknowledged task of the latest window to its end. */
+  /** Polls every accepted task of the latest window until it is settled. */
   | { step: 'account'; tasks: string }
   | { step: 'leave' };
 
@@ -18,7 +18,7 @@ export interface Sight {
   /** Stream clients that are connected. */
   open: number;
   ticks: number;
-  /** Ticks that some client did not get and another client got. */
+  /** Ticks that at least one client missed and another client received. */
   missed: number;
   tickMs: number;
   submitted: number;
@@ -26,15 +26,15 @@ export interface Sight {
   submitMs: number;
   probes: number;
   healthMs: number;
-  /** Longest delay of the neighbours' own event loop, which is a measure of the machine and not of the services. */
+  /** Longest event-loop delay of the neighbours' process, which measures the machine and not the services. */
   machineMs: number;
-  /** Refusals of submissions and probes by status. */
+  /** Number of failed submissions and probes by status. */
   errors: Record<string, number>;
-  /** Ends of streams by reason. */
+  /** Number of ended streams by reason. */
   disconnections: Record<string, number>;
 }
 
-/** Answer to a step: the observations after `end`, or the error. */
+/** Reply to a command: the observations after `end`, or the error. */
 export interface NeighbourAnswer {
   sight?: Sight;
   error?: string;

@@ -17,26 +17,26 @@ export interface Result {
   seed: number;
   bounds: Bounds;
   observed: Observation;
-  /** Tasks that the queue has accepted, all of which are accounted for. */
+  /** Accepted tasks, all of which were settled as expected. */
   accepted: number;
-  /** Wall time of the scenario, start of the process included. */
+  /** Wall time of the scenario, including the start of the process. */
   seconds: number;
-  /** Bounds that were broken. */
+  /** Exceeded bounds. */
   broken: string[];
 }
 
 const QUIET: Scenario = { name: 'no attack', group: 'baseline' };
-/** Shortest window of neighbours: a health probe and ten ticks. */
+/** Shortest measurement window, in seconds: one health probe and ten ticks. */
 const WARM_UP_SECONDS = 1;
 
-/** Runs scenarios one after the other against real processes, each beside neighbours. */
+/** Runs scenarios one after another against real processes, each with neighbours. */
 export class ProvingGround {
   readonly #seed: number;
   readonly #seconds: number;
   readonly #neighbours: Neighbours;
   readonly #attackers: Child<AttackStart, AttackEnd>;
   #target: Target | undefined;
-  /** Size of the process when it was new. */
+  /** Footprint of the new process. */
   #start: Footprint | undefined;
   #baseline: Baseline = { tickMs: 0, healthMs: 0 };
 
@@ -52,7 +52,7 @@ export class ProvingGround {
     return new ProvingGround(seed, seconds, neighbours, attackers);
   }
 
-  /** Measures the latencies of the machine without an attack, over the same time. */
+  /** Measures the machine's latencies without an attack, for the duration of a scenario. */
   async measureBaseline(): Promise<Result> {
     const result = await this.run(QUIET);
     const { tickMs, healthMs } = result.observed.sight;
@@ -60,7 +60,7 @@ export class ProvingGround {
     return result;
   }
 
-  /** Runs a scenario and judges the observations. */
+  /** Runs a scenario and compares the observations with the bounds. */
   async run(scenario: Scenario): Promise<Result> {
     const { name, group, setup = {} } = scenario;
     const began = performance.now();
@@ -91,7 +91,7 @@ export class ProvingGround {
     };
   }
 
-  /** Runs both parts of an attack, which may take longer than the time of a scenario. */
+  /** Runs both parts of an attack. They may exceed the time of a scenario. */
   async #attack(
     { name, attack, fault }: Scenario,
     target: Target,
@@ -127,7 +127,7 @@ export class ProvingGround {
     const target = await Target.start(setup);
     this.#target = target;
     await this.#neighbours.do({ step: 'join', ticker: target.mark.ports.ticker, token: await target.token() });
-    // A process that has never been used grows with its first requests.
+    // Warm-up: a new process grows with its first requests.
     await this.#begin(target);
     await new Promise((resolve) => setTimeout(resolve, WARM_UP_SECONDS * 1000));
     await this.#neighbours.do({ step: 'end' });

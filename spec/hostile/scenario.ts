@@ -2,33 +2,33 @@ import type { Attacker } from './attacker.ts';
 import type { Bounds } from './bounds.ts';
 import type { Stage } from './stage.ts';
 
-/** How the process under attack is started. Scenarios with the same setup share a process. */
+/** Setup of the process under attack. Scenarios with the same setup share a process. */
 export interface Setup {
-  /** Settings beside the defaults. */
+  /** Settings that differ from the defaults. */
   env?: Record<string, string>;
   /** Limit of open files (`ulimit -n`). */
   openFiles?: number;
-  /** Whether Node's inspector is open, by which threads are killed and tasks misbehave. */
+  /** Whether Node's inspector is open, which faults use to kill threads and to make tasks misbehave. */
   inspected?: boolean;
-  /** Standard output: read by the program, a pipe that is full and never read, or `/dev/full`. */
+  /** Reader of standard output: the program, nobody (a full pipe), or `/dev/full`. */
   output?: 'read' | 'stalled' | 'full';
-  /** Size of a file system of its own for `DATA_DIR`. */
+  /** Size of a separate file system for `DATA_DIR`, in MiB. */
   diskMb?: number;
-  /** Whether no other scenario may use the process. */
+  /** Whether the scenario needs a process of its own. */
   alone?: boolean;
 }
 
-/** One kind of attack on a real process, beside neighbours that must not notice it. */
+/** One kind of attack on a real process. Neighbours must not notice it. */
 export interface Scenario {
   name: string;
   group: string;
   setup?: Setup;
   /** Runs in a child process of low priority until the time is over. */
   attack?(attacker: Attacker): Promise<void>;
-  /** Runs in the program itself, which has access to the process, its threads and its files. */
+  /** Runs in the parent program, which has access to the process, its threads and its files. */
   fault?(stage: Stage): Promise<void>;
-  /** Bounds other than the usual ones. */
+  /** Bounds that differ from the defaults. */
   bounds?: Partial<Bounds>;
-  /** Outcomes of the attack that are correct; any outcome where absent. */
+  /** Correct outcomes of the attack; any outcome if absent. */
   outcomes?: RegExp;
 }

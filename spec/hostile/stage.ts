@@ -1,11 +1,11 @@
 import type { Random } from '../support/seed.ts';
 import type { Target } from './target.ts';
 
-/** Access of a fault, which runs in the program itself. */
+/** Context of a fault, which runs in the parent program. */
 export interface Stage {
   target: Target;
   random: Random;
   seconds: number;
-  /** Counts a fault that was carried out, and its outcome. */
+  /** Counts an injected fault and its outcome. */
   did(outcome: string): void;
 }

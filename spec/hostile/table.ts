@@ -7,7 +7,7 @@ const HEADER =
 /** Heading of the lines of {@link line}. */
 export const heading = HEADER;
 
-/** Observations of a scenario in one line, latencies with their bounds. */
+/** Formats the observations of a scenario as one line, with bounds beside the latencies. */
 export function line({ name, bounds, observed, seconds }: Result): string {
   const { sight, actions, start, before, after, peakMib } = observed;
   const { tickMs, healthMs, submitMs, machineMs, accepted } = sight;
@@ -33,7 +33,7 @@ export function line({ name, bounds, observed, seconds }: Result): string {
     .trimEnd();
 }
 
-/** Outcomes of an attack, the most frequent first. */
+/** Formats the outcomes of an attack, the most frequent first. */
 export function outcomes({ observed }: Result): string {
   const sorted = Object.entries(observed.outcomes).sort(([, one], [, other]) => other - one);
   return sorted.map(([outcome, count]) => `${count} × ${outcome}`).join(', ');

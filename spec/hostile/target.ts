@@ -22,17 +22,17 @@ export interface Memory {
   live: number;
 }
 
-/** Why a setup cannot be had on this machine, if so. */
+/** Returns what this machine lacks for a setup, or undefined. */
 export function lackingFor({ diskMb }: Setup): string | undefined {
   return diskMb === undefined ? undefined : lackingMounts();
 }
 
-/** A real process that is attacked. */
+/** A real process under attack. */
 export class Target {
   readonly setup: Setup;
   readonly dataDir: string;
   readonly disk: SmallDisk | undefined;
-  /** Access to the threads, where the setup asks for it. */
+  /** Access to the threads, if the setup asks for it. */
   inspector: Inspector | undefined;
   #services!: RunningServices | RedirectedServices;
   #probeFile = '';
@@ -56,7 +56,7 @@ export class Target {
     return target;
   }
 
-  /** Starts the services in the same folder, on other ports. */
+  /** Starts the services in the same folder, on different ports. */
   async start(): Promise<void> {
     const { openFiles, inspected = false, output = 'read' } = this.setup;
     this.#probeFile = join(await temporaryFolder(), 'memory');
@@ -99,7 +99,7 @@ export class Target {
     return { ports: { ticker: port(ticker), tasks: port(tasks), admin: port(admin) }, apiKey: ATTACKER_KEY };
   }
 
-  /** A fresh token of the neighbours. */
+  /** Exchanges the neighbours' key for a new token. */
   async token(): Promise<string> {
     return (await post(`${this.#services.ticker}/auth/token`, { api_key: NEIGHBOUR_KEY })).body.token;
   }
@@ -112,7 +112,7 @@ export class Target {
     return by ?? code;
   }
 
-  /** Has the process collect its garbage, and returns its memory use. */
+  /** Makes the process collect garbage. Returns its memory use. */
   async memory(): Promise<Memory> {
     rmSync(this.#probeFile, { force: true });
     process.kill(this.pid, 'SIGUSR2');

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { TickLateness } from './tick-lateness.ts';
 
-/** Milliseconds since the epoch of a moment in second 1000. */
+/** Converts milliseconds after second 1000 to milliseconds since the epoch. */
 const at = (milliseconds: number) => 1_000_000 + milliseconds;
 
 describe('the lateness of ticks', () => {

@@ -1,6 +1,6 @@
 /**
- * Longest time from a tick's due time to its arrival. Ticks are due at whole multiples of the interval of the wall clock,
- * and are stamped with the second of that time.
+ * Longest time from a tick's due time to its arrival. Ticks are due at whole multiples of the interval of the wall
+ * clock. Their timestamp is the second of the due time.
  */
 export class TickLateness {
   readonly #intervalMs: number;
@@ -12,7 +12,7 @@ export class TickLateness {
   }
 
   /**
-   * Records a tick. A tick that the ticker left out makes those after it late, until the next second.
+   * Records a tick. After a skipped tick, the rest of that second's ticks count as late.
    *
    * @param second the tick's timestamp
    * @param nowMs time of its arrival, in milliseconds since the epoch
@@ -24,7 +24,7 @@ export class TickLateness {
     this.worstMs = Math.max(this.worstMs, nowMs - this.#dueMs);
   }
 
-  /** Forgets the longest time so far. */
+  /** Resets the longest time. */
   reset(): void {
     this.worstMs = 0;
   }

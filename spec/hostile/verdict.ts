@@ -2,16 +2,16 @@ import { type Bounds, RESIDENT_MIB } from './bounds.ts';
 import { allowedLeft, descriptorsLeft, type Footprint, memoryLeft, residentLeft } from './footprint.ts';
 import type { Sight } from './neighbours.ts';
 
-/** Clients of the stream among the neighbours. */
+/** Number of neighbours' stream clients. */
 const STREAMS = 20;
-/** Noise of the machine is allowed twice: a delayed process and a delayed neighbour add up. */
+/** Noise of the machine is allowed twice: delays of the process and of the neighbour add up. */
 const NOISE_FACTOR = 2;
 
 /** Everything observed during a scenario. */
 export interface Observation {
   sight: Sight;
   peakMib: number;
-  /** When the process was new, before the attack, and after it. */
+  /** Footprints of the new process, before the attack, and after it. */
   start: Footprint;
   before: Footprint;
   after: Footprint;
@@ -26,7 +26,7 @@ export interface Baseline {
   healthMs: number;
 }
 
-/** Bounds of this run: as stated, or a multiple of the delays of the machine itself if they are larger. */
+/** Returns the bounds of this run: the stated ones, or a multiple of the machine's own delays if larger. */
 export function effectiveBounds(bounds: Bounds, baseline: Baseline, { machineMs }: Sight): Bounds {
   const { tickMs, healthMs } = bounds;
   return {
@@ -36,7 +36,7 @@ export function effectiveBounds(bounds: Bounds, baseline: Baseline, { machineMs 
   };
 }
 
-/** The bounds that were broken, one line each. */
+/** Describes each exceeded bound in one line. */
 export function broken(observed: Observation, bounds: Bounds, correct: RegExp | undefined): string[] {
   const { sight, peakMib, start, before, after, actions, outcomes } = observed;
   const lines = [...observed.errors];

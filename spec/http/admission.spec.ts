@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { Admission, TURN_BYTES } from '../../main/http/admission.ts';
 import { until } from '../support/until.ts';
 
-/** Has requests enter, each with its cost. @returns the turn of the event loop of each, the first being 0 */
+/** Admits requests with these costs. @returns for each request the event-loop turn of its admission, counted from 0 */
 async function turnsOf(costs: readonly number[]): Promise<number[]> {
   const admission = new Admission();
   let turn = 0;

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { ConnectionLimiter } from '../../main/http/connection-limiter.ts';
 import { HttpError } from '../../main/http/errors.ts';
 
-/** 101, or the status of the refusal. */
+/** Returns 101, or the status of the refusal. */
 function acquire(limiter: ConnectionLimiter, socket: PassThrough, address: string): number {
   try {
     limiter.acquire(socket, address);

@@ -13,7 +13,7 @@ const APP = 'https://app.example.com';
 const ID = '00000000-0000-4000-8000-000000000000';
 const refused = { status: 403, body: { error: 'cross-site request refused' } };
 
-/** Headers of a browser for a request from a page of another site. */
+/** Browser headers of a request from a page of another site. */
 const crossSite = (origin: string) => ({ 'Sec-Fetch-Site': 'cross-site', Origin: origin });
 
 const writes = [

@@ -42,7 +42,7 @@ describe('the descriptors', () => {
     const env = { TASK_CONCURRENCY: '8', QUEUE_DRIVER: 'sqlite', TASK_RETENTION_ROWS: '10' };
     const services = await startServices({ env });
     const submitted = await Promise.all(
-      // One large body, so that the thread for these runs, too.
+      // One large body, so that the submission thread also starts.
       ['x'.repeat(20_000), ...Array(49).fill('')].map((text) =>
         post(`${services.tasks}/tasks`, { action: 'sum', data: { text } }),
       ),

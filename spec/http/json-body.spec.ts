@@ -13,7 +13,7 @@ const boundsOf = (limit: number) => ({ limit, budget: new ByteBudget(2 * limit) 
 
 const admit = async () => {};
 
-/** Reads a body that comes in these chunks. */
+/** Reads a body that arrives in these chunks. */
 function read(chunks: (string | Uint8Array)[], limit = 1000): Promise<Record<string, unknown>> {
   const buffers = chunks.map((chunk) => Buffer.from(chunk as string));
   return readJsonObject(
@@ -29,7 +29,7 @@ async function refusal(body: string | Uint8Array, limit?: number): Promise<[stat
   return [error.status, error.message];
 }
 
-/** Cuts bytes at each of the given shares of its length. */
+/** Splits bytes at the given fractions of their length. */
 function cut(bytes: Buffer, shares: number[]): Buffer[] {
   const places = shares.map((share) => Math.floor(share * bytes.length)).sort((a, b) => a - b);
   return [0, ...places].map((place, index) => bytes.subarray(place, places[index] ?? bytes.length));
@@ -130,7 +130,7 @@ describe('readJsonObject', () => {
   describe('on a connection that ends with the answer', () => {
     const MIB = 1024 * 1024;
 
-    /** Has a body of `mib` MiB refused. @returns how many MiB were read before that */
+    /** Sends a body of `mib` MiB, which is refused. @returns the number of MiB read before the refusal */
     async function discarded(mib: number): Promise<number> {
       let read = 0;
       async function* chunks() {

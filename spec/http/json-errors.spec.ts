@@ -10,7 +10,7 @@ import { serve } from '../support/server.ts';
 const DEBUG = 20;
 const ERROR = 50;
 
-/** An app that does `middleware` below the error middleware. */
+/** Starts an app that runs `middleware` below the error middleware. */
 async function start(...middleware: Middleware[]) {
   const captured = captureLog();
   const app = new Koa();

@@ -62,7 +62,7 @@ const small = { bytes: () => 10, admit: async () => {} };
 const budget = new ByteBudget(1_000_000);
 
 const MIB = 1024 * 1024;
-/** More than the sockets of a connection hold. */
+/** Larger than the socket buffers of a connection. */
 const LARGE = 'x'.repeat(16 * MIB);
 
 describe('a reply that may be large', () => {

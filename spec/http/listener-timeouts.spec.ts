@@ -14,10 +14,10 @@ const fine: RequestListener = (request, response) => {
   request.once('end', () => response.end('fine'));
 };
 
-/** Too short for anybody who dawdles, long enough for those who do not. */
+/** Timeouts that are exceeded by a slow client and by no other. */
 const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
 
-/** A client that keeps its side open whatever the server does, and what it received. */
+/** Connects a client that never closes its side. Returns its socket, and a function that returns the received text. */
 async function stubborn({ listener }: TestServer): Promise<{ socket: Socket; received: () => string }> {
   const socket = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
   afterTest(() => socket.destroy());
@@ -30,7 +30,7 @@ async function stubborn({ listener }: TestServer): Promise<{ socket: Socket; rec
   return { socket, received: () => received };
 }
 
-/** Sends bytes one by one without end. */
+/** Sends one byte every 10 ms. */
 function trickle(socket: Socket, byte: string): void {
   const timer = setInterval(() => socket.write(byte), 10);
   afterTest(() => clearInterval(timer));
@@ -54,7 +54,7 @@ describe('the listener, with a client that dawdles', () => {
     ['keeps open what it asked to be closed', 'GET / HTTP/1.0\r\n\r\n', '', /^HTTP\/1\.1 200 /],
   ];
   it('holds nothing of any of them', async () => {
-    // All at once, so that the limits can be long enough for a loaded machine to serve the others in time.
+    // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
     const limits = { ...SHORT, headers: 2_000, request: 3_000, keepAlive: 3_000 };
     const dawdle = async ([what, start, byte, answer]: (typeof dawdlers)[number]) => {
       const server = await serve(fine, { timeouts: limits });
@@ -111,7 +111,7 @@ describe('the listener, with a client that dawdles', () => {
     });
     await connectRaw(server.listener.port, ...handshake('/'));
     const socket = await upgraded;
-    // This one comes later, and its time is over first only if the other one has none.
+    // A later connection. It times out first only if no timeout applies to the upgraded one.
     await stubborn(server);
     await until(() => server.sockets.size === 2);
     await until(() => server.sockets.size === 1);

@@ -16,7 +16,7 @@ import { until } from '../support/until.ts';
 const never = new Promise<void>(() => {});
 const fine: RequestListener = (_request, response) => response.end('fine');
 
-/** A listener whose first request stays open until `answer` is called. */
+/** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
 async function startSlow(options: Partial<ListenOptions> = {}) {
   const asked = Promise.withResolvers<ServerResponse>();
   const server = await serve((_request, response) => asked.resolve(response), options);
@@ -338,7 +338,7 @@ describe('pipelined requests', () => {
 });
 
 describe('a pipelined upgrade', () => {
-  /** A listener whose answers are held, and the paths that were upgraded. */
+  /** Starts a listener that holds its responses and records the paths of upgrades. */
   async function startHeld() {
     const held: ServerResponse[] = [];
     const upgraded: (string | undefined)[] = [];
@@ -378,7 +378,7 @@ describe('a pipelined upgrade', () => {
     await raw.until(/fi\r\n$/);
     const [socket] = sockets;
     const before = socket?.bytesRead ?? 0;
-    // Frames follow as if the upgrade had succeeded.
+    // A frame sent as if the upgrade had succeeded.
     const frame = Buffer.from('818500000000', 'hex');
     raw.socket.write(Buffer.concat([Buffer.from(upgrade), frame, Buffer.from('hello')]));
     await until(() => (socket?.bytesRead ?? 0) > before);

@@ -7,7 +7,7 @@ import { until } from '../support/until.ts';
 
 const fine: RequestListener = (_request, response) => response.end('fine');
 
-/** Status of a request from another loopback address. */
+/** Returns the status of a request from another loopback address. */
 async function statusFrom(localAddress: string, port: number): Promise<number | undefined> {
   const [response] = (await once(get({ host: '127.0.0.1', port, localAddress, agent: false }), 'response')) as [
     IncomingMessage,
@@ -86,7 +86,7 @@ describe('plain connections', () => {
       raws.push(raw);
     }
     const full = performance.now();
-    // The others have more time again once the first is closed.
+    // Only the first one is early: once it is closed, the others have their usual timeout.
     expect(parseResponse(await Promise.race(raws.map(({ ended }) => ended))).status).to.equal(408);
     expect(performance.now() - full).to.be.below(19_000);
     for (const { socket } of raws) socket.destroy();

@@ -5,7 +5,10 @@ import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
 const BODY = '{"action":"x"}';
 
-/** Requests that one server may read otherwise than the proxy in front of it. Each is refused, and nothing behind it is read. */
+/**
+ * Requests that a proxy may parse differently from the server behind it. Each is refused, and nothing after it is
+ * read.
+ */
 const ambiguous: Record<string, string[]> = {
   'a length and chunks': ['Host: x', `Content-Length: ${BODY.length}`, 'Transfer-Encoding: chunked'],
   'chunks and a length': ['Host: x', 'Transfer-Encoding: chunked', `Content-Length: ${BODY.length}`],

@@ -24,7 +24,7 @@ async function start(client: 'ticker' | 'tasks' = 'ticker') {
   app.use(await staticClient(client));
   app.use(notFound);
   const server = await serve(app.callback());
-  /** Sends a path as it is, which HTTP clients would tidy up. */
+  /** Requests a path verbatim, because HTTP clients normalize paths. */
   const raw = async (path: string, method = 'GET', ...headers: string[]) => {
     const lines = [`${method} ${path} HTTP/1.1`, 'Host: x', 'Connection: close', ...headers];
     const { ended } = await connectRaw(server.listener.port, ...lines);
@@ -88,7 +88,7 @@ describe('the browser client', () => {
     for (const path of ['/', '/nothing']) {
       const modified = (await request(`${url}${path}`)).headers.get('last-modified');
       if (modified === null) throw new Error('no time of change');
-      // Raw, since fetch adds that it wants nothing cached.
+      // A raw request, because fetch would add `Cache-Control: no-cache`.
       const ask = (method: string, time: string | number) =>
         raw(path, method, `If-Modified-Since: ${new Date(time).toUTCString()}`);
       for (const method of ['GET', 'HEAD'])
@@ -145,7 +145,7 @@ describe('the browser client', () => {
       await raw('/', 'GET', `If-Modified-Since: ${modified}`);
       await request(url, { method: 'HEAD' });
     }
-    // The last connections may be closing yet.
+    // The last connections may still be closing.
     await until(() => open() <= before + 5);
   });
 
@@ -177,7 +177,7 @@ describe('a path out of the browser client', () => {
   ];
   const roots = ['/', '//', '/./', '/x/../', '\\', '/%2f', '/%5c', '/index.html/', '/%00/', '//x/'];
 
-  /** Neither a file of the project nor an error of the server. */
+  /** Asserts that the response is neither a file of the project nor a server error. */
   function expectNothing(response: { status: number; body: string }, path: string) {
     if (response.status === 200) {
       expect(response.body, path).to.equal(index);
@@ -188,7 +188,7 @@ describe('a path out of the browser client', () => {
   }
 
   for (const target of ['package.json', 'www/tasks/index.html', 'data/auth.db']) {
-    it(`never isLeader to ${target}`, async () => {
+    it(`never leads to ${target}`, async () => {
       const { raw, lines } = await start();
       const paths = up.flatMap((step) => [`/${step}/${step}/${target}`, `/${step}/../${step}/${target}`]);
       for (const path of [...paths, ...roots.map((root) => `${root}../../${target}`)])

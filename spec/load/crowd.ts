@@ -2,30 +2,30 @@ import { setTimeout } from 'node:timers/promises';
 import { StreamClient, type StreamTarget } from './stream-client.ts';
 import { type Follower, TickRecord } from './tick-record.ts';
 
-/** How another server wraps the same messages in its frames. */
+/** Framing of the same messages by another server. */
 export interface Dialect {
-  /** Sent when a connection is open. */
+  /** Message to send after the connection has opened. */
   hello: string;
-  /** What is sent back to a message. */
+  /** Replies by received message. */
   answers: Readonly<Record<string, string>>;
-  /** Where the JSON text begins in a message. */
+  /** Offset of the JSON text in a message. */
   offset: number;
 }
 
 export interface CrowdOptions {
   target: StreamTarget;
   connections: number;
-  /** Handshakes that may be under way at once. */
+  /** Largest number of concurrent handshakes. */
   concurrency: number;
-  /** Tokens to connect with, in turn; those of `target` where absent. */
+  /** Tokens used in turn; if absent, the token of `target`. */
   tokens?: readonly string[];
   dialect?: Dialect;
 }
 
-/** Many clients of one stream, in this process. */
+/** Many clients of one stream in this process. */
 export class Crowd {
   record = new TickRecord();
-  /** How many were refused, closed or cut off, by reason. */
+  /** Number of refused, closed or lost connections by reason. */
   readonly losses = new Map<string, number>();
   readonly #options: CrowdOptions;
   readonly #clients = new Map<StreamClient, Follower>();
@@ -37,7 +37,7 @@ export class Crowd {
     this.#options = options;
   }
 
-  /** Connections that are open. */
+  /** Number of open connections. */
   get size(): number {
     return this.#clients.size - this.#underWay;
   }
@@ -46,16 +46,17 @@ export class Crowd {
     return [...this.losses.values()].reduce((sum, count) => sum + count, 0);
   }
 
-  /** Opens the connections; fulfilled when each is open or has failed. */
+  /** Opens the connections. Resolves when each one is open or has failed. */
   async gather(): Promise<void> {
     this.#connectMore();
     await this.#gathered.promise;
   }
 
   /**
-   * Waits until each open client has the newest tick that one of them has now, `patience` milliseconds at most.
+   * Waits until each open client has received the newest tick that any client has now, at most `patience`
+   * milliseconds.
    *
-   * @returns the ticks that they still lack, in all
+   * @returns the total number of ticks still missing
    */
   async catchUp(patience: number): Promise<number> {
     const until = performance.now() + patience;
@@ -67,7 +68,7 @@ export class Crowd {
     }
   }
 
-  /** Forgets what was received so far. */
+  /** Discards the records of all ticks so far. */
   startOver(): void {
     this.record = new TickRecord();
     for (const follower of this.#clients.values()) follower.last = 'awaits tick';
@@ -122,7 +123,7 @@ export class Crowd {
   }
 }
 
-/** Loopback is a whole network; a single address of it has too few ports for more than 28,000 connections. */
+/** Returns one of several loopback addresses. A single address has ports for 28,000 connections only. */
 function localAddress(host: string, number: number): { localAddress?: string } {
   return host === '127.0.0.1' ? { localAddress: `127.0.0.${2 + (number % 4)}` } : {};
 }

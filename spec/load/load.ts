@@ -1,4 +1,4 @@
-/** `npm run load`: many clients on a running ticker, live figures, a verdict. */
+/** `npm run load`: connects many clients to a running ticker, shows live measurements, and reports a result. */
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout } from 'node:timers/promises';
@@ -34,7 +34,7 @@ const options = {
   help: { type: 'boolean', short: 'h', default: false },
 } as const;
 
-/** A mistake of the user's: one line is enough. */
+/** User error, reported as a single line without a stack. */
 class Mistake extends Error {}
 
 await main().catch((error: Error) => {
@@ -133,7 +133,7 @@ function demoKey(): string {
     database.close();
     if (row !== undefined) return row.api_key as string;
   } catch {
-    // Said below.
+    // Reported by the error below.
   }
   throw new Mistake(`there is no key of the demo user in ${path}: give one with --key, or set DATA_DIR`);
 }
@@ -148,7 +148,7 @@ async function exchange(url: URL, key: string): Promise<string> {
   return body.token;
 }
 
-/** Shows a line again and again while something goes on; on a terminal in its place, elsewhere once at the end. */
+/** Prints a changing line until `ends` settles: in place on a terminal, otherwise once at the end. */
 async function watch(ends: Promise<unknown>, line: () => string): Promise<void> {
   const { isTTY } = process.stdout;
   const show = () => process.stdout.write(`\r\u001b[K${line()}`);

@@ -3,42 +3,42 @@ import { connect, type Socket } from 'node:net';
 export interface StreamTarget {
   host: string;
   port: number;
-  /** With the query, where there is one. */
+  /** Path, including the query if any. */
   path: string;
-  /** Sent as `Authorization: Bearer …`; none where absent. */
+  /** Token for `Authorization: Bearer …`. No header is sent if absent. */
   token?: string;
-  /** Address to connect from, for more clients than one address has ports. */
+  /** Local address of the connection. Several addresses allow more clients than one address has ports. */
   localAddress?: string;
-  /** Reads nothing but the answer to its handshake, until `read` is called. */
+  /** Whether the client stops reading after the handshake, until `read` is called. */
   silent?: boolean;
 }
 
-/** What a client tells of itself. */
+/** Event handlers of a client. */
 export interface StreamEvents {
-  /** The handshake is complete. */
+  /** Called when the handshake is complete. */
   onOpen(): void;
-  /** A text frame came in; `payload` is valid during the call only. */
+  /** Called with each text frame. `payload` is valid during the call only. */
   onText(payload: Buffer): void;
-  /** A frame of another kind came in, which is no ping and no close. */
+  /** Called with each frame other than text, ping and close. */
   onOther?(opcode: number): void;
-  /** It is over: by a close code, by a refusal (`HTTP 401`), or by an error of the system (`ECONNRESET`). */
+  /** Called at the end of the connection with a close code, a refusal (`HTTP 401`) or a system error (`ECONNRESET`). */
   onEnd(reason: string): void;
 }
 
-/** For one that the server's backlog had no room for. */
+/** Long enough for a client that did not fit into the server's backlog and tries again. */
 const HANDSHAKE_TIMEOUT_MS = 20_000;
 const TEXT = 1;
 const CLOSE = 8;
 const PING = 9;
-/** A frame of the stream is far smaller; one that is larger is not read on. */
+/** Frame size at which a client disconnects. Frames of the stream are far smaller. */
 const MAX_FRAME = 64 * 1024;
 
-/** All clients read into it, one after the other: nothing is allocated for a frame that comes in one piece. */
+/** Shared read buffer of all clients, so that a frame in a single chunk needs no allocation. */
 const inbox = Buffer.alloc(MAX_FRAME);
 
 /**
- * A WebSocket client that costs as little as possible, so that thousands of them in one process do not hide what the
- * server costs: it reads whole text frames, answers pings, and sends what it is told.
+ * A minimal WebSocket client, so that thousands of them in one process do not distort the measurement of the server.
+ * It reads unfragmented text frames, answers pings and sends text frames.
  */
 export class StreamClient {
   readonly #socket: Socket;
@@ -46,7 +46,7 @@ export class StreamClient {
   #open = false;
   #ended = false;
   #reads: boolean;
-  /** What is left of an incomplete handshake or frame. */
+  /** Bytes of an incomplete handshake or frame. */
   #rest: Buffer | undefined;
 
   constructor({ host, port, path, token, localAddress, silent = false }: StreamTarget, events: StreamEvents) {
@@ -79,18 +79,18 @@ export class StreamClient {
     this.#socket.write(clientFrame(TEXT, Buffer.from(text)));
   }
 
-  /** Sends a ping of at most 125 bytes, unless one before it waits yet. */
+  /** Sends a ping of at most 125 bytes, unless data is still buffered. */
   ping(payload: Buffer): void {
     if (this.#open && !this.#ended && this.#socket.writableLength === 0) this.#socket.write(clientFrame(PING, payload));
   }
 
-  /** Reads from now on, if it did not. */
+  /** Starts reading, if the client is silent. */
   read(): void {
     this.#reads = true;
     this.#socket.resume();
   }
 
-  /** Cuts the connection off, without a word. */
+  /** Destroys the connection without a close frame. */
   destroy(): void {
     this.#ended = true;
     this.#socket.destroy();
@@ -145,7 +145,7 @@ export class StreamClient {
   }
 }
 
-/** A frame from client to server, of at most 125 bytes: masked, as every one has to be, by a mask of zeros. */
+/** Encodes a client frame of at most 125 bytes, with a mask of zeros because clients must mask. */
 function clientFrame(opcode: number, payload: Buffer): Buffer {
   return Buffer.concat([Buffer.from([0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0]), payload]);
 }

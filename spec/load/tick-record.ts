@@ -1,18 +1,21 @@
 import { createHistogram, type RecordableHistogram } from 'node:perf_hooks';
 
-/** The ticks that a crowd of clients received, in milliseconds. */
+/** Measurements of the ticks received by many clients. Times are in milliseconds. */
 export interface TickReport {
-  /** Frames with prices, the snapshot at the beginning not counted. */
+  /** Number of price frames received, without initial snapshots. */
   received: number;
-  /** Ticks that some client got and another one, which was there before and after, did not; the newest not counted. */
+  /**
+   * Ticks that a client missed although it was connected before and after, and another client received. The newest
+   * tick is not counted.
+   */
   missed: number;
-  /** Ticks that were sent to all. */
+  /** Number of distinct ticks. */
   ticks: number;
-  /** From the first client to the last, in each tick: percentiles over the ticks. */
+  /** Time from the first client to the last within a tick; percentiles over the ticks. */
   skew: Percentiles;
-  /** From the time that a tick is stamped with to its arrival: percentiles over all frames. */
+  /** Time from a tick's timestamp to its arrival; percentiles over all frames. */
   lateness: Percentiles;
-  /** Frames by lateness: those of at most so many milliseconds that are in no earlier bucket. */
+  /** Number of frames per lateness bucket, with the bucket's upper bound in milliseconds. */
   histogram: Array<{ atMost: number; frames: number }>;
 }
 
@@ -22,9 +25,9 @@ export interface Percentiles {
   max: number;
 }
 
-/** One client's place in the record. */
+/** A client's position among the ticks. */
 export interface Follower {
-  /** The number of the last tick it got. */
+  /** Number of the client's newest tick. */
   last: number | 'awaits snapshot' | 'awaits tick';
 }
 
@@ -32,8 +35,8 @@ const BUCKETS_MS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, Number.POSITIVE_IN
 const TICKER = Buffer.from('{"type":"ticker"');
 
 /**
- * Notes which client received which tick, and when. A tick is the same bytes for all clients, so its text is read once,
- * and the clocks of server and clients have to be the same one.
+ * Records which client received which tick and when. A tick has the same bytes for all clients, so its text is parsed
+ * once. Server and clients must share a clock.
  */
 export class TickRecord {
   #payload = Buffer.alloc(0);
@@ -61,10 +64,10 @@ export class TickRecord {
 
   /** @param now milliseconds since the epoch, with fractions */
   note(follower: Follower, payload: Buffer, now: number): void {
-    // `compare` does not take a range that is not there.
+    // `compare` throws on a range beyond the end of the payload.
     if (payload.length < TICKER.length || payload.compare(TICKER, 0, TICKER.length, 0, TICKER.length) !== 0) return;
     if (follower.last === 'awaits snapshot') {
-      // It repeats the latest tick, with a time of its own.
+      // The snapshot repeats the latest tick with its own timestamp.
       follower.last = 'awaits tick';
       return;
     }
@@ -79,7 +82,9 @@ export class TickRecord {
     this.#frames[bucket] = (this.#frames[bucket] ?? 0) + 1;
   }
 
-  /** How many of the newest ticks `follower` has not got, or not yet: they are no part of the report's `missed`. */
+  /**
+   * Returns how many of the newest ticks a client has not received yet. The report's `missed` does not include them.
+   */
   behind({ last }: Follower): number {
     return typeof last === 'number' ? this.#number - last : this.#number;
   }

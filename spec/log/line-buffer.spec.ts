@@ -5,7 +5,7 @@ import { until } from '../support/until.ts';
 
 const errorOf = (code: string) => Object.assign(new Error(code), { code });
 
-/** Standard output whose writes the test completes. */
+/** Standard output whose writes complete when the test says so. */
 class HeldOutput implements StandardOutput {
   #taken: Buffer[] = [];
   #held: { bytes: Buffer; onWritten: OnWritten } | undefined;

@@ -9,7 +9,7 @@ import { until } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
 
-/** Method, route, status and error of all requests, each with their number. */
+/** Returns the number of requests by method, route, status and error. */
 function seen(metrics: RequestMetrics): Record<string, number> {
   const entries = [...metrics.series()].map(({ method, route, status, error, durations }) => {
     return [`${method} ${route} ${status} ${error}`.trim(), durations.cumulative().count];

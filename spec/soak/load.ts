@@ -15,12 +15,12 @@ import { watchSteadily } from '../support/steady-client.ts';
 import { connect } from '../support/websocket.ts';
 
 const MIB = 1024 * 1024;
-/** Largest growth of a heap from the first round to the last: a leak of ten bytes a task shows in ten minutes. */
+/** Largest growth of a heap from the first round to the last: ten minutes reveal a leak of ten bytes a task. */
 const HEAP_GROWTH = 6 * MIB;
-/** Beyond the heap, memory that was freed is not always given back. */
+/** Largest growth of the resident memory beyond the heap. Allocators do not return all freed memory. */
 const RESIDENT_GROWTH = 96 * MIB;
 
-/** Settings that make every bound be reached and every lifetime end early on. */
+/** Settings low enough for every bound to be reached and every lifetime to expire. */
 const SETTINGS = { TOKEN_LIFETIME_SECONDS: '10', IDEMPOTENCY_MAX_KEYS: '100', QUEUE_MAX_LENGTH: '5000' };
 
 interface Target {
@@ -29,15 +29,15 @@ interface Target {
   random: Random;
 }
 
-/** One kind of client: a step that it repeats until the end of the round. */
+/** One step of a client, which repeats it until the end of the round. */
 type Client = (target: Target) => Promise<void>;
 
-/** Submits a task; one in a thousand is bound to fail. */
+/** Submits a task. One in a thousand fails. */
 const submits: Client = async ({ services, ledger, random }) => {
   expect(await ledger.submit(services.tasks, random, random.below(1000) === 0 ? 3 : random.below(3))).to.equal(202);
 };
 
-/** Submits twice under one key. */
+/** Submits twice with the same idempotency key. */
 const repeats: Client = async ({ services: { tasks }, random }) => {
   const headers = { 'Idempotency-Key': `key-${random.below(2 ** 31)}` };
   const once = () => request(`${tasks}/tasks`, { method: 'POST', body: '{"action":"sum"}', headers });
@@ -47,7 +47,7 @@ const repeats: Client = async ({ services: { tasks }, random }) => {
   expect([second.status, second.body.id]).to.deep.equal([202, first.body.id]);
 };
 
-/** Looks at everything there is to see of the queue. */
+/** Reads the queue's counts, rows, dead letters and single tasks. */
 const looks: Client = async ({ services: { tasks }, random }) => {
   await queueCounts(tasks);
   const { body } = await request(`${tasks}/tasks${random.pick(['', '?status=completed'])}`);
@@ -59,7 +59,7 @@ const looks: Client = async ({ services: { tasks }, random }) => {
   await setTimeout(20);
 };
 
-/** Joins the stream, stays for a message or more, and leaves, politely or not. */
+/** Joins the stream, reads a few messages, and leaves with or without a close frame. */
 const comesAndGoes: Client = async ({ services, random }) => {
   const client = await connect(services.stream, { token: await services.token() });
   for (let message = random.below(3); message >= 0; message--) await client.nextOf('ticker');
@@ -69,7 +69,7 @@ const comesAndGoes: Client = async ({ services, random }) => {
   await setTimeout(200);
 };
 
-/** Revokes its token while it is connected. */
+/** Revokes its token while connected. */
 const revokes: Client = async (target) => {
   const token = await target.services.token();
   const client = await connect(target.services.stream, { token });
@@ -79,7 +79,7 @@ const revokes: Client = async (target) => {
   await setTimeout(200);
 };
 
-/** Sends broken frames, or broken HTTP to either service. */
+/** Sends malformed frames to the stream, or malformed HTTP to either service. */
 const attacksBoth: Client = async ({ services, random }) => {
   const from = { seed: seed + random.below(2 ** 20), numRuns: 1 };
   const token = await services.token();
@@ -93,11 +93,11 @@ const attacksBoth: Client = async ({ services, random }) => {
 
 const clients = [submits, submits, submits, repeats, looks, comesAndGoes, comesAndGoes, revokes, attacksBoth];
 
-/** Resources of a process at rest. */
+/** Resource use of an idle process. */
 interface Footprint {
-  /** Bytes in use on the heap of each thread, the main one first. */
+  /** Heap bytes in use by thread, the main thread first. */
   heaps: number[];
-  /** Timers, sockets and other handles of all threads. */
+  /** Number of timers, sockets and other handles of all threads. */
   handles: number;
   descriptors: number;
   threads: number;
@@ -113,7 +113,7 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
     .then((values) => {
       threads = values as [number, number][];
     });
-  // A thread of the pool sleeps until there is a task, and hears nothing.
+  // An idle pool thread sleeps and cannot respond to the inspector, so tasks wake it up.
   while (threads === undefined) {
     for (let task = 0; task < 4; task++) void (await ledger.submit(services.tasks, random, 0));
     await Promise.race([asked, setTimeout(100)]);
@@ -130,11 +130,11 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
 /** Length of the load on one process. */
 export interface SoakLength {
   minutes: number;
-  /** Rounds that the minutes are divided into. After each, the process comes to rest and is measured. */
+  /** Number of rounds that the minutes are divided into. After each round, the idle process is measured. */
   rounds: number;
 }
 
-/** Defines the spec that puts every kind of load on one process and asserts that nothing is left behind. */
+/** Defines the spec that puts every kind of load on one process and asserts that no resource grows. */
 export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds }: SoakLength): void {
   it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick ${seedNote}`, async function () {
     if (process.platform !== 'linux') this.skip();
@@ -194,7 +194,7 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds }:
     await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
     expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
     services.child.kill('SIGTERM');
-    // The process itself waits for the inspector.
+    // After `stopped` the process only waits for the inspector to disconnect.
     expect(await services.logged(({ msg }) => msg === 'stopped')).to.include({ unfinished: 0 });
   }).timeout(120_000 + minutes * 120_000);
 }

@@ -6,16 +6,16 @@ import { startServices } from '../support/program.ts';
 
 const READERS = 9_000;
 const NEVER_READ = 1_000;
-/** A client that does not read is pinged after 30 s, and cut off 30 s after that; and some for a slow machine. */
+/** A client that does not read is pinged after 30 s and disconnected 30 s later. The rest is for a slow machine. */
 const CUT_OFF_WITHIN_MS = 90_000;
 
 const KIB = 1024;
 /**
- * Twice the measured memory of a client, 16 KiB, most of it Node's (socket, streams, listeners). A client that does not
+ * Twice the measured memory of a client, 16 KiB, mostly Node's (socket, streams, listeners). A client that does not
  * read may add the 8 KiB of its socket's buffer and one tick.
  */
 const BYTES_A_CLIENT = 32 * KIB;
-/** Garbage of a minute on the heap, whatever the number of clients. */
+/** A minute's garbage on the heap, independent of the number of clients. */
 const GROWTH = 64 * KIB * KIB;
 
 describe('ten thousand clients, of which a thousand never read', () => {

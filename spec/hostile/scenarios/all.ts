@@ -19,14 +19,14 @@ const all: readonly Scenario[] = [
   ...[threads, connections, output, files, stopping].flat(),
 ];
 
-/** All scenarios. Those with the same setup follow each other, so that they share a process. */
+/** All scenarios. Scenarios with the same setup are adjacent, so that they share a process. */
 export const scenarios: readonly Scenario[] = Object.values(
   Object.groupBy(all, ({ setup = {} }) => JSON.stringify(setup)),
 ).flatMap((group = []) => group);
 
 const byName = new Map(scenarios.map((scenario) => [scenario.name, scenario]));
 
-/** @throws {Error} if there is no such scenario */
+/** @throws {Error} if the name is unknown */
 export function scenarioNamed(name: string): Scenario {
   const scenario = byName.get(name);
   if (scenario === undefined) throw new Error(`there is no scenario or group ${JSON.stringify(name)}: see --list`);

@@ -11,7 +11,7 @@ const DRIP_MS = 50;
 const nested = Buffer.from(`${'['.repeat(MIB / 2)}${']'.repeat(MIB / 2)}`);
 const wide = Buffer.from(`[${'[],'.repeat(MIB / 3 - 1)}[]]`);
 
-/** Sends many large bodies but for their last byte, and then all last bytes at once. */
+/** Sends many large bodies without their last byte, and then all last bytes at once. */
 async function complete(attacker: Attacker, service: Service, path: string, body: Buffer): Promise<void> {
   const sockets = await attacker.connections(service, 150);
   const start = posting(path, body);
@@ -27,7 +27,7 @@ async function complete(attacker: Attacker, service: Service, path: string, body
   await Promise.all(answers);
 }
 
-/** Opens connections and sends one byte to each at intervals, after a common start. */
+/** Opens connections, sends `start` on each, and then one byte of `rest` on each per interval. */
 async function drip(attacker: Attacker, { start, rest, count }: { start: string; rest: string; count: number }) {
   const sockets = await attacker.connections('tasks', count);
   for (const socket of sockets) socket.resume().write(start);
@@ -44,7 +44,7 @@ function chunkedByBytes(text: string): string {
   return `${text.replaceAll(/./g, '1\r\n$&\r\n')}0\r\n\r\n`;
 }
 
-/** Repeats submissions of what `body` returns. */
+/** Returns an attack that submits the results of `body` repeatedly. */
 const submits =
   (clients: number, body: (attacker: Attacker) => string | Buffer, path = '/tasks') =>
   (attacker: Attacker) =>

@@ -10,16 +10,19 @@ import type { Stage } from '../stage.ts';
 import { submissionOf } from './submissions.ts';
 
 const PAGE = 4096;
-/** Tasks of an attack on a small disk, which has room for them. */
+/** Number of tasks that fit on the small disk. */
 const TASKS = 300;
 
-/** A second process on a folder, of low priority as an attack is. */
+/**
+ * Starts a second process on a folder, with low priority so that it does not slow the services down. Returns its
+ * outcome.
+ */
 async function start(DATA_DIR: string): Promise<string> {
   const program = await startProgram({ env: { DATA_DIR }, within: ['nice', '-n', '19'] });
   return `exit ${(await program.exited).code}`;
 }
 
-/** A folder with a database whose pages, but for the first, are overwritten. */
+/** Creates a folder with a database of which all pages but the first are overwritten. */
 async function damagedFolder(name: string): Promise<string> {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -72,7 +75,7 @@ export const files: readonly Scenario[] = [
     group,
     fault: async ({ target, random, did }) => {
       did(await start(await damagedFolder(random.pick(['auth.db', 'tasks.db', 'queue.db']))));
-      // The folder of the process that runs is not to be had.
+      // The folder is locked by the running process.
       did(await start(target.dataDir));
     },
     outcomes: /^exit 1$/,

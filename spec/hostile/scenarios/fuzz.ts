@@ -4,7 +4,7 @@ import { checkAnswers, exchange } from '../../support/http-exchange.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** Samples that are made at a time. */
+/** Number of samples generated at a time. */
 const CHUNK = 50;
 
 const fuzzes = (service: 'ticker' | 'tasks') => async (attacker: Attacker) => {

@@ -9,7 +9,7 @@ import { tokens } from './tokens.ts';
 const AT_ONCE = 4;
 const choices = [bodies, readers, pipelines, streams, tokens, origins].flat();
 
-/** Several attacks at once, chosen by the seed. */
+/** Several concurrent attacks, chosen by the seed. */
 function mix(name: string): Scenario {
   return {
     name,

@@ -3,7 +3,7 @@ import type { Scenario } from '../scenario.ts';
 import { failing } from './submissions.ts';
 
 const fails = (attacker: Attacker) => attacker.repeat(4, () => attacker.post('tasks', '/tasks', failing));
-/** Dead letters, and log lines that wait. */
+/** Memory of dead letters and of buffered log lines. */
 const bounds = { keptMib: 48 };
 const group = 'output';
 

@@ -7,7 +7,7 @@ const REQUESTS = 10_000;
 const closing = head('GET /queue HTTP/1.1', 'Host: localhost', 'Connection: close');
 const staying = head('GET /queue HTTP/1.1', 'Host: localhost');
 
-/** Counts the answers of a pipeline, whose last request ends the connection. */
+/** Counts the responses of a pipeline whose last request ends the connection. */
 function countAnswers(attacker: Attacker, wire: string): void {
   const answers = wire.match(/^HTTP\/1\.1 \d{3}/gm) ?? [];
   attacker.got(answers.length === REQUESTS ? 'all answered' : 'answered in part');
@@ -35,7 +35,7 @@ export const pipelines: readonly Scenario[] = [
       const before = head('GET /vendor/uplot.js HTTP/1.1', 'Host: localhost').repeat(3);
       await attacker.repeat(8, async () => {
         const wire = await attacker.send('ticker', before + head(...handshake('/ws/ticker', token)), 9);
-        // The upgrade must not overtake the answers before it.
+        // The upgrade must not overtake earlier responses.
         const at = wire.indexOf('HTTP/1.1 101');
         const isOvertaken = at >= 0 && (wire.slice(0, at).match(/^HTTP\/1\.1 200/gm) ?? []).length < 3;
         attacker.got(isOvertaken ? 'upgrade overtook an answer' : 'in order');

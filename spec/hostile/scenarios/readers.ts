@@ -41,7 +41,7 @@ export const readers: readonly Scenario[] = [
     },
   },
   {
-    // Twice as many as one address may open, from four addresses, so that all places are taken.
+    // Twice the connection limit of one address, from four addresses, so that the service's total limit is reached.
     name: 'slow-events',
     group,
     attack: async (attacker) => {

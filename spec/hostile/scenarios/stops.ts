@@ -5,7 +5,7 @@ import type { Scenario } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 import { failing } from './submissions.ts';
 
-/** Ends the process in the middle of the time, and starts it again in the same folder. */
+/** Returns a fault that ends the process halfway through the scenario and restarts it in the same folder. */
 const stops =
   (signal: NodeJS.Signals) =>
   async ({ target, random, seconds, did }: Stage): Promise<void> => {
@@ -20,7 +20,7 @@ const submits = (attacker: Attacker) =>
     return attacker.post('tasks', '/tasks', attacker.random.pick(bodies));
   });
 
-/** The new process holds the dead letters and keys of the old one. */
+/** Memory of the old process's dead letters and keys, which the new process loads. */
 const bounds = { ...stopBounds, keptMib: 32 };
 const group = 'stops';
 

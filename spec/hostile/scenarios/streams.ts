@@ -7,12 +7,12 @@ import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** Address of the scenarios that need tokens, of which an address may have 20 a second. */
+/** Address of the scenarios that need tokens. One address may exchange 20 keys a second. */
 const HOST = 9;
 const PING = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
 const FLOOD = Buffer.concat(Array(2000).fill(PING));
 
-/** A stream that has joined. */
+/** Joins the stream. Returns undefined if it was refused. */
 async function join(attacker: Attacker, token: string): Promise<Socket | undefined> {
   const socket = await attacker.connect('ticker', HOST);
   if (socket === undefined) return undefined;
@@ -23,7 +23,7 @@ async function join(attacker: Attacker, token: string): Promise<Socket | undefin
   return socket;
 }
 
-/** Carries out attacks with frames, whose answers are checked, in concurrent loops. */
+/** Sends frame attacks and checks the responses, in concurrent loops. */
 async function attackWith(attacker: Attacker, next: (step: number) => Attack): Promise<void> {
   const token = await attacker.token(HOST);
   let step = 0;

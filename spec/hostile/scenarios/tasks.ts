@@ -8,11 +8,14 @@ import type { Stage } from '../stage.ts';
 import { failing } from './submissions.ts';
 
 const POOL = /piscina/;
-/** Rows, dead letters and keys that the process keeps by design, within their bounds. */
+/** Memory of rows, dead letters and keys that the process keeps by design. */
 const KEPT_MIB = 48;
 const MISBEHAVIOUR_MS = 400;
 
-/** Has the next `bad` task of a thread misbehave, again and again, since a new thread does not. */
+/**
+ * Returns a fault that repeatedly patches the pool threads, so that their next `bad` task runs `code`. A restarted
+ * thread is not patched.
+ */
 const misbehaving =
   (code: string) =>
   async ({ target, seconds, did }: Stage): Promise<void> => {

@@ -4,10 +4,10 @@ import type { Scenario, Setup } from '../scenario.ts';
 import type { Stage } from '../stage.ts';
 
 const DEATH_MS = 500;
-/** README: the death of the ticker's thread costs clients one second at most. */
+/** Longest gap in the ticks after the ticker thread died, as the README promises. */
 const RESTART_MS = 1000;
 
-/** The same as that of the tasks that misbehave. */
+/** Same setup as the misbehaving tasks, so that both share a process. */
 const setup: Setup = { inspected: true, env: { TASK_TIMEOUT_MS: '500', TASK_MEMORY_MB: '32' } };
 
 const kills =

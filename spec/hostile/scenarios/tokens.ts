@@ -5,7 +5,7 @@ import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** Addresses of the floods of exchanges, whose rate is limited by address. */
+/** Last numbers of the addresses that flood the key exchange, whose rate is limited per address. */
 const FLOOD_HOSTS = [20, 21, 22, 23] as const;
 
 const anyText = ({ random }: Attacker, length: number) =>
@@ -15,7 +15,7 @@ const REVOKED = Buffer.alloc(2);
 REVOKED.writeUInt16BE(closeCodes.tokenRevoked.code);
 const CLOSE_MS = 5000;
 
-/** Whether the server closes a stream with a code, which no other frame contains. */
+/** Waits for the end of a stream. Returns whether it contains the close code, which occurs in no other frame. */
 function closedWith(stream: Socket, code: Buffer): Promise<boolean> {
   return new Promise((resolve) => {
     stream.setTimeout(CLOSE_MS, () => resolve(false));
