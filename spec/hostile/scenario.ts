@@ -10,7 +10,7 @@ export interface Setup {
   openFiles?: number;
   /** Whether Node's inspector is open, which faults use to kill threads and to make tasks misbehave. */
   inspected?: boolean;
-  /** Reader of standard output: the program, nobody (a full pipe), or `/dev/full`. */
+  /** Standard output: read by the parent program, a full pipe without a reader, or `/dev/full`. */
   output?: 'read' | 'stalled' | 'full';
   /** Size of a separate file system for `DATA_DIR`, in MiB. */
   diskMb?: number;

@@ -5,16 +5,16 @@ import { migrate } from '../../db/sqlite/migrate.ts';
 import { TaskRetention } from '../../db/sqlite/retention.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 
-/** A row by its place of arrival; its times are Unix seconds. */
+/** A row, identified by its arrival number. Times are Unix seconds. */
 export interface Row {
   rowid: number;
   createdAt?: number;
   processedAt?: number | null;
-  /** Bytes of the payload. */
+  /** Size of the payload in bytes. */
   bytes?: number;
 }
 
-/** A data folder, what deletes its rows, and a second connection that makes and finds them. */
+/** Creates a data folder, a function that deletes its old rows, and a second connection that inserts and lists rows. */
 export async function freshRows() {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -41,7 +41,7 @@ export async function freshRows() {
   return { dataDir, database, beside, add, rowids, retention: new TaskRetention(database) };
 }
 
-/** The whole numbers from `first` to `last`. */
+/** Returns the whole numbers from `first` to `last`. */
 export function range(first: number, last: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, index) => first + index);
 }

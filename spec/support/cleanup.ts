@@ -7,22 +7,23 @@ type Cleanup = () => unknown;
 
 const cleanups: Cleanup[] = [];
 
-/** Has `cleanup` run after the test that is running, the latest first, whether it passes or not. */
+/** Runs `cleanup` after the current test, whether or not it passes. Cleanups run in reverse order of registration. */
 export function afterTest(cleanup: Cleanup): void {
   cleanups.push(cleanup);
 }
 
-/** A fresh folder that is removed after the test. */
+/** Creates a folder that is removed after the test. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ticker-spec-'));
   afterTest(() => rm(folder, { recursive: true, force: true }));
   return folder;
 }
 
-// Mocha sends SIGTERM to a worker that has not exited a second after it was told to, and its coverage would be lost.
+// Mocha sends SIGTERM to a worker that has not exited one second after its shutdown. The worker's coverage would be
+// lost.
 if (process.env.MOCHA_WORKER_ID !== undefined) process.on('SIGTERM', () => {});
 
-/** Kinds of resources that only something left running holds. */
+/** Kinds of resources that a test must not leave open. */
 const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 
 export const mochaHooks = {
@@ -41,7 +42,7 @@ export const mochaHooks = {
       errors.push(error);
     }
     if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
-    // What was told to end is given the loop's next turns to be gone.
+    // Stopped resources may need a moment to close.
     for (let turn = 0; turn < 100 && leaks().length > 0; turn++)
       await new Promise((resolve) => setTimeout(resolve, 10));
     if (leaks().length > 0) throw new Error(`the test left running: ${leaks().join(', ')}`);

@@ -1,4 +1,4 @@
-/** Loaded before a program: its clock, of every thread, is ahead by `CLOCK_SHIFT_MS`. */
+/** Preloaded into a program. Moves the clock of every thread ahead by `CLOCK_SHIFT_MS`. */
 const RealDate = Date;
 const shift = Number(process.env.CLOCK_SHIFT_MS);
 

@@ -2,14 +2,14 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 
-/** How a program that is run by hand has ended. */
+/** Exit of a command-line program. */
 export interface Ended {
   code: number;
   stdout: string;
   stderr: string;
 }
 
-/** Runs `main/cli/<name>` as a program, with `DATA_DIR` and `DATABASE_URL` as given; they are left out where undefined. */
+/** Runs `main/cli/<name>` as a program. `DATA_DIR` and `DATABASE_URL` are unset if undefined. */
 export async function runCommand(
   name: 'keys' | 'backup',
   args: readonly string[],

@@ -2,13 +2,16 @@ import { type ServiceName, servers } from '../../main/contracts/servers.ts';
 import { type Answered, checkAnswer, checkFrame } from './contract.ts';
 import { parseResponses } from './http-responses.ts';
 
-/** Which service each port belongs to while it is listened on; a port that is not here is none of the contract's. */
+/** Service by listening port. Responses of other ports are not checked. */
 const services = new Map<number, ServiceName>();
-/** Ports of service A whose messages are made up. */
+/** Ports of service A that send made-up messages. */
 const invented = new Set<number>();
 const failures = new Set<string>();
 
-/** Has all that a port answers checked against the contract, until `forget` is called; its frames only where they are real. */
+/**
+ * Checks all responses of a port against the contract until `forget` is called, and its frames if `realFrames` is
+ * set.
+ */
 export function holdToContract(port: number, service: string, realFrames = true): { forget(): void } {
   if (service in servers) services.set(port, service as ServiceName);
   if (!realFrames) invented.add(port);
@@ -19,38 +22,38 @@ export function holdToContract(port: number, service: string, realFrames = true)
   return { forget };
 }
 
-/** @throws {Error} when anything since the last call was not as the contract says */
+/** @throws {Error} if a response or frame since the last call did not match the contract */
 export function failIfUndescribed(): void {
   const all = [...failures];
   failures.clear();
   if (all.length > 0) throw new Error(all.join('\n'));
 }
 
-/** The service that listens on a port or at an address, if it is held to the contract. */
+/** Returns the checked service at a port or URL, or undefined. */
 export function serviceAt(at: number | string): ServiceName | undefined {
   return services.get(typeof at === 'number' ? at : Number(new URL(at).port));
 }
 
-/** Notes an answer that the contract does not describe; the test fails when it is over. */
+/** Checks a response. A mismatch fails the test at its end. */
 export function noteAnswer(service: ServiceName | undefined, answer: Omit<Answered, 'service'>): void {
   if (service !== undefined) note(() => checkAnswer({ ...answer, service }));
 }
 
-/** Notes a frame that the contract does not describe. */
+/** Checks a frame. A mismatch fails the test at its end. */
 export function noteFrame(url: string, text: string): void {
   if (serviceAt(url) === 'ticker' && !invented.has(Number(new URL(url).port))) note(() => checkFrame(text));
 }
 
 /**
- * Notes what came over a connection, as latin1.
+ * Checks the raw responses of a connection, in latin1.
  *
- * @param sent what the client sent first, where that is known; later requests are answered by any operation
+ * @param sent the first request, if known; other responses may belong to any operation
  */
 export function noteWire(service: ServiceName | undefined, wire: string, sent = ''): void {
   if (service === undefined || wire === '') return;
   const [, method = '', path = ''] = /^([A-Z]+) (\/\S*) HTTP\/1\.1\r\n/.exec(sent) ?? [];
   let request = method === '' ? undefined : { method, path };
-  // No body comes to HEAD, and what follows a 101 is frames.
+  // A response to HEAD has no body, and frames follow a 101.
   const headOnly = method === 'HEAD' || wire.startsWith('HTTP/1.1 101 ');
   note(() => {
     const end = wire.indexOf('\r\n\r\n') + 4;

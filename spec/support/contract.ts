@@ -7,10 +7,10 @@ import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../..
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
 import { taskEvents } from '../../main/contracts/task-schemas.ts';
 
-/** An answer as a client got it. */
+/** A response as the client received it. */
 export interface Answered {
   service: ServiceName;
-  /** Undefined where it cannot be told which request was answered: then some operation has to answer so. */
+  /** Request of the response. If undefined, the response must match any operation. */
   request: { method: string; path: string } | undefined;
   status: number;
   headers: Headers;
@@ -24,7 +24,7 @@ ajv.addSchema({ ...openApi, $id: 'openapi' }, undefined, undefined, false);
 
 const compiled = new WeakMap<object, ValidateFunction>();
 
-/** What is wrong with a value, or undefined. */
+/** Returns the mismatch of a value and a schema, or undefined. */
 export function mismatch(schema: object, value: unknown): string | undefined {
   let validate = compiled.get(schema);
   if (validate === undefined) {
@@ -35,12 +35,12 @@ export function mismatch(schema: object, value: unknown): string | undefined {
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
-/** Schema of each message that the server sends, by its type. */
+/** Schemas of the server's messages, by type. */
 const frames: Readonly<Record<string, object>> = Object.fromEntries(
   (['welcome', 'ticker', 'pong'] as const).map((name) => [name, asyncApi.components.messages[name].payload]),
 );
 
-/** @throws {Error} for a text frame of the server that the contract does not describe */
+/** @throws {Error} if the contract does not describe a text frame of the server */
 export function checkFrame(text: string): void {
   const message: unknown = parse(text, 'a frame');
   const { type } = (message ?? {}) as { type?: unknown };
@@ -50,7 +50,7 @@ export function checkFrame(text: string): void {
   if (wrong !== undefined) throw new Error(`contract: frame ${text} is not as described: ${wrong}`);
 }
 
-/** @throws {Error} for an event of `GET /tasks/events` that the contract does not describe */
+/** @throws {Error} if the contract does not describe an event of `GET /tasks/events` */
 export function checkEvent(name: string, data: string): void {
   const schema = (taskEvents as Readonly<Record<string, object>>)[name];
   if (schema === undefined) throw new Error(`contract: no event ${JSON.stringify(name)} is described`);
@@ -58,19 +58,19 @@ export function checkEvent(name: string, data: string): void {
   if (wrong !== undefined) throw new Error(`contract: event ${name} ${data} is not as described: ${wrong}`);
 }
 
-/** Checks every whole event of a stream; one that is cut at the end is not looked at. */
+/** Checks every complete event of a stream. Skips a truncated event at the end. */
 function checkEvents(stream: string): void {
   for (const block of stream.split('\n\n').slice(0, -1)) {
     const fields = new Map(block.split('\n').map((line) => line.split(/: ?(.*)/s) as [string, string]));
     const name = fields.get('event');
-    // Comments, and how long to wait before the next connection.
+    // Comments and `retry` fields.
     if (name === undefined && !fields.has('data')) continue;
     if (!fields.has('id') && name !== 'gap') throw new Error(`contract: event ${name} has no id: ${block}`);
     checkEvent(name ?? 'message', fields.get('data') ?? '');
   }
 }
 
-/** @throws {Error} for an answer that the contract does not describe, naming what it is */
+/** @throws {Error} if the contract does not describe a response, with the difference in its message */
 export function checkAnswer(answered: Answered): void {
   const { service, request, status, body } = answered;
   const what = `${service} ${request === undefined ? '' : `${request.method} ${request.path} `}${status}`;
@@ -87,7 +87,7 @@ export function checkAnswer(answered: Answered): void {
   if (reason !== undefined) fail(reason);
 }
 
-/** Why none of the answers is this one, or undefined. */
+/** Returns the reason why a response matches none of the described ones, or undefined. */
 function problem(answers: OpenApiResponses, { service, request, status, headers, body }: Answered): string | undefined {
   const answer = resolve(answers[status]);
   if (answer === undefined || answer['x-servers']?.includes(service) === false) return 'the status is not described';
@@ -117,7 +117,7 @@ function bodyProblem(content: Readonly<Record<string, MediaType>>, type: string,
   return mismatch(media.schema, parse(body, 'the body'));
 }
 
-/** The path item that a service has for a path: the most concrete one. */
+/** Returns the path item that matches a path; the one without parameters takes precedence. */
 function pathItem(service: ServiceName, path: string): PathItem | undefined {
   const [bare = ''] = path.split(/[?#]/);
   const own = itemsOf(service).filter(([template]) => pattern(template).test(bare));
@@ -128,7 +128,10 @@ function itemsOf(service: ServiceName): [string, PathItem][] {
   return Object.entries(openApi.paths).filter(([, item]) => item.servers.includes(servers[service]));
 }
 
-/** Paths of a template, case-sensitive and without a trailing slash. `/{path}` matches every path. */
+/**
+ * Returns a pattern for the paths of a template, case-sensitive and without a trailing slash. `/{path}` matches every
+ * path.
+ */
 function pattern(template: string): RegExp {
   if (template === '/{path}') return /^/;
   return new RegExp(`^${template.replaceAll('.', '\\.').replaceAll(/\{\w+\}/g, '[^/]+')}$`);
@@ -156,7 +159,7 @@ function operationsAt(service: ServiceName): OpenApiResponses[] {
 
 type Restricted = OpenApiResponse & { 'x-servers'?: readonly ServiceName[] };
 
-/** Follows a reference to a component. */
+/** Resolves a reference to a component. */
 function resolve(value: OpenApiResponse | Header | { $ref: string } | undefined): Restricted | undefined {
   if (value === undefined || !('$ref' in value)) return value as Restricted | undefined;
   const [, , kind, name] = value.$ref.split('/');

@@ -1,16 +1,16 @@
-/** Many clients of the stream in one process, some of which never read. Started by `crowd.ts`. */
+/** Many clients of the stream in one process, some of which never read. `crowd.ts` starts it. */
 import { StreamClient } from '../load/stream-client.ts';
 import { checkFrame } from './contract.ts';
 import type { CrowdReport, CrowdStart, CrowdTask } from './crowd.ts';
 
 const { port, token, readers, silent, chatty, madeUp = false } = JSON.parse(process.argv[2] ?? '') as CrowdStart;
 
-/** Handshakes that may be under way at a time: fewer than a server's backlog. */
+/** Largest number of concurrent handshakes, below a server's listen backlog. */
 const AT_ONCE = 200;
-/** As large as a ping may be. */
+/** A ping of the maximum size. */
 const PING = Buffer.alloc(125);
 
-/** Every tick that any client got, in order, and its place in that order. */
+/** Distinct ticks in the order of their first arrival, and each tick's position in that order. */
 const ticks: string[] = [];
 const placeOf = new Map<string, number>();
 const seen = { gaps: 0, types: {} as Record<string, number>, closed: {} as Record<number, number> };
@@ -19,7 +19,7 @@ interface Member {
   client: StreamClient;
   reads: boolean;
   snapshot: boolean;
-  /** Place of the newest tick that it got; -1 before the first. */
+  /** Position of the newest tick received; -1 before the first. */
   newest: number;
   closed: boolean;
 }
@@ -93,7 +93,7 @@ process.on('message', (task: CrowdTask) => {
     return;
   }
   const goal = ticks.length - 1;
-  // What was sent is on its way: all have the newest tick that one of them has, or will never have it.
+  // Reports once all readers have received the newest tick, or one of them has disconnected.
   const answer = () => {
     const behind = readers.filter(({ newest }) => newest < goal).length;
     if (behind > 0 && readers.every(({ closed }) => !closed)) {

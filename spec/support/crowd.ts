@@ -3,44 +3,47 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterTest } from './cleanup.ts';
 
-/** The clients of a crowd: those that read, and those that never do, which say nothing or ping twice a second. */
+/**
+ * Numbers of clients: readers, and clients that never read, of which the silent ones send nothing and the chatty ones
+ * ping twice a second.
+ */
 export interface CrowdStart {
   port: number;
   token: string;
   readers: number;
   silent: number;
   chatty: number;
-  /** Whether the ticks are made up by the spec; real ones are held to the contract. */
+  /** Whether the spec makes up the ticks. Real ticks are checked against the contract. */
   madeUp?: boolean;
 }
 
 export type CrowdTask = 'report' | 'let all read';
 
-/** What the readers of a crowd have seen. */
+/** Observations of the readers. */
 export interface CrowdReport {
-  /** Clients of every kind that do not know of an end of their connection. */
+  /** Number of open connections of all clients, as the clients see it. */
   open: number;
-  /** The timestamp of each tick that any of them got, in order; snapshots are not counted. */
+  /** Timestamps of all distinct ticks in order, without snapshots. */
   timestamps: number[];
-  /** Readers that have not got the newest of those. */
+  /** Number of readers that have not received the newest tick. */
   behind: number;
-  /** How often a reader got a tick that was not the next one. */
+  /** Number of times a reader missed ticks in between. */
   gaps: number;
-  /** Messages by type, and frames of another kind than text by opcode. */
+  /** Number of messages by type, and of frames other than text by opcode. */
   types: Record<string, number>;
-  /** Close frames by code. */
+  /** Number of close frames by code. */
   closed: Record<number, number>;
 }
 
-/** Many clients in a process of their own, all joined. */
+/** Many clients in a child process, all of which have joined. */
 export interface Crowd {
-  /** What they have seen, as soon as all readers have the newest tick that one of them has now, or one has gone. */
+  /** Reports once all readers have received the newest tick, or one of them has disconnected. */
   report(): Promise<CrowdReport>;
-  /** Has those read that never did. */
+  /** Makes the other clients start reading. */
   letAllRead(): Promise<void>;
 }
 
-/** Opens the clients, and waits until all of them are joined. */
+/** Opens the clients and waits until all have joined. */
 export async function gather(start: CrowdStart): Promise<Crowd> {
   const file = fileURLToPath(new URL('crowd-process.ts', import.meta.url));
   const child = fork(file, [JSON.stringify(start)], { execArgv: [] });

@@ -1,6 +1,6 @@
 import { afterTest } from './cleanup.ts';
 
-/** Returns a function that tells how many turns the event loop has made, until the end of the test. */
+/** Returns a function that returns the number of event-loop turns so far. Counting stops after the test. */
 export function countTurns(): () => number {
   let turns = 0;
   let watching = true;

@@ -3,20 +3,20 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { projectFolder, type RunningServices } from './program.ts';
 
-/** The text of a document below one of its `##` headings. */
+/** Returns the text below a `##` heading of a document. */
 export function section(file: string, heading: string): string {
   const [, below] = readFileSync(join(projectFolder, file), 'utf8').split(`\n## ${heading}\n`);
   if (below === undefined) throw new Error(`${file} has no heading ${heading}`);
   return below.split('\n## ')[0] ?? '';
 }
 
-/** The blocks of a language below a heading, as they would be pasted. */
+/** Returns the code blocks of a language below a heading. */
 export function examples(file: string, heading: string, language = 'sh'): string[] {
   const blocks = section(file, heading).matchAll(new RegExp(`\`\`\`${language}\n([\\s\\S]*?)\`\`\``, 'g'));
   return [...blocks].map(([, block]) => block as string);
 }
 
-/** An example with the ports and the folder of a test in the place of the usual ones. */
+/** Replaces an example's ports and data folder with those of the test. */
 export function adapt(example: string | undefined, { ticker, tasks }: RunningServices, dataDir = 'data'): string {
   if (example === undefined) throw new Error('the document has no such example');
   return example
@@ -26,9 +26,9 @@ export function adapt(example: string | undefined, { ticker, tasks }: RunningSer
 }
 
 /**
- * Pastes an example into a shell, which ends with its first command that fails.
+ * Runs an example in a shell, which exits at the first failing command.
  *
- * @param env what earlier examples have set
+ * @param env variables set by earlier examples
  */
 export function paste(example: string, env: Record<string, string> = {}): ChildProcessWithoutNullStreams {
   return spawn('bash', ['-c', `set -e\n${example}`], { cwd: projectFolder, env: { ...process.env, ...env } });

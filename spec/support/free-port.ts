@@ -2,14 +2,17 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 
-/** Linux takes ports from 32768 up for listeners on port 0 and for outgoing connections, so a lower one stays free. */
+/**
+ * First port to try. Linux assigns ports from 32768 up to outgoing connections and to listeners on port 0, so lower
+ * ones stay free.
+ */
 const FIRST = 16_384;
 const EPHEMERAL = 32_768;
 
-/** Starts of a server until its failure is reported: by then the port is not the reason. */
+/** Number of starts after which a server's failure is reported, because a taken port can no longer be the reason. */
 const MAX_STARTS = 5;
 
-/** A port without a listener at this moment. */
+/** Returns a port that has no listener at the moment. */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(FIRST, EPHEMERAL);
@@ -26,8 +29,8 @@ export async function freePort(): Promise<number> {
 }
 
 /**
- * Starts a server on a free port. It is started again on another port if it fails, because another process may take the
- * port first.
+ * Starts a server on a free port. Tries other ports if the start fails, because another process may take the port
+ * first.
  */
 export async function onFreePort<Started>(start: (port: number) => Promise<Started>): Promise<Started> {
   for (let starts = 1; ; starts++) {

@@ -1,4 +1,4 @@
-/** Loaded before a program: its start hangs when it looks up the address of a listener for the time `HANGING_LOOKUP`. */
+/** Preloaded into a program. Its start hangs at the address lookup with the number `HANGING_LOOKUP`. */
 import dns from 'node:dns';
 
 const { lookup } = dns;

@@ -9,7 +9,7 @@ import { handshake, head } from './raw-connection.ts';
 const CLOSE = 8;
 const NORMAL = 1000;
 
-/** A WebSocket frame from a client, right or wrong. */
+/** A WebSocket frame from a client, valid or invalid. */
 interface Frame {
   fin: boolean;
   /** The three reserved bits. */
@@ -17,9 +17,9 @@ interface Frame {
   opcode: number;
   mask: Uint8Array | undefined;
   payload: Uint8Array;
-  /** The length that it says it has, where that is not the one of its payload; past 2^16 in 64 bits. */
+  /** Declared length if it differs from the payload's; encoded in 64 bits from 2^16 on. */
   length: bigint | undefined;
-  /** Whether the length takes more bytes than it needs. */
+  /** Whether the length field is longer than necessary. */
   wide: boolean;
 }
 
@@ -31,13 +31,13 @@ const payloads = fc.oneof(
   fc.uint8Array({ maxLength: 20 }),
   fc.uint8Array({ minLength: 100, maxLength: 200 }),
   fc.uint8Array({ minLength: 4000, maxLength: 5000 }),
-  // A close frame's: a code, good or bad, and a reason.
+  // Payload of a close frame: a valid or invalid code, and a reason.
   fc.tuple(fc.integer({ min: 0, max: 0xffff }), fc.uint8Array({ maxLength: 130 })).map(([code, reason]) => {
     return Uint8Array.from([code >> 8, code & 0xff, ...reason]);
   }),
 );
 
-/** Mostly `usual`, so that a sequence of frames is not over with its first. */
+/** Yields `usual` nine times out of ten, so that most sequences continue after their first frame. */
 const mostly = <T, U>(usual: T, arbitrary: fc.Arbitrary<U>): fc.Arbitrary<T | U> =>
   fc.oneof({ weight: 9, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary });
 
@@ -67,12 +67,12 @@ function encode({ fin, rsv, opcode, mask, payload, length, wide }: Frame): Buffe
   return Buffer.concat([header, mask, payload.map((byte, index) => byte ^ (mask[index % 4] as number))]);
 }
 
-/** What one hostile client does: how it sends a handshake and frames, where it stops, and how it ends. */
+/** One hostile client: its frames, the point where it stops, and the way it ends the connection. */
 export interface Attack {
   frames: Frame[];
-  /** Whether it is cut off somewhere, as a share of all its bytes; else everything is sent. */
+  /** Share of all bytes after which the client stops; undefined if it sends everything. */
   cut: number | undefined;
-  /** Bytes that are sent at a time. */
+  /** Number of bytes per write. */
   piece: number;
   end: 'FIN' | 'RST' | 'close frame';
 }
@@ -88,8 +88,8 @@ export const attacks: fc.Arbitrary<Attack> = fc.record({
 });
 
 /**
- * Carries out an attack until the connection has ended. Whatever the server sent in the meantime, it was frames of
- * the protocol, messages of the specification's three types, and codes that are documented.
+ * Runs an attack until the connection has ended. Asserts that the server sent only valid frames, messages of the
+ * three specified types, and documented close codes.
  */
 export async function attack(port: number, token: string, { frames, cut, piece, end }: Attack): Promise<void> {
   const socket = connect({ port, host: '127.0.0.1' }).setNoDelay();
@@ -102,26 +102,26 @@ export async function attack(port: number, token: string, { frames, cut, piece, 
   const opening = Buffer.from(head(...handshake('/ws/ticker', token)));
   const all = Buffer.concat([opening, ...frames.map(encode)]);
   const bytes = cut === undefined ? all : all.subarray(0, Math.floor(cut * all.length));
-  // The first pieces are small, the rest goes in one.
+  // Up to 50 small writes, then the rest in one write.
   let at = 0;
   for (let count = 0; count < 50 && at < bytes.length && socket.writable; count++, at += piece) {
     await new Promise((resolve) => socket.write(bytes.subarray(at, at + piece), resolve));
   }
   if (socket.writable && at < bytes.length) socket.write(bytes.subarray(at));
-  // A client that is gone before it has joined never joins.
+  // The server responds only to a complete handshake.
   if (bytes.length >= opening.length) await Promise.race([answered, closed]);
   if (end === 'RST') socket.resetAndDestroy();
   else if (end === 'FIN') socket.end();
   else socket.end(Buffer.from([0x88, 0x82, 0, 0, 0, 0, 0x03, 0xe8]));
   await closed;
-  // A client's own code is repeated in the answer.
+  // The server echoes a client's own close code.
   const own = frames.flatMap(({ opcode, payload: [high, low] }) =>
     opcode === CLOSE && high !== undefined && low !== undefined ? [(high << 8) | low] : [],
   );
   watch(Buffer.concat(chunks), new Set([...own, ...Object.values(closeCodes).map(({ code }) => code), NORMAL]));
 }
 
-/** Checks everything that a client received, handshake included; the last frame may be cut. */
+/** Checks everything that a client received after the handshake. The last frame may be truncated. */
 function watch(received: Buffer, codes: Set<number>): void {
   const start = received.indexOf('\r\n\r\n') + 4;
   if (!received.toString('latin1').startsWith('HTTP/1.1 101 ')) return;

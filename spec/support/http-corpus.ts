@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** What a client sends on one connection: pieces, each sent by itself. */
+/** Bytes that a client sends on one connection, one write per piece. */
 export type Sending = Buffer[];
 
 const text = (value: string) => Buffer.from(value);
@@ -211,7 +211,7 @@ const body = fc.oneof(
   { weight: 2, arbitrary: fc.uint8Array({ maxLength: 100 }).map((bytes) => Buffer.from(bytes)) },
 );
 
-/** How a body is framed; right or not. */
+/** Framing headers of a body, valid or invalid. */
 const framing = fc.oneof(
   { weight: 4, arbitrary: fc.constant((bytes: Buffer) => [[`Content-Length: ${bytes.length}`], bytes] as const) },
   { weight: 2, arbitrary: fc.constant((bytes: Buffer) => [['Transfer-Encoding: chunked'], chunked(bytes)] as const) },
@@ -263,7 +263,7 @@ const request = fc
     return Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), bytes]);
   });
 
-/** A request with some of its bytes changed, removed or doubled. */
+/** A request with some of its bytes changed, removed or duplicated. */
 const mutated = fc
   .tuple(
     request,
@@ -296,7 +296,7 @@ const otherProtocol = fc.oneof(
     .map((value) => Buffer.from(value, 'latin1')),
 );
 
-/** What is no proper use of HTTP, mostly: one request or several in a row, whole or cut in pieces anywhere. */
+/** Mostly invalid HTTP: one request or several in a row, whole or split anywhere. */
 export const sendings: fc.Arbitrary<Sending> = fc
   .tuple(
     fc.array(

@@ -5,10 +5,10 @@ import { noteWire, serviceAt } from './contract-watch.ts';
 import type { Sending } from './http-corpus.ts';
 import { parseResponses } from './http-responses.ts';
 
-/** Silence after which the client ends the connection. */
+/** Silence in milliseconds after which the client ends the connection. */
 const SILENCE_MS = 30;
 
-/** Sends bytes on a new connection and reads until it is closed. @returns the responses, as latin1 */
+/** Sends bytes on a new connection and reads until it is closed. @returns the responses in latin1 */
 export async function exchange(port: number, pieces: Sending): Promise<string> {
   const socket = connect({ port, host: '127.0.0.1', noDelay: true });
   const closed = new Promise<void>((resolve) => socket.once('close', () => resolve()));
@@ -33,17 +33,19 @@ export async function exchange(port: number, pieces: Sending): Promise<string> {
   return wire;
 }
 
-/** Leaves out a last response whose body ends with the connection: the client may have ended it in the middle. */
+/**
+ * Removes a last response whose body lasts until the end of the connection, because the client may have truncated it.
+ */
 function withoutOpenEnd(wire: string): string {
   const last = Math.max(0, wire.lastIndexOf('HTTP/1.1 '));
   const [head = ''] = wire.slice(last).split('\r\n\r\n');
   return /^(content-length|transfer-encoding):/im.test(head) ? wire : wire.slice(0, last);
 }
 
-/** Asserts that all that came back is proper HTTP, and every error one of ours. */
+/** Asserts that all responses are valid HTTP and that every error is one of the specification's. */
 export function checkAnswers(wire: string): void {
   const { responses, rest } = parseResponses(wire);
-  // Who ends the connection, or still sends when the server does, may lose the end of the last one.
+  // A client that ends the connection, or sends after the server has ended it, may lose the end of the last response.
   expect(rest).to.match(/^$|^HTTP\/1\.1 /);
   for (const { status, headers, body } of responses) {
     if (status < 400) continue;

@@ -1,4 +1,4 @@
-/** A response as it came over the wire. */
+/** A response parsed from a connection's bytes. */
 export interface WireResponse {
   status: number;
   headers: Map<string, string>;
@@ -10,11 +10,11 @@ const HEADER =
   /^([!#$%&'*+.^_`|~0-9A-Za-z-]+): ([\x21-\x7e\x80-\xff](?:[\t\x20-\x7e\x80-\xff]*[\x21-\x7e\x80-\xff])?)?$/;
 
 /**
- * Reads all the responses of a connection, to requests other than HEAD.
+ * Parses all responses of a connection. Responses to HEAD are not supported.
  *
- * @param wire its bytes as latin1
- * @returns them, and what follows the last whole one
- * @throws {Error} for bytes that are no HTTP response
+ * @param wire the connection's bytes in latin1
+ * @returns the complete responses and the bytes after them
+ * @throws {Error} if the bytes are not HTTP responses
  */
 export function parseResponses(wire: string): { responses: WireResponse[]; rest: string } {
   const responses: WireResponse[] = [];
@@ -37,7 +37,7 @@ export function parseResponses(wire: string): { responses: WireResponse[]; rest:
   }
 }
 
-/** Undefined when it is not there as a whole. */
+/** Returns the body and the bytes after it, or undefined if the body is incomplete. */
 function readBody(
   text: string,
   status: number,
@@ -46,7 +46,7 @@ function readBody(
   if (status < 200 || status === 204 || status === 304) return { body: '', rest: text };
   if (headers.get('transfer-encoding') === 'chunked') return readChunks(text);
   const told = headers.get('content-length');
-  // Up to the end of the connection, as HTTP/1.0 has it.
+  // The body lasts until the end of the connection, as in HTTP/1.0.
   if (told === undefined && headers.get('connection') === 'close') return { body: text, rest: '' };
   const length = Number(told ?? Number.NaN);
   if (!Number.isSafeInteger(length)) throw new Error(`a body of unknown length: ${JSON.stringify(text.slice(0, 200))}`);

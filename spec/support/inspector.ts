@@ -3,38 +3,38 @@ import { WebSocket } from 'ws';
 import { afterTest } from './cleanup.ts';
 import type { Program } from './program.ts';
 
-/** Node options with which {@link inspect} can reach a program. */
+/** Node options that let {@link inspect} attach to a program. */
 export const inspectable = ['--inspect=127.0.0.1:0'];
 
-/** Access to the threads of a real process, by Node's inspector protocol. */
+/** Access to the threads of a real process through Node's inspector protocol. */
 export interface Inspector {
   /**
-   * Ends the threads whose name or file matches, the oldest first and at most `most`, whatever they are doing. A blocked
-   * thread ends as soon as it runs JavaScript again.
+   * Terminates threads whose name or file matches, the oldest first and at most `most`. A blocked thread terminates
+   * as soon as it runs JavaScript again.
    */
   kill(thread: RegExp, most?: number): Killing;
   /**
-   * Runs code in each matching thread, a blocked one when it runs JavaScript again. Fulfilled once the code is queued in
-   * all of them.
+   * Runs code in each matching thread. Resolves once the code is queued in all of them. A blocked thread runs it as
+   * soon as it runs JavaScript again.
    */
   evaluate(thread: RegExp, expression: string): Promise<void>;
   /** Waits until exactly `count` matching threads are alive. */
   alive(thread: RegExp, count: number): Promise<void>;
-  /** Values of an expression in the main thread and in each of the others. A blocked thread answers late. */
+  /** Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. */
   values(expression: string): Promise<unknown[]>;
 }
 
-/** What {@link Inspector.kill} does. */
+/** Result of {@link Inspector.kill}. */
 export interface Killing {
-  /** Number of threads that are killed. */
+  /** Number of threads to terminate. */
   count: number;
-  /** Fulfilled once all of them have ended. */
+  /** Resolves once all of these threads have ended. */
   dead: Promise<void>;
 }
 
 /**
- * Code that makes a pool thread misbehave at tasks with the text `bad`, until every one of `folders` exists. Each time
- * creates one of them, so that threads share the count.
+ * Returns code that makes a pool thread misbehave at tasks with the text `bad`, until all `folders` exist. Each
+ * misbehaviour creates one folder, so all threads share the count.
  */
 export function sabotage(misbehave: string, folders: string[]): string {
   return `{
@@ -60,7 +60,10 @@ export async function inspect(program: Program): Promise<Inspector> {
   let changed = Promise.withResolvers<void>();
   let id = 0;
   const answers = new Map<number, (result: { result: { value: unknown } }) => void>();
-  /** Fulfilled when the main thread has carried the command out, which for a thread means that its message is queued. */
+  /**
+   * Sends a command to the main thread. Resolves when it is executed; a command for another thread is then queued
+   * there.
+   */
   const send = (method: string, params: object) =>
     new Promise<void>((resolve) => {
       answers.set(++id, () => resolve());
@@ -82,12 +85,12 @@ export async function inspect(program: Program): Promise<Inspector> {
   void send('NodeWorker.enable', { waitForDebuggerOnStart: false });
 
   const fitting = (thread: RegExp) => [...threads].filter(([, name]) => thread.test(name)).map(([session]) => session);
-  /** Runs code in a thread without waiting for the answer, whose id is 0. */
+  /** Runs code in a thread without waiting for the result. Id 0 marks a result that is ignored. */
   const run = (sessionId: string, expression: string) => {
     const message = JSON.stringify({ id: 0, method: 'Runtime.evaluate', params: { expression } });
     return send('NodeWorker.sendMessageToWorker', { sessionId, message });
   };
-  /** Asks a thread, or the main one, and waits for its answer. */
+  /** Sends a command to a thread, or to the main thread if `session` is undefined, and returns its result. */
   const ask = (session: string | undefined, method: string, params: object) =>
     new Promise<{ result: { value: unknown } }>((resolve) => {
       const question = ++id;

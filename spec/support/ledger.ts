@@ -5,7 +5,7 @@ import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
 import { eventually } from './until.ts';
 
-/** Expected output of a task; undefined for a task that cannot succeed. */
+/** Expected output of a task; undefined for a task that always fails. */
 type Output = unknown;
 
 interface Kind {
@@ -13,7 +13,7 @@ interface Kind {
   output: Output;
 }
 
-/** One task of every kind, the large one larger than a page of a database. */
+/** One task of every kind. The large one exceeds a database page. */
 const kinds: readonly Kind[] = [
   { submission: { action: 'uppercase', data: { text: 'straße' } }, output: 'STRASSE' },
   { submission: { action: 'sum', data: { numbers: [1, 2.5, -3] } }, output: 0.5 },
@@ -21,7 +21,7 @@ const kinds: readonly Kind[] = [
   { submission: { action: 'sum', data: { numbers: ['1'] } }, output: undefined },
 ];
 
-/** Records every accepted task and accounts for each of them at the end. */
+/** Records every accepted task and checks at the end that each was settled correctly. */
 export class Ledger {
   readonly #expected = new Map<string, Output>();
 
@@ -31,9 +31,9 @@ export class Ledger {
   }
 
   /**
-   * Submits a task of a random kind, or of the one at `index`.
+   * Submits a task of a random kind, or of the kind at `index`.
    *
-   * @returns the status of the answer; undefined when there was none
+   * @returns the status of the response; undefined without a response
    */
   async submit(tasks: string, random: Random, index = random.below(kinds.length)): Promise<number | undefined> {
     const { submission, output } = kinds[index] as Kind;
@@ -43,7 +43,7 @@ export class Ledger {
     return answer?.status;
   }
 
-  /** Submits tasks, `clients` at a time, until there is no answer or `over` says so. */
+  /** Submits tasks with `clients` concurrent clients until a response is missing or `over` returns true. */
   async flood(tasks: string, random: Random, { clients = 8, over = (): boolean => false } = {}): Promise<void> {
     const client = async () => {
       while (!over() && (await this.submit(tasks, random)) !== undefined);
@@ -51,7 +51,7 @@ export class Ledger {
     await Promise.all(Array.from({ length: clients }, client));
   }
 
-  /** Waits until `count` more tasks are accepted, while something else submits them. */
+  /** Waits until `count` more tasks are accepted from concurrent submissions. */
   async grows(count: number): Promise<void> {
     const goal = this.size + count;
     await eventually(
@@ -61,8 +61,8 @@ export class Ledger {
   }
 
   /**
-   * Waits until every accepted task is completed or failed, as the service reports it, and asserts that those that can
-   * succeed are completed with their output, and that the others failed.
+   * Waits until the service reports every accepted task as completed or failed. Asserts that tasks completed with
+   * their expected output, and that only tasks that always fail have failed.
    */
   async accountedFor(tasks: string): Promise<void> {
     for (const [id, output] of this.#expected) {
@@ -73,10 +73,10 @@ export class Ledger {
   }
 
   /**
-   * Waits until the queue holds no unsettled task, and asserts that every accepted task ended once: as a row with its
-   * output, or as a dead letter.
+   * Waits until the queue has no unsettled task. Asserts that every accepted task was settled once, as a row with its
+   * output or as a dead letter.
    *
-   * @param durable whether the queue is on disk, so that the dead letters of other submissions can be told from these
+   * @param durable whether the queue is on disk, where the dead letters of other submissions can be identified
    */
   async settled({ tasks }: RunningServices, dataDir: string, durable = true): Promise<void> {
     const counts = await eventually(
@@ -100,7 +100,7 @@ export class Ledger {
       expect(counts.dead, 'dead letters').to.be.at.least(failed.length);
       return;
     }
-    // Those whose answer did not arrive.
+    // Dead letters of accepted submissions whose response was lost.
     const others = read(join(dataDir, 'queue.db'), 'SELECT id FROM dead_letters').filter(
       ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
     );
@@ -108,7 +108,7 @@ export class Ledger {
   }
 }
 
-/** Counts of the queue, after asserting that they add up. */
+/** Returns the queue's counts after asserting that they add up. */
 export async function queueCounts(
   tasks: string,
 ): Promise<Record<'waiting' | 'delayed' | 'in_flight' | 'dead' | 'dropped', number>> {
@@ -124,7 +124,7 @@ async function endOf(tasks: string, id: string): Promise<{ status: string; resul
   const { body } = await eventually(
     () => request(`${tasks}/tasks/${id}`),
     ({ status, body }) => {
-      // 500 while its row cannot be read.
+      // The status is 500 while the row cannot be read.
       if (status !== 500) expect(status, `accepted, but unknown: ${id}`).to.equal(200);
       return body.status === 'completed' || body.status === 'failed';
     },

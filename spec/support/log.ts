@@ -7,11 +7,11 @@ export interface LogLine {
   [field: string]: unknown;
 }
 
-/** A log of one test, and what is written to it. */
+/** A log of one test that records its lines. */
 export interface CapturedLog {
   log: Log;
   lines: LogLine[];
-  /** The first line, written already or to come, that fits. */
+  /** Returns the first line that fits, now or later. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
 }
 

@@ -3,7 +3,7 @@ import { closeSync, constants, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 
-/** A named pipe whose reader reads nothing. */
+/** Creates a named pipe that is open for reading but never read. */
 export async function namedPipe(): Promise<{ path: string; reader: number; close(): void }> {
   const path = join(await temporaryFolder(), 'pipe');
   execFileSync('mkfifo', [path]);
@@ -17,7 +17,7 @@ export async function namedPipe(): Promise<{ path: string; reader: number; close
   return { path, reader, close };
 }
 
-/** The path of a named pipe that is full and never read. */
+/** Creates a named pipe that is full and never read. Returns its path. */
 export async function fullPipe(): Promise<string> {
   const { path, reader } = await namedPipe();
   try {

@@ -9,7 +9,7 @@ import { afterTest, temporaryFolder } from './cleanup.ts';
 import { onFreePort } from './free-port.ts';
 import { program } from './requirements.ts';
 
-/** A NATS server of one test, with JetStream in a folder of its own. */
+/** A NATS server of one test, with JetStream in its own folder. */
 export interface NatsServer {
   url: string;
   /** A connection that reconnects without limit and is closed after the test. */
@@ -23,12 +23,18 @@ export interface NatsServer {
   thaw(): void;
 }
 
-/** Kills the server and removes the folder once the standard input ends, which it does with the process of the specs. */
+/**
+ * Shell script that runs the server. At the end of its input, which is also the end of the spec process, it kills the
+ * server and removes the folder.
+ */
 const UNTIL_END_OF_INPUT = '"$@" </dev/null & read -r _; kill -s KILL $!; wait $!; rm -rf "$0"';
 
 let shared: Promise<string> | undefined;
 
-/** URL of a server for specs that use names of their own. It starts once per process and ends with it. */
+/**
+ * Returns the URL of a server for specs that use their own subject and stream names. It starts once per process and
+ * ends with it.
+ */
 export function sharedNatsServer(): Promise<string> {
   shared ??= startShared();
   return shared;
@@ -100,14 +106,14 @@ function command(port: number, folder: string): string[] {
   return [program('nats-server') ?? 'nats-server', '-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', folder];
 }
 
-/** Waits until the server says that it is ready. @throws {Error} with its log if it cannot start */
+/** Waits until the server logs that it is ready. @throws {Error} with its log if it cannot start */
 async function ready(child: ChildProcess): Promise<void> {
   let log = '';
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     log = (log + text).slice(-10_000);
     if (log.includes('Server is ready')) resolve();
-    // A shell around the server goes on after that.
+    // The shell script outlives a server that failed, so its exit cannot be awaited.
     if (log.includes('[FTL]')) reject(new Error(`nats-server failed: ${log}`));
   });
   child.once('error', reject);

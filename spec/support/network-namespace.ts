@@ -6,26 +6,26 @@ import { lackingProgram } from './requirements.ts';
 
 const ip = (...args: string[]) => promisify(execFile)('ip', args);
 
-/** A host of its own, on two networks: what goes over one of them can be lost without a word. */
+/** A simulated host on two networks, one of which can silently drop all packets. */
 export interface NetworkNamespace {
-  /** What a program is started with to run there. */
+  /** Command prefix that runs a program in the namespace. */
   within: string[];
-  /** How this host reaches it, over a network that is never cut. */
+  /** Address of the namespace, on the network that is never cut. */
   address: string;
   /** This host's address on the network that can be cut. */
   gateway: string;
-  /** From now on nothing arrives, in either direction, and nobody is told. */
+  /** Drops all packets in both directions without closing any connection. */
   cut(): Promise<void>;
   mend(): Promise<void>;
 }
 
-/** Why there can be none here; undefined where there can. */
+/** Returns what this machine lacks for a network namespace, or undefined. */
 export function lackingNamespaces(): string | undefined {
   if (process.getuid?.() !== 0) return 'only root makes network namespaces';
   return lackingProgram('ip');
 }
 
-/** Makes one that is removed after the test. */
+/** Creates a namespace that is removed after the test. */
 export async function makeNetworkNamespace(): Promise<NetworkNamespace> {
   const id = randomBytes(3).toString('hex');
   const name = `spec-${id}`;

@@ -9,39 +9,42 @@ import { Client } from 'pg';
 import { onFreePort } from './free-port.ts';
 import { lacking } from './requirements.ts';
 
-/** A PostgreSQL server of its own, in a temporary folder. */
+/** A PostgreSQL server in a temporary folder. */
 export interface PostgresServer {
   /** `postgres://…/postgres` */
   url: string;
   start(): Promise<void>;
-  /** @param how `immediate` as the loss of power does */
+  /** @param how `immediate` simulates a power loss */
   stop(how?: 'fast' | 'immediate'): Promise<void>;
-  /** Stops it, and removes its folder. */
+  /** Stops the server and removes its folder. */
   remove(): Promise<void>;
 }
 
 const DEBIAN = '/usr/lib/postgresql';
 
-/** The folder of `initdb` and `postgres`; Debian keeps those of each version off the path. */
+/** Returns the folder of `initdb` and `postgres`. Debian keeps these programs off the PATH, in a folder per version. */
 function binaries(): string | undefined {
   const folders = (process.env.PATH ?? '').split(':');
   try {
     const versions = readdirSync(DEBIAN).sort((a, b) => Number(b) - Number(a));
     folders.push(...versions.map((version) => join(DEBIAN, version, 'bin')));
   } catch {
-    // Not Debian's.
+    // Not a Debian installation.
   }
   return folders.find((folder) => ['initdb', 'postgres'].every((name) => existsSync(join(folder, name))));
 }
 
-/** The server refuses to run as root, so it does as `postgres` then. */
+/**
+ * Returns the user that runs the server: `postgres` if this process runs as root, because the server refuses to run
+ * as root.
+ */
 function owner(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { stdio: ['ignore', 'pipe', 'ignore'] }));
   return { uid: id('-u'), gid: id('-g') };
 }
 
-/** What this machine lacks for a server; undefined where nothing. */
+/** Returns what this machine lacks for a server, or undefined. */
 export function lackingPostgres(): string | undefined {
   if (binaries() === undefined) return lacking('PostgreSQL server', 'postgresql');
   try {
@@ -56,8 +59,8 @@ export function lackingPostgres(): string | undefined {
 const MAX_START_MS = 60_000;
 
 /**
- * Runs the server. A signal name on the standard input stops it. The end of the input, which comes with the end of the
- * process of the specs, removes the folder as well. If the server ends by itself, so does the shell.
+ * Shell script that runs the server. A signal name on standard input stops the server. The end of the input, which is
+ * also the end of the spec process, removes the folder as well. The script exits when the server does.
  */
 const SCRIPT = `exec 3<&0
 "$@" >/dev/null 2>&1 </dev/null 3<&- & server=$!
@@ -69,7 +72,10 @@ kill $reader 2>/dev/null
 [ ! -e "$0/abandoned" ] || rm -rf "$0"
 exit $status`;
 
-/** Creates a server with an empty database cluster and starts it. It ends with this process, however that ends. */
+/**
+ * Creates a server with an empty database cluster and starts it. It ends with this process, even if this process is
+ * killed.
+ */
 export async function startPostgres(): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'ticker-spec-postgres-'));
   const as = owner();
@@ -122,7 +128,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   return { url: urlAt(port), start: () => startOn(port).then(() => {}), stop, remove };
 }
 
-/** Whether the server of that data folder accepts connections at that URL. Another one may have taken its port. */
+/** Whether the server of that data folder accepts connections at that URL. Another server may have taken its port. */
 async function serves(url: string, data: string): Promise<boolean> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: 5000 });
   client.on('error', () => {});

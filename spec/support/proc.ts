@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
 
-/** Resident memory of a process, in bytes. */
+/** Returns the resident memory of a process in bytes. */
 export function residentBytes(pid: number): number {
   return memory(pid, 'VmRSS');
 }
 
-/** Peak of the resident memory of a process, in bytes. */
+/** Returns the peak resident memory of a process in bytes. */
 export function peakResidentBytes(pid: number): number {
   return memory(pid, 'VmHWM');
 }
@@ -15,17 +15,17 @@ function memory(pid: number, field: string): number {
   return Number(kib) * 1024;
 }
 
-/** Files, sockets and pipes that a process has open. */
+/** Returns the number of files, sockets and pipes that a process has open. */
 export function openDescriptors(pid: number): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-/** Threads of a process, those of Node itself included. */
+/** Returns the number of threads of a process, including Node's internal ones. */
 export function threadCount(pid: number): number {
   return readdirSync(`/proc/${pid}/task`).length;
 }
 
-/** Sockets that a process has open. */
+/** Returns the number of sockets that a process has open. */
 export function openSockets(pid: number): number {
   const folder = `/proc/${pid}/fd`;
   return readdirSync(folder).filter((fd) => {

@@ -6,35 +6,35 @@ import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
 import { startSharedServers } from './shared-servers.ts';
 
-/** The project's folder. */
+/** Path of the project's folder. */
 export const projectFolder = fileURLToPath(new URL('../..', import.meta.url));
 
-/** A real process of `node dist/main`. */
+/** A child process that runs `node dist/main`. */
 export interface Program {
   child: ChildProcess;
-  /** Everything it wrote to standard output, and to standard error. */
+  /** Returns everything that the process wrote to standard output. */
   output(): string;
   errors(): string;
-  /** The first log line, written already or to come, that fits; rejects when the process ends without one. */
+  /** Returns the first log line that fits, now or later. Rejects if the process ends without one. */
   logged(fits: (line: LogLine) => boolean): Promise<LogLine>;
   lines: LogLine[];
-  /** Exit code and signal, once it has ended. */
+  /** Exit code and signal of the ended process. */
   exited: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
 }
 
 export interface ProgramOptions {
   env?: Record<string, string>;
-  /** The Node that runs it; the one that runs the specs where absent. */
+  /** Path of the Node binary; that of this process if absent. */
   node?: string;
   nodeOptions?: string[];
-  /** A program that runs it, and its arguments; the process is the same. */
+  /** Command prefix, such as `nice`, that replaces itself with the program. */
   within?: string[];
-  /** Where its listeners are reached. */
+  /** Host name or address of the listeners. */
   host?: string;
   cwd?: string;
 }
 
-/** Starts `node dist/main` on free ports in a folder of its own, without waiting for anything. */
+/** Starts `node dist/main` on free ports and in its own data folder. Does not wait for the listeners. */
 export async function startProgram(options: ProgramOptions = {}): Promise<Program> {
   const { env = {}, node = process.execPath, nodeOptions = [], within = [], cwd } = options;
   const [command = node, ...args] = [...within, node, ...nodeOptions, 'dist/main'];
@@ -47,8 +47,8 @@ export async function startProgram(options: ProgramOptions = {}): Promise<Progra
 }
 
 /**
- * Settings with which nothing collides with anything. With `SPEC_ENGINE=cluster` they are those of a node, on servers of the
- * test's own.
+ * Settings that avoid conflicts between processes. With `SPEC_ENGINE=cluster`, the settings of a node with its own
+ * servers.
  */
 export async function freshSettings(): Promise<Record<string, string>> {
   const shared = process.env.SPEC_ENGINE === 'cluster' ? (await startSharedServers()).env : {};
@@ -62,7 +62,7 @@ export async function freshSettings(): Promise<Record<string, string>> {
   };
 }
 
-/** Follows the output of a child that logs JSON lines, and kills it after the test. */
+/** Collects the output of a child process that logs JSON lines. The child is killed after the test. */
 export function watch(child: ChildProcess): Program {
   const lines: LogLine[] = [];
   const held: { forget(): void }[] = [];
@@ -109,21 +109,21 @@ export function watch(child: ChildProcess): Program {
   return { child, lines, logged, exited, output: () => output, errors: () => errors };
 }
 
-/** Both services of a real process, listening. */
+/** A real process in which both services listen. */
 export interface RunningServices extends Program {
   /** `http://127.0.0.1:<port>` of service A and of service B. */
   ticker: string;
   tasks: string;
-  /** Of the admin listener. */
+  /** Address of the admin listener. */
   admin: string;
   /** Address of the stream. */
   stream: string;
   apiKey: string;
-  /** A fresh bearer token of the demo user. */
+  /** Exchanges the demo user's API key for a new bearer token. */
   token(): Promise<string>;
 }
 
-/** Starts a real process and waits until all its listeners do. */
+/** Starts a real process and waits until all of its listeners listen. */
 export async function startServices(options: ProgramOptions = {}): Promise<RunningServices> {
   const program = await startProgram(options);
   const port = async (service: string) => (await program.logged((line) => line.service === service)).port;
@@ -149,7 +149,7 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
   };
 }
 
-/** An HTTP answer with its body parsed, where it is JSON. */
+/** An HTTP response, with its body parsed if it is JSON. */
 export interface OpenApiResponse {
   status: number;
   headers: Headers;
@@ -157,7 +157,7 @@ export interface OpenApiResponse {
   body: any;
 }
 
-/** One HTTP request, on a connection that does not outlive it. */
+/** Sends one HTTP request on a connection that is closed afterwards. */
 export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<OpenApiResponse> {
   const service = serviceAt(url);
   const response = await fetch(url, { ...init, headers: { Connection: 'close', ...(headers as object) } });

@@ -3,16 +3,16 @@ import { connect, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
 import { noteWire, serviceAt } from './contract-watch.ts';
 
-/** A TCP connection for what no HTTP client would send. */
+/** A TCP connection for requests that no HTTP client would send. */
 export interface RawConnection {
   socket: Socket;
-  /** Everything that was received, as soon as it fits; rejects when the connection ends without. */
+  /** Waits until the received text fits, and returns all of it. Rejects if the connection ends before. */
   until(fits: RegExp): Promise<string>;
-  /** Everything that was received, once the connection has ended. */
+  /** Resolves with all received text when the connection has ended. */
   ended: Promise<string>;
 }
 
-/** Connects to a port and sends `text`, lines ending as HTTP wants them. */
+/** Connects to a port and sends `lines` with CRLF line endings. */
 export async function connectRaw(port: number, ...lines: string[]): Promise<RawConnection> {
   const socket = connect(port, '127.0.0.1');
   const service = serviceAt(port);
@@ -56,12 +56,12 @@ export async function connectRaw(port: number, ...lines: string[]): Promise<RawC
   };
 }
 
-/** Request line and headers. */
+/** Returns a request line and headers as text. */
 export function head(...lines: string[]): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Lines of a WebSocket handshake. */
+/** Returns the lines of a WebSocket handshake. */
 export function handshake(path = '/ws/ticker', token?: string): string[] {
   return [
     `GET ${path} HTTP/1.1`,
@@ -74,7 +74,7 @@ export function handshake(path = '/ws/ticker', token?: string): string[] {
   ];
 }
 
-/** Status and body of a raw HTTP response. */
+/** Parses a raw HTTP response. */
 export function parseResponse(text: string): { status: number; headers: string; body: string } {
   const [headers = '', ...rest] = text.split('\r\n\r\n');
   return { status: Number(headers.split(' ')[1]), headers, body: rest.join('\r\n\r\n') };

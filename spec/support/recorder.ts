@@ -1,7 +1,7 @@
 import type { Process } from '../../main/ticker/process-registry.ts';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 
-/** A process that keeps every message it is sent. */
+/** A process that records every message sent to it. */
 export class Recorder implements Process {
   readonly received: LifecycleMessage[] = [];
   #asked = 0;
@@ -13,7 +13,7 @@ export class Recorder implements Process {
     this.#arrived = Promise.withResolvers();
   }
 
-  /** The next message that was not asked for yet. */
+  /** Returns the next unread message. */
   async next(): Promise<LifecycleMessage> {
     while (this.#asked >= this.received.length) await this.#arrived.promise;
     return this.received[this.#asked++] as LifecycleMessage;

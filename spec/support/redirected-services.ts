@@ -8,18 +8,18 @@ import { freshSettings, post, projectFolder, request } from './program.ts';
 import { eventually } from './until.ts';
 
 export interface RedirectOptions {
-  /** Redirection of the shell, such as `>/dev/full`. */
+  /** Redirection in shell syntax, such as `>/dev/full`. */
   redirect?: string;
-  /** Whether a terminal of its own is standard output. The process that runs it is the shell's parent, `script`. */
+  /** Whether standard output is a terminal, provided by `script` as the shell's parent. */
   terminal?: boolean;
-  /** Whether the process is in a session of its own, so that the end of the terminal sends no SIGHUP. */
+  /** Whether the process runs in its own session, so that closing the terminal sends no SIGHUP. */
   ownSession?: boolean;
   env?: Record<string, string>;
 }
 
-/** Both services of a real process whose standard output the spec does not read. */
+/** A real process with both services whose standard output the spec does not read. */
 export interface RedirectedServices {
-  /** The shell, or `script`. */
+  /** The shell or `script`. */
   parent: ChildProcess;
   pid: number;
   ticker: string;
@@ -28,9 +28,9 @@ export interface RedirectedServices {
   stream: string;
   dataDir: string;
   token(): Promise<string>;
-  /** Exit code of the process, once it has ended. */
+  /** Returns the exit code of the process once it has ended. */
   exitCode(): Promise<number>;
-  /** Value of a metric without labels. */
+  /** Returns the value of a metric without labels. */
   metric(name: string): Promise<number>;
 }
 

@@ -1,7 +1,7 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-/** Debian package of each program that a spec needs. k6 has none. */
+/** Debian package of each required program. k6 has none. */
 const PACKAGES: Readonly<Record<string, string>> = {
   caddy: 'caddy',
   chromium: 'chromium',
@@ -21,9 +21,9 @@ const PACKAGES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Defines a suite that needs something of the machine. The suite is pending if `lacking` says what is missing.
+ * Defines a suite with requirements. The suite is pending if `lacking` names a missing one.
  *
- * @param installable whether CI can install it, so that CI fails where it is missing
+ * @param installable whether CI can install the requirement, so that a missing one fails in CI
  */
 export function describeWith(lacking: string | undefined, title: string, define: () => void, installable = true): void {
   const pending = lacking !== undefined && !(installable && process.env.CI === 'true');
@@ -36,19 +36,22 @@ export function describeWith(lacking: string | undefined, title: string, define:
   });
 }
 
-/** Returns which of these programs is missing and how to install it; undefined if all are present. */
+/** Returns which of these programs is missing and how to install it, or undefined if all are present. */
 export function lackingProgram(...names: string[]): string | undefined {
   const name = names.find((each) => program(each) === undefined);
   return name === undefined ? undefined : lacking(name, PACKAGES[name]);
 }
 
-/** Text of a pending spec: what is missing, and the Debian package that has it. */
+/** Returns the text of a pending spec: the missing requirement and its Debian package. */
 export function lacking(what: string, debianPackage: string | undefined): string {
   const advice = debianPackage === undefined ? 'Debian has no package of it' : `apt-get install ${debianPackage}`;
   return `no ${what} on this machine: ${advice}`;
 }
 
-/** Path of a program: on PATH, or in the folders of administration programs, which Debian keeps off it. */
+/**
+ * Returns the path of a program on the PATH or in the folders of administration programs, which Debian keeps off the
+ * PATH.
+ */
 export function program(name: string): string | undefined {
   const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
   return folders.map((folder) => join(folder, name)).find(isExecutable);

@@ -8,11 +8,11 @@ export interface TestServer {
   listener: Listener;
   /** `http://127.0.0.1:<port>` */
   url: string;
-  /** The server's ends of the connections that are open. */
+  /** Server-side sockets of the open connections. */
   sockets: Set<Socket>;
 }
 
-/** Listens on a free port until the test is over. */
+/** Listens on a free port until the test ends. */
 export async function serve(handle: RequestListener, options: Partial<ListenOptions> = {}): Promise<TestServer> {
   const listener = await listen(handle, { host: '127.0.0.1', port: 0, ...options });
   const sockets = new Set<Socket>();
@@ -21,7 +21,7 @@ export async function serve(handle: RequestListener, options: Partial<ListenOpti
     socket.once('close', () => sockets.delete(socket));
   });
   afterTest(async () => {
-    // A socket that became a WebSocket is none of the HTTP server's any more.
+    // The HTTP server does not close sockets that were upgraded to WebSockets.
     for (const socket of sockets) socket.destroy();
     if (listener.server.listening) await listener.close(Promise.resolve());
   });

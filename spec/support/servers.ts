@@ -7,17 +7,23 @@ import { describeWith, lackingProgram } from './requirements.ts';
 
 let shared: Promise<PostgresServer> | undefined;
 
-/** A suite that starts NATS servers of its own: pending on a machine without the program, but never in CI. */
+/**
+ * Defines a suite that starts its own NATS servers. Without `nats-server` the suite is pending locally and fails in
+ * CI.
+ */
 export function describeWithNats(title: string, define: () => void): void {
   describeWith(lackingProgram('nats-server'), title, define);
 }
 
-/** A suite that needs both. */
+/** Defines a suite that needs both NATS and PostgreSQL. */
 export function describeWithServers(title: string, define: () => void): void {
   describeWithPostgres(title, () => describeWithNats('with NATS', define));
 }
 
-/** A suite that needs PostgreSQL: pending where it is not installed, but never in CI. All suites share one server. */
+/**
+ * Defines a suite that needs PostgreSQL. Without PostgreSQL the suite is pending locally and fails in CI. All suites
+ * share one server.
+ */
 export function describeWithPostgres(title: string, define: () => void): void {
   describeWith(lackingPostgres(), title, () => {
     before(async () => {
@@ -28,20 +34,20 @@ export function describeWithPostgres(title: string, define: () => void): void {
   });
 }
 
-/** A name for streams, buckets and subjects that nobody else has. */
+/** Returns a unique name for streams, buckets and subjects. */
 export function ownName(): string {
   return `spec_${randomBytes(12).toString('hex')}`;
 }
 
-/** A schema of one test, and a connection beside those of the product. */
+/** A schema of one test, with a connection separate from the product's. */
 export interface Schema {
-  /** `postgres://…`, whose tables are in that schema. */
+  /** `postgres://…`, with a search path that selects the schema. */
   url: string;
-  /** Runs a statement there. */
+  /** Runs a statement in the schema. */
   sql<Row = Record<string, unknown>>(text: string, values?: unknown[]): Promise<Row[]>;
 }
 
-/** An empty schema on the server that all suites share, or on another, that is removed after the test. */
+/** Creates an empty schema on the given server, or on the shared one. It is dropped after the test. */
 export async function emptySchema(server?: PostgresServer): Promise<Schema> {
   shared ??= server === undefined ? startPostgres() : undefined;
   const { url } = server ?? (await (shared as Promise<PostgresServer>));
@@ -59,7 +65,7 @@ export async function emptySchema(server?: PostgresServer): Promise<Schema> {
   return { url: schemaUrl, sql: async (text, values) => (await client.query(text, values)).rows };
 }
 
-/** As {@link emptySchema}, with the tables in it. */
+/** Like {@link emptySchema}, but with the product's tables. */
 export async function migratedSchema(server?: PostgresServer): Promise<Schema> {
   const schema = await emptySchema(server);
   await migratePostgres(schema.url);

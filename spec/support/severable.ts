@@ -2,16 +2,16 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { afterTest } from './cleanup.ts';
 
-/** A way to a service that can be cut and mended, as networks are. */
+/** A proxy to a service, whose connections can be cut and restored. */
 export interface Severable {
   /** `http://<host>:<port>` */
   url: string;
-  /** Ends every connection, and every new one until it is mended. */
+  /** Destroys every connection, and every new one until `mend` is called. */
   cut(): void;
   mend(): void;
 }
 
-/** Puts a TCP proxy before a service. @param host address of this machine that it listens on */
+/** Starts a TCP proxy to a service. @param host local address that the proxy listens on */
 export async function severable(service: string, host = '127.0.0.1'): Promise<Severable> {
   const { hostname, port } = new URL(service);
   const sockets = new Set<Socket>();

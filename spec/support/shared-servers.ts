@@ -1,14 +1,14 @@
 import { type NatsServer, startNatsServer } from './nats-server.ts';
 import { emptySchema } from './servers.ts';
 
-/** Servers that nodes share, and nothing else on them. */
+/** NATS and PostgreSQL for the nodes of one test. */
 export interface SharedServers {
   nats: NatsServer;
-  /** Settings of every node. */
+  /** Settings common to all nodes. */
   env: Record<string, string>;
 }
 
-/** @param databaseUrl an empty schema on the server that all specs share where absent */
+/** @param databaseUrl URL of the database; by default an empty schema on the server that all specs share */
 export async function startSharedServers(databaseUrl?: string): Promise<SharedServers> {
   const [nats, DATABASE_URL] = await Promise.all([
     startNatsServer(),

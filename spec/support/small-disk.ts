@@ -8,21 +8,24 @@ import { describeWith } from './requirements.ts';
 
 const run = promisify(execFile);
 
-/** A file system of its own that can be filled. */
+/** A small file system that a test can fill. */
 export interface SmallDisk {
   path: string;
-  /** Takes all the room that is left. */
+  /** Uses up all remaining space. */
   fill(): void;
-  /** Gives back what {@link fill} took. */
+  /** Frees the space that {@link fill} used. */
   free(): Promise<void>;
 }
 
-/** A suite that mounts file systems: pending for a user who may not mount any, but never in CI. */
+/**
+ * Defines a suite that mounts file systems. Without the permission to mount, the suite is pending locally and fails
+ * in CI.
+ */
 export function describeWithSmallDisk(title: string, define: () => void): void {
   describeWith(lackingMounts(), title, define);
 }
 
-/** Why no file system can be mounted, if so. */
+/** Returns what this machine lacks for mounting file systems, or undefined. */
 export function lackingMounts(): string | undefined {
   try {
     execFileSync('unshare', ['--mount', 'mount', '-t', 'tmpfs', 'ticker-spec', '/mnt'], { stdio: 'ignore' });
@@ -32,11 +35,11 @@ export function lackingMounts(): string | undefined {
   }
 }
 
-/** Mounts a file system in memory until the end of the test. */
+/** Mounts a tmpfs until the end of the test. */
 export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
   const path = await temporaryFolder();
   await run('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'ticker-spec', path]);
-  // Lazily: whoever still has a file open there must not keep it mounted.
+  // Lazy unmount: files that are still open must not prevent it.
   afterTest(() => run('umount', ['--lazy', path]));
   const ballast = join(path, 'ballast');
   return {
@@ -44,7 +47,7 @@ export async function mountSmallDisk(megabytes: number): Promise<SmallDisk> {
     fill() {
       const file = openSync(ballast, 'a');
       try {
-        // In ever smaller pieces, until not one byte goes in.
+        // Writes ever smaller chunks until not a single byte fits.
         for (let size = 64 * 1024; size >= 1; ) {
           try {
             writeSync(file, Buffer.alloc(size));

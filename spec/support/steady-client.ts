@@ -3,20 +3,23 @@ import type { RunningServices } from './program.ts';
 import { eventually } from './until.ts';
 import { connect } from './websocket.ts';
 
-/** A client of the stream that records its ticks. */
+/** A client of the stream that records ticks. */
 export interface SteadyClient {
-  /** Number of ticks so far. */
+  /** Returns the number of ticks so far. */
   ticks(): number;
-  /** Asserts that the connection is open, and that ticks came in order and without a long gap. */
+  /** Asserts that the connection is open, and that ticks arrived in order and without a long gap. */
   check(): void;
-  /** As {@link check}, after one more tick. */
+  /** Like {@link check}, after one more tick. */
   checkAfterNextTick(): Promise<void>;
 }
 
-/** Longest gap between two ticks, which are a second apart: more than a thread on a loaded machine needs to be late. */
+/**
+ * Longest gap between two ticks, in seconds. Ticks are one second apart, and a loaded machine delays them by less
+ * than this.
+ */
 const MAX_GAP_SECONDS = 5;
 
-/** Connects to a stream that ticks once a second. */
+/** Connects to a stream with one tick a second. */
 export async function watchSteadily(services: Pick<RunningServices, 'stream' | 'token'>): Promise<SteadyClient> {
   const { socket } = await connect(services.stream, { token: await services.token() });
   const seconds: number[] = [];

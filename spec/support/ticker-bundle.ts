@@ -26,32 +26,35 @@ export interface TickerBundleOptions {
   lifetimeSeconds?: number;
   maxTokens?: number;
   maxTokensPerKey?: number;
-  /** Where tokens are kept, and their secret, where other nodes have the same; else in memory, and a random one. */
+  /** Token store and key shared with other nodes; by default an in-memory store and a random key. */
   shared?: { store: TokenStore; key: string };
   userPolicy?: URL;
-  /** Exchanges of API keys by address. */
+  /** Limit of key exchanges per minute and address. */
   perMinute?: number;
   trustProxy?: number;
   expiryCloses?: boolean;
-  /** Limits of the relay in place of the real ones. */
+  /** Overrides of the relay's limits. */
   limits?: Partial<RelayLimits>;
-  /** Times of the HTTP server in place of the real ones. */
+  /** Overrides of the HTTP server's timeouts. */
   timeouts?: Partial<Timeouts>;
-  /** Open connections, of which one address may have half as plain ones. */
+  /** Limit of open connections. One address may have half as many plain ones. */
   maxConnections?: number;
-  /** With it the ticker is real, too, and ticks that often. */
+  /** Tick interval of a real ticker; without it a {@link Recorder} replaces the ticker. */
   intervalMs?: number;
-  /** Parts of the app in place of the real ones. */
+  /** Overrides of parts of the app. */
   replace?: (real: TickerAppOptions) => Partial<TickerAppOptions>;
 }
 
-/** Service A on a listener of its own, with everything real but the ticker, which records what it is told unless asked for. */
+/**
+ * Service A on its own listener. Everything is real except the ticker, which records its messages unless `intervalMs`
+ * is set.
+ */
 export interface TickerBundle extends TestServer, CapturedLog {
   /** Address of the stream. */
   stream: string;
-  /** The demo user's. */
+  /** API key of the demo user. */
   apiKey: string;
-  /** Folder that holds `auth.db`. */
+  /** Path of the folder that contains `auth.db`. */
   dataDir: string;
   database: Database;
   tokens: Tokens;
@@ -60,7 +63,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
   relay: Relay;
   requests: RequestMetrics;
   ticker: Recorder;
-  /** A fresh token of the demo user, or of another one, with the user policy. */
+  /** Issues a token to the demo user, or to another one, with the user policy. */
   token(userId?: string): Promise<string>;
 }
 

@@ -6,11 +6,11 @@ import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
 
-/** File of a thread that stands in for the real one. */
+/** Returns the file of a test thread that replaces the ticker's. */
 export const thread = (name: 'mortal' | 'hangs' | 'fails' | 'exits' | 'missing') =>
   new URL(`ticker-threads/${name}.ts`, import.meta.url);
 
-/** An interval whose next tick is weeks away. */
+/** An interval in milliseconds whose next tick is weeks away. */
 export const NEVER = 2 ** 31 - 1;
 
 export interface Entry {
@@ -19,14 +19,14 @@ export interface Entry {
   timestamp: number;
 }
 
-/** The prices that a tick or a snapshot tells. */
+/** Returns the prices of a tick or a snapshot. */
 export function pricesOf(message: LifecycleMessage): Map<string, number> {
   if (message.topic !== 'ws.send') throw new Error(message.topic);
   const { data } = JSON.parse(message.data) as { data: Entry[] };
   return new Map(data.map(({ symbol, price }) => [symbol, price]));
 }
 
-/** A ticker that is not started. */
+/** Creates a ticker without starting it. */
 export function createTicker(options: Partial<TickerOptions> = {}) {
   const processes = new ProcessRegistry();
   const captured = captureLog();
@@ -51,7 +51,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
     ticker,
     processes,
     ticks,
-    /** The next tick from now on that goes to exactly these clients. */
+    /** Returns the next tick from now on that is sent to exactly these clients. */
     async tickTo(...clients: Pid[]) {
       const from = ticks.length;
       for (;;) {
@@ -60,7 +60,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
         await ticked.promise;
       }
     },
-    /** Subscribes a new handler with a client of its own. */
+    /** Subscribes a new handler with its own client. */
     subscribe() {
       const recorder = new Recorder();
       const handler = processes.spawn('handler', () => new Recorder());
@@ -69,7 +69,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
       const unsubscribe = () => processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
       return { recorder, handler, client, unsubscribe };
     },
-    /** Ends a mortal thread, or makes one hang. */
+    /** Unsubscribes `poison`, which kills a mortal thread and makes the hanging one hang. */
     die() {
       const poison = processes.spawn('client', () => new Recorder());
       processes.register('poison', new Recorder());
@@ -80,7 +80,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
   };
 }
 
-/** A ticker that is started. */
+/** Creates and starts a ticker. */
 export async function startTicker(options: Partial<TickerOptions> = {}) {
   const started = createTicker(options);
   await started.ticker.start();

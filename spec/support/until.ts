@@ -1,12 +1,14 @@
 import { afterTest } from './cleanup.ts';
 
-/** Real timers: a test may mock the global ones. */
+/** The real timers, because a test may mock the global ones. */
 const { setImmediate, setTimeout } = globalThis;
 
-/** Turns of the event loop before {@link until} starts to sleep, so that a long wait leaves the core to others. */
+/**
+ * Event-loop turns before {@link until} starts to sleep between polls, so that a long wait leaves the CPU to others.
+ */
 const EAGER_TURNS = 100;
 
-/** Waits until `holds` returns true, for changes that no event reports. Throws if the test ends first. */
+/** Waits until `holds` returns true, for changes without an event. Throws if the test ends first. */
 export async function until(holds: () => boolean): Promise<void> {
   const ended = watchTestEnd();
   for (let turn = 0; !holds(); turn++) {

@@ -8,20 +8,20 @@ import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
 // biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
 export type StreamMessage = { type: string } & Record<string, any>;
 
-/** A WebSocket client that keeps what it receives until it is asked for. */
+/** A WebSocket client that queues received messages. */
 export interface StreamClient {
   socket: WebSocket;
   /** The response that completed the handshake. */
   response: IncomingMessage;
-  /** The next message that was not asked for yet. */
+  /** Returns the next unread message. */
   next(): Promise<StreamMessage>;
-  /** The next message of a type; those before it are skipped. */
+  /** Returns the next unread message of a type, and skips those before it. */
   nextOf(type: string): Promise<StreamMessage>;
-  /** Code and reason with which the connection was closed. */
+  /** Code and reason of the closed connection. */
   closed: Promise<{ code: number; reason: string }>;
 }
 
-/** What the server answered instead of completing the handshake. */
+/** Error that carries the server's response to a refused handshake. */
 export class Refused extends Error {
   readonly status: number;
   readonly body: unknown;
@@ -35,7 +35,7 @@ export class Refused extends Error {
   }
 }
 
-/** Opens a WebSocket. @throws {Refused} when the server answers the handshake with anything but 101. */
+/** Opens a WebSocket. @throws {Refused} if the server responds to the handshake with anything but 101 */
 export async function connect(
   url: string,
   { token, protocols = [], ...options }: ClientOptions & { token?: string; protocols?: string[] } = {},

@@ -7,7 +7,7 @@ import { handshake, head } from '../../support/raw-connection.ts';
 import type { Attacker } from '../attacker.ts';
 import type { Scenario } from '../scenario.ts';
 
-/** Address of the scenarios that need tokens. One address may exchange 20 keys a second. */
+/** Last number of the attacker's address in scenarios that need tokens. One address may exchange 20 keys a second. */
 const HOST = 9;
 const PING = Buffer.from([0x89, 0x80, 0, 0, 0, 0]);
 const FLOOD = Buffer.concat(Array(2000).fill(PING));

@@ -1,4 +1,4 @@
-/** A thread that dies in its turn to write. */
+/** A thread that dies while it holds the write lock. */
 import { threadId, workerData } from 'node:worker_threads';
 import type { RetentionStart } from '../../../workers/messages.ts';
 

@@ -1,4 +1,4 @@
-/** A submission thread that a body of zero bytes ends, and that answers any other with its length. */
+/** A submission thread that exits on a body of zero bytes, and responds to any other body with its length. */
 import { parentPort } from 'node:worker_threads';
 import { READY, type SubmittedBody } from '../../../workers/submission.ts';
 

@@ -1,2 +1,2 @@
-/** A submission thread that fails while its code is loaded. */
+/** A submission thread that throws while it loads. */
 throw new Error('does not start');

@@ -1,4 +1,4 @@
-/** A pool thread whose handler does what the task's `action` says; specs start pools of it. */
+/** A pool thread whose handler behaves as the task's `action` says. Used by the specs of the pool. */
 import { threadId, workerData } from 'node:worker_threads';
 import { PermanentError } from '../../../workers/actions.ts';
 import { poolFunction, type TaskHandler } from '../../../workers/task-handler.ts';

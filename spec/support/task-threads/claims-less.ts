@@ -1,4 +1,4 @@
-/** A pool thread that tells of one task less than it was given, as one does of which another thread has claimed the first. */
+/** A pool thread that reports one outcome too few, as if another thread had claimed the first task. */
 import type { MainToPool, TaskOutcome } from '../../../workers/messages.ts';
 
 export default async (message: MainToPool): Promise<TaskOutcome[]> =>

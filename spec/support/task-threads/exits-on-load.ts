@@ -1,2 +1,2 @@
-/** A pool thread that ends before it is loaded. */
+/** A pool thread that exits while it loads. */
 process.exit(3);

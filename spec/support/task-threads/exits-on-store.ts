@@ -1,4 +1,7 @@
-/** A pool thread that ends while it stores the rows of its first batch; a task whose `action` is `wait` waits at the gate. */
+/**
+ * A pool thread that exits while it stores the rows of its first batch. A task with the `action` `wait` waits at the
+ * gate.
+ */
 import { workerData } from 'node:worker_threads';
 import { poolFunction } from '../../../workers/task-handler.ts';
 import { Gate } from './gate.ts';

@@ -1,2 +1,2 @@
-/** A pool thread without a function to run. */
+/** A pool thread that exports no function. */
 export const nothing = undefined;

@@ -1,14 +1,14 @@
-/** A pool thread that cannot be loaded the second time it is started; a task ends the first one. */
+/** A pool thread that fails to load on its second start. A task ends the first thread. */
 import { threadId, workerData } from 'node:worker_threads';
 import { poolFunction } from '../../../workers/task-handler.ts';
 
-/** What a spec starts the pool with. */
+/** Worker data of the pool. */
 export interface SecondLoad {
   starts: SharedArrayBuffer;
   fails: 'by an error' | 'by its end';
 }
 
-// A file that fails is loaded once more in the same thread, which is the same start.
+// Piscina loads a failing file twice in the same thread, which must count as one start.
 const [COUNT, LATEST_THREAD] = [0, 1];
 const { starts, fails } = workerData as SecondLoad;
 const cells = new Int32Array(starts);

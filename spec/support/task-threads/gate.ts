@@ -1,6 +1,6 @@
 /**
- * Lets a spec hold the threads of a pool: a handler tells that it has begun and stands still until the gate is
- * opened. Shared memory, so that it works while a thread is blocked, and holds nothing open.
+ * Lets a spec block the threads of a pool: a handler reports that it has begun, and blocks until the gate is opened.
+ * Shared memory works while a thread is blocked, and keeps no handle open.
  */
 export class Gate {
   readonly shared: SharedArrayBuffer;
@@ -11,14 +11,14 @@ export class Gate {
     this.#cells = new Int32Array(shared);
   }
 
-  /** In a thread: tells that a handler has begun, and blocks the thread until the gate is opened. */
+  /** Called in a thread. Reports that a handler has begun, and blocks the thread until the gate is opened. */
   pass(): void {
     Atomics.add(this.#cells, 0, 1);
     Atomics.notify(this.#cells, 0);
     Atomics.wait(this.#cells, 1, 0);
   }
 
-  /** In the spec: waits until `count` handlers have begun. */
+  /** Called in the spec. Waits until `count` handlers have begun. */
   async begun(count: number): Promise<void> {
     for (;;) {
       const seen = Atomics.load(this.#cells, 0);
@@ -27,7 +27,7 @@ export class Gate {
     }
   }
 
-  /** In the spec: lets everyone pass, now and from now on. */
+  /** Called in the spec. Unblocks all handlers, now and in the future. */
   open(): void {
     Atomics.store(this.#cells, 1, 1);
     Atomics.notify(this.#cells, 1);

@@ -1,4 +1,4 @@
-/** A pool thread that exits at its first task; every thread after it waits at the gate while it loads. */
+/** A pool thread that exits at its first task. Each later thread waits at the gate while it loads. */
 import { workerData } from 'node:worker_threads';
 import { poolFunction } from '../../../workers/task-handler.ts';
 import { Gate } from './gate.ts';

@@ -1,2 +1,2 @@
-/** A pool thread that cannot be loaded. */
+/** A pool thread that throws while it loads. */
 throw new Error('this file cannot be loaded');

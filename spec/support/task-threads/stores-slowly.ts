@@ -1,4 +1,4 @@
-/** A pool thread that stores no row before the gate is open. */
+/** A pool thread that stores no row until the gate is open. */
 import { workerData } from 'node:worker_threads';
 import { poolFunction } from '../../../workers/task-handler.ts';
 import { Gate } from './gate.ts';

@@ -1,2 +1,2 @@
-/** A thread that ends before it is ready, without an error. */
+/** A thread that exits before it is ready, without an error. */
 process.exit(0);

@@ -1,2 +1,2 @@
-/** A thread that fails while it loads. */
+/** A thread that throws while it loads. */
 throw new Error('this thread never loads');

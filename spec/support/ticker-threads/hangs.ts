@@ -1,4 +1,4 @@
-/** The real ticker, which hangs for ever when it is told that `poison` unsubscribes. */
+/** The real ticker, except that it hangs forever when `poison` unsubscribes. */
 import { parentPort } from 'node:worker_threads';
 import '../../../workers/ticker.ts';
 import type { MainToTicker } from '../../../workers/messages.ts';

@@ -1,4 +1,4 @@
-/** The real ticker, which moves the first price to 50,000 and dies when it is told that `poison` unsubscribes. */
+/** The real ticker, except that it moves the first price to 50,000 and dies when `poison` unsubscribes. */
 import { parentPort, workerData } from 'node:worker_threads';
 import '../../../workers/ticker.ts';
 import type { MainToTicker, TickerStart } from '../../../workers/messages.ts';
