@@ -14,7 +14,7 @@ export interface Inspector {
    */
   kill(thread: RegExp, most?: number): Killing;
   /**
-   * Runs code in each matching thread. Resolves once the code is queued in all of them. A blocked thread runs it as
+   * Runs code in each matching thread. Resolves once the code is queued in each of them. A blocked thread runs it as
    * soon as it runs JavaScript again.
    */
   evaluate(thread: RegExp, expression: string): Promise<void>;

@@ -100,7 +100,7 @@ export class Ledger {
       expect(counts.dead, 'dead letters').to.be.at.least(failed.length);
       return;
     }
-    // Dead letters of accepted submissions whose response was lost.
+    // Dead letters of submissions that were accepted although their response was lost.
     const others = read(join(dataDir, 'queue.db'), 'SELECT id FROM dead_letters').filter(
       ({ id }) => !this.#expected.has(id as string) && !rows.has(id as string),
     );

@@ -113,7 +113,7 @@ async function ready(child: ChildProcess): Promise<void> {
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     log = (log + text).slice(-10_000);
     if (log.includes('Server is ready')) resolve();
-    // The shell script outlives a server that failed, so its exit cannot be awaited.
+    // After a fatal error of the server, the shell script keeps running, so `exit` is not emitted.
     if (log.includes('[FTL]')) reject(new Error(`nats-server failed: ${log}`));
   });
   child.once('error', reject);

@@ -153,7 +153,7 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
 export interface OpenApiResponse {
   status: number;
   headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
+  // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
   body: any;
 }
 

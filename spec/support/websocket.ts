@@ -5,7 +5,7 @@ import { afterTest } from './cleanup.ts';
 import { noteAnswer, noteFrame, serviceAt } from './contract-watch.ts';
 
 /** Any message of the stream. */
-// biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
+// biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
 export type StreamMessage = { type: string } & Record<string, any>;
 
 /** A WebSocket client that queues received messages. */

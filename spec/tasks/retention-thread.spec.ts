@@ -11,7 +11,7 @@ import { until } from '../support/until.ts';
 const threadFile = (path: string) => new URL(`../support/${path}.ts`, import.meta.url);
 const ENDED = 'the retention thread ended: it is restarted';
 
-/** A thread over rows that are there already, of which it is to keep the newest ten. */
+/** Prepares a thread over 50 existing rows. It keeps the newest ten. */
 async function start(options: Partial<RetentionThreadOptions> = {}) {
   const rows = await freshRows();
   rows.add(...range(1, 50).map((rowid) => ({ rowid })));
@@ -30,7 +30,7 @@ async function start(options: Partial<RetentionThreadOptions> = {}) {
   };
   process.on('worker', count);
   afterTest(() => process.off('worker', count));
-  /** Number of threads started by the end of this turn of the event loop. */
+  /** Returns the number of threads started by the end of this event-loop turn. */
   const started = async () => {
     await new Promise(setImmediate);
     return launched;
@@ -55,7 +55,7 @@ describe('the retention thread', () => {
   it('moves into the file what it has written to the log', async () => {
     const { launch, rowids, beside } = await start();
     launch();
-    // Not by reading rows: what somebody still reads is not moved.
+    // Does not read rows, because a checkpoint cannot move pages that a reader still uses.
     const log = beside.prepare('PRAGMA wal_checkpoint(NOOP)');
     await until(() => {
       const { log: written, checkpointed } = log.get() as { log: number; checkpointed: number };
@@ -70,7 +70,7 @@ describe('the retention thread', () => {
     launch();
     let next = 51;
     await until(() => {
-      // The thread waits for 200 ms at most. If this test was too slow to see that, the thread gets more to delete.
+      // The thread waits for 200 ms at most. If this test was too slow to observe the wait, add rows to delete.
       if (rowids().length === 10) {
         add(...range(next, next + 39).map((rowid) => ({ rowid })));
         next += 40;

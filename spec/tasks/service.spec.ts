@@ -7,7 +7,10 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
 
-/** Service B, whose queue reports `evicted` dead letters, a problem with its file, and failed syncs of the rows of tasks. */
+/**
+ * Starts service B with a queue that reports `evicted` dead letters, a problem with its file, and failed syncs of
+ * result rows.
+ */
 async function start(evicted: number, problem: string | undefined, unsynced = 0) {
   const config = loadConfig(await freshSettings());
   const { log } = captureLog();

@@ -18,14 +18,14 @@ function note(events: TaskEvents, ...ids: (string | number)[]): void {
   for (const id of ids) events.note({ event: 'completed', id: String(id) });
 }
 
-/** The ids of all tasks that a cursor has not seen. */
+/** Returns the task ids of all events after a cursor. */
 function rest(events: TaskEvents, cursor: Cursor): string[] {
   const ids: string[] = [];
   for (let event = events.next(cursor); event !== undefined; event = events.next(cursor)) ids.push(event.id);
   return ids;
 }
 
-/** Follows for the rest of the test. */
+/** Follows the events until the end of the test. */
 function follow(events: TaskEvents): { woken: () => number; leave: () => void } {
   let count = 0;
   const leave = events.follow(
@@ -131,7 +131,7 @@ describe('the events of tasks', () => {
     const again = follow(events);
     expect(events.skipMissed(cursor)).to.equal(0);
     expect(rest(events, cursor)).to.deep.equal(['a']);
-    // Events are kept as long as somebody follows them.
+    // Events are kept as long as there is a follower.
     mock.timers.tick(60_000);
     note(events, 'b');
     expect(rest(events, cursor)).to.deep.equal(['b']);

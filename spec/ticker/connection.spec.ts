@@ -19,12 +19,12 @@ interface JoinOptions {
   maxMessagesPerSecond?: number;
 }
 
-/** One client of the stream, and the server's end of its connection. */
+/** Connects a client to the stream. Returns it with the server-side socket. */
 async function join(
   clientTimeouts: ClientTimeouts = FOREVER,
   { maxMessagesPerSecond = 1e6, ...options }: JoinOptions = {},
 ) {
-  // The relay looks after its clients when the test says so.
+  // Timers are mocked, so the relay checks its clients only when the test advances them.
   mock.timers.enable({ apis: ['setInterval', 'setTimeout'] });
   const bundle = await startTickerBundle({ limits: { clientTimeouts, maxMessagesPerSecond } });
   const client = await connect(bundle.stream, { token: await bundle.token(), ...options });
@@ -42,7 +42,7 @@ async function join(
   return { ...bundle, client, server, tick };
 }
 
-/** Ticks until the client, which does not read, has no room left for more. */
+/** Sends ticks until the socket buffers of the client, which does not read, are full. */
 async function fill(client: StreamClient, server: Socket, tick: () => number): Promise<void> {
   client.socket.pause();
   await until(() => {
@@ -52,7 +52,7 @@ async function fill(client: StreamClient, server: Socket, tick: () => number): P
   });
 }
 
-/** Fills the buffers of the system, all but what a client reads until the first drain; it reads nothing after that. */
+/** Fills the socket buffers, then lets the client read until the first drain and no further. */
 async function almostFill(client: StreamClient, server: Socket, tick: () => number): Promise<void> {
   await fill(client, server, tick);
   const drained = once(server, 'drain');
@@ -83,7 +83,7 @@ describe('a client that reads too slowly', () => {
     expect(seen).to.deep.equal(seen.toSorted((a, b) => a - b));
     expect(new Set(seen).size).to.equal(seen.length);
     expect(seen.filter((n) => n > filled)).to.deep.equal([newest]);
-    // What it did not get was skipped.
+    // All ticks that the client did not receive count as skipped.
     expect(relay.metrics.framesSkipped).to.equal(newest - seen.length);
     const after = tick();
     expect((await client.nextOf('ticker')).n).to.equal(after);
@@ -96,7 +96,7 @@ describe('a client that reads too slowly', () => {
     expect(server.isPaused()).to.equal(true);
     for (let count = 0; count < 1000; count++) client.socket.send(PING);
     await until(() => client.socket.bufferedAmount === 0);
-    // A round trip of another client: the server has looked at all its sockets since.
+    // A round trip of another client shows that the server has polled all of its sockets since.
     const other = await connect(stream, { token: await token() });
     other.socket.send(PING);
     await other.nextOf('pong');
@@ -115,7 +115,7 @@ describe('a client that reads too slowly', () => {
       await almostFill(client, server, tick);
       let most = 0;
       let rounds = 0;
-      // Its own pings wait once it is not read from any more.
+      // The client's pings stay buffered once the server has stopped reading.
       await until(() => {
         most = Math.max(most, server.writableLength);
         if (server.isPaused() && server.writableLength > 0 && client.socket.bufferedAmount > 0) rounds++;

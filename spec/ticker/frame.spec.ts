@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { textFrame } from '../../main/ticker/frame.ts';
 
-/** Reads one unmasked frame as RFC 6455 lays it out. */
+/** Decodes one unmasked frame of RFC 6455. */
 function decode(frame: Buffer) {
   const short = frame.readUInt8(1) & 0x7f;
   const [length, start] =

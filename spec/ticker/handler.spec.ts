@@ -6,7 +6,7 @@ import type { LifecycleMessage, RelayToHandler } from '../../workers/messages.ts
 
 const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
 
-/** A handler, and everything that it sends, by receiver and in order. */
+/** Starts a handler. Returns it with everything that it sends, in order, by receiver. */
 function start(actorId = 'user:demo') {
   const processes = new ProcessRegistry();
   const sentTo: [to: string, message: LifecycleMessage][] = [];

@@ -44,7 +44,7 @@ describe('the bound on messages', () => {
           if (rate.take(now)) allowed++;
           expect(polite.take(start + (index * 1000) / perSecond)).to.equal(true);
         }
-        // The last bit of a division is not to decide.
+        // The tolerance absorbs floating-point rounding.
         expect(allowed).to.be.at.most(((now - start + 2000) * perSecond) / 1000 + 1e-6);
       }),
     );

@@ -24,7 +24,7 @@ describe('the relay, when it closes', () => {
   });
 
   it('cuts off at the deadline those who do not answer', async () => {
-    // The timeout of the closing handshake would disconnect them, too.
+    // Mocked, because the timeout of the closing handshake would also disconnect the clients.
     mock.timers.enable({ apis: ['setTimeout'] });
     const bundle = await startTickerBundle();
     const polite = await connect(bundle.stream, { token: await bundle.token() });

@@ -8,7 +8,7 @@ import { connectRaw, handshake, head, parseResponse } from '../support/raw-conne
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 
-/** Service A whose token check waits for `gate.open()`, so that a handshake can be watched on its way. */
+/** Starts service A with a token check that waits for `open()`, so that a test can act during a handshake. */
 async function startGated() {
   const reached = Promise.withResolvers<void>();
   const gate = Promise.withResolvers<void>();
@@ -92,7 +92,7 @@ describe('a handshake', () => {
     refused.on('error', () => {}).resume();
     refused.write(head(...handshake()));
     await ended;
-    // The refused client keeps its side open, and its connection still counts.
+    // The refused client does not close its side, so its connection still counts.
     const next = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
     expect(await next.ended).to.equal('');
   });
@@ -132,7 +132,8 @@ describe('a handshake', () => {
     raw.socket.resetAndDestroy();
     await until(() => bundle.sockets.size === 0);
     open();
-    // Its handler comes and goes in one turn of the loop, some turns from now: a later one has to find none.
+    // A handler of the reset connection would live for one event-loop turn at most. A later handshake shows that it
+    // is gone.
     const later = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
     await later.until(/"welcome"/);
     expect(bundle.relay.size).to.equal(1);

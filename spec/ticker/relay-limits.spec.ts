@@ -34,7 +34,7 @@ describe('a client that sends too much', () => {
       const client = await connect(bundle.stream, { token: await bundle.token() });
       for (let count = 0; count < 1000; count++) send(client.socket, count);
       expect(await client.closed).to.deep.equal({ code: 4029, reason: 'too many messages' });
-      // It has answered, but is not read from any more.
+      // The client has sent its close frame, but the server no longer reads from it.
       mock.timers.tick(5000);
       await until(() => bundle.relay.size === 1 && bundle.processes.size === 3);
       neighbour.socket.send(PING);
@@ -51,7 +51,7 @@ describe('a client that sends too much', () => {
       replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
     });
     const client = await connect(bundle.stream, { token: await bundle.token() });
-    // A whole number: a rounded sum of fractions can exceed the burst by itself.
+    // A whole number, because a rounded sum of fractions can exceed the burst on its own.
     const now = Math.ceil(performance.now());
     const clock = mock.method(performance, 'now', () => now);
     afterTest(() => clock.mock.restore());
@@ -67,7 +67,7 @@ describe('a client that sends too much', () => {
     const [server] = bundle.sockets as Set<Socket>;
     const end = mock.method(server as Socket, 'end');
     raw.socket.write(Buffer.concat(Array(1000).fill(Buffer.from([0x89, 0x80, 0, 0, 0, 0]))));
-    // The client's end of the connection is closed only after the whole packet was read.
+    // The client's side is closed only after the server has read the whole packet.
     await raw.until(/too many messages/);
     expect(end.mock.callCount()).to.equal(1);
   });
@@ -124,7 +124,7 @@ describe('a client that sends too much', () => {
   });
 });
 
-/** Status of the answer to a handshake. */
+/** Attempts a handshake. Returns its status. */
 async function knock(bundle: TickerBundle): Promise<{ raw: RawConnection; status: number }> {
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
   const { status } = parseResponse(await raw.until(/\r\n\r\n/));
@@ -163,7 +163,7 @@ describe('the places of the relay', () => {
     const bundle = await startTickerBundle({ limits: { maxConnections: 1, handshakeMs: 3_600_000 } });
     const [, ...headers] = handshake('/ws/ticker', await bundle.token());
     const malformed = headers.filter((line) => !line.startsWith('Sec-WebSocket-Key'));
-    // Refused once it has a place, and kept open by the client.
+    // A handshake refused after it has acquired a connection slot. The client keeps its side open.
     const lingering = await connectRaw(bundle.listener.port);
     lingering.socket.allowHalfOpen = true;
     lingering.socket.write(['GET /ws/ticker HTTP/1.1', ...malformed, '', ''].join('\r\n'));

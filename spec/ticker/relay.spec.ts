@@ -11,14 +11,14 @@ import { connect } from '../support/websocket.ts';
 
 const PING = '{"type":"ping"}';
 
-/** A connection that is subscribed. */
+/** Connects a client and waits for its subscription. */
 async function join(bundle: TickerBundle) {
   const client = await connect(bundle.stream, { token: await bundle.token() });
   await client.nextOf('welcome');
   return client;
 }
 
-/** Service A with `handler` in the place of every connection's handler. */
+/** Starts service A with `handler` in place of every connection's handler. */
 async function startWith(handler: Process): Promise<TickerBundle> {
   const bundle = await startTickerBundle({
     replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
@@ -68,7 +68,7 @@ describe('the relay', () => {
     socket.ping(PING);
     socket.pong(PING);
     for (const ping of ['{"\\u0074ype":"\\u0070ing"}', PING]) socket.send(ping);
-    // Ends the connection once all of these have been read.
+    // An oversized message, which ends the connection after the others have been read.
     socket.send('x'.repeat(5000));
     const received: unknown[] = [];
     for (;;) {
@@ -206,7 +206,7 @@ describe('the relay', () => {
   });
 });
 
-/** Addresses of the clients that are subscribed. */
+/** Returns the addresses of the subscribed clients. */
 function clientsOf({ ticker }: TickerBundle): string[] {
   return ticker.received.flatMap((message) => (message.topic === 'subscribe' ? [message.client_pid] : []));
 }

@@ -12,7 +12,7 @@ import { captureLog } from '../support/log.ts';
 import { freshSettings } from '../support/program.ts';
 import { until } from '../support/until.ts';
 
-/** A feed that is told of ticks by hand. */
+/** Creates a feed whose ticks the spec sends. */
 function fakeFeed() {
   let follower: TickFollower | undefined;
   const said: unknown[] = [];

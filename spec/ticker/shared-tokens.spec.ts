@@ -11,7 +11,7 @@ import { connect } from '../support/websocket.ts';
 
 const KEY = 'a secret of more than thirty-two bytes';
 
-/** Service A on a node of its own. */
+/** Starts service A as a separate node. */
 async function startNode(
   server: NatsServer,
   { maxTokensPerKey = 1000, ...options }: TickerBundleOptions = {},

@@ -12,12 +12,12 @@ import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 const INTERVAL_MS = 100;
-/** Far more than the lease lasts, for a loaded machine. */
+/** Longest takeover: far more than the lease duration, for a loaded machine. */
 const TAKEOVER_MS = 15_000;
 
 type Node = Awaited<ReturnType<typeof startNode>>;
 
-/** A ticker with a feed over a connection of its own, and one client. */
+/** Starts a ticker with one client, and a feed over its own connection. */
 async function startNode(server: NatsServer, options: Partial<TickerOptions> = {}) {
   const connection = await server.connect();
   const feed = await openTickFeed({ connection, prefix: 'spec', intervalMs: 100, log: captureLog().log });
@@ -31,7 +31,7 @@ async function startNode(server: NatsServer, options: Partial<TickerOptions> = {
     connection,
     feed,
     snapshot,
-    /** The texts of the ticks that its client was sent. */
+    /** Returns the texts of the ticks sent to the client. */
     texts: () => node.ticks.map(({ message }) => (message.topic === 'ws.send' ? message.data : '')),
   };
 }
@@ -40,7 +40,7 @@ async function startNodes(server: NatsServer, count: number): Promise<Node[]> {
   const nodes: Node[] = [];
   for (let n = 0; n < count; n++) {
     nodes.push(await startNode(server));
-    // Which of them is the producer is known.
+    // The first node becomes the leader before the next one starts.
     await until(() => nodes[0]?.feed.isLeader === true && nodes.every(({ ticks }) => ticks.length > 0));
   }
   return nodes;
@@ -48,7 +48,7 @@ async function startNodes(server: NatsServer, count: number): Promise<Node[]> {
 
 const leaders = (nodes: readonly Node[]) => nodes.filter(({ feed }) => feed.isLeader);
 
-/** Fails where a price moves by more than the rule allows from one of these texts to the next. */
+/** Asserts that no price changes by more than the specified maximum from one tick to the next. */
 function expectSmoothPrices(texts: readonly string[]): void {
   const all = texts.map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }));
   for (const [index, prices] of all.slice(1).entries()) {
@@ -59,7 +59,7 @@ function expectSmoothPrices(texts: readonly string[]): void {
   }
 }
 
-/** Waits until another node than `old` makes the ticks; fails if that takes too long, or if two do at once. */
+/** Waits until a node other than `old` makes the ticks. Fails if that takes too long, or if two nodes lead at once. */
 async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
   const others = nodes.filter((node) => node !== old);
   const from = performance.now();
@@ -141,7 +141,7 @@ describeWithNats('the tickers of many nodes', () => {
 
   it('go on from the last prices when the thread of the producer dies', async () => {
     const server = await startNatsServer();
-    // Its thread leaves other prices behind than it has told of.
+    // This thread's shared prices differ from those in its last tick.
     const old = await startNode(server, { file: thread('mortal') });
     await until(() => old.ticks.length > 3);
     const witness = await startNode(server);

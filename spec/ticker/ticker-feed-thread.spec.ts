@@ -4,7 +4,7 @@ import type { TickFeed } from '../../main/ticker/tick-feed.ts';
 import { startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
-/** A feed that records the calls of `campaign`; the spec sets its lease. */
+/** Creates a feed that records the calls of `campaign`. The spec sets its lease. */
 function createFeed() {
   const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   const said: boolean[] = [];
@@ -47,10 +47,10 @@ describe('a ticker thread that hangs', () => {
     const { ticker, subscribe, die, lines } = await startTicker({ intervalMs: 10, feed, file: thread('hangs') });
     await until(() => ticker.loopDelays.cumulative().count > 0);
     die();
-    // The thread receives the poison in the same batch as this subscription, so the snapshot is its last message.
+    // The thread receives the poison and this subscription in the same batch, so the snapshot is its last message.
     await subscribe().recorder.next();
     said.length = 0;
-    // The first check sees progress since the start, the second one none.
+    // The first check sees progress since the start; the second one sees none.
     mock.timers.tick(2_000);
     expect(said).to.deep.equal([true, false]);
     expect(lines).to.deep.equal([]);

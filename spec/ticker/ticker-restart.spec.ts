@@ -70,7 +70,7 @@ describe('a ticker thread that hangs', () => {
       const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs') });
       await until(() => ticker.loopDelays.cumulative().count > 1);
       die();
-      // Its snapshot is the last message of the thread, which takes the poison in the same batch.
+      // The thread receives the poison and this subscription in the same batch, so the snapshot is its last message.
       const last = subscribe();
       await last.recorder.next();
       if (!subscribed) last.unsubscribe();
@@ -95,7 +95,7 @@ describe('a ticker thread that hangs', () => {
     };
     for (let round = 0; round < 5; round++) {
       await heartbeat();
-      // Three checks at once, of which the first sees the heartbeat.
+      // Three checks in a row, of which only the first sees a new heartbeat.
       mock.timers.tick(3000);
     }
     await heartbeat();

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { type TokenStore, TokenStoreFull, TokenStoreUnavailable } from '../../main/ticker/token-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 
-/** What holds of every token store. @param open opens an empty one, which ends with the test */
+/** Defines the conformance specs of a token store. @param open opens an empty store, which is closed after the test */
 export function itIsATokenStore(
   open: (options: { maxTokens: number; maxTokensPerKey: number }) => Promise<TokenStore>,
 ): void {
@@ -81,7 +81,7 @@ export function itIsATokenStore(
     store.onRemove = (...of) => removed.push(of);
     const put = (id: string, keyId: string) => store.put({ id, keyId, expiresAt: Date.now() + HOUR_MS });
     await put('other', 'k2');
-    // In the reverse of the alphabet: age alone decides.
+    // In reverse alphabetical order, so that only age can decide.
     for (const id of ['d', 'c', 'b', 'a']) await put(id, 'k1');
     expect(removed).to.deep.equal([
       ['d', 'token revoked'],

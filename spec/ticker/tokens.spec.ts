@@ -23,7 +23,7 @@ async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
 
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
-/** The key that a secret stands for: what another program needs to read the tokens. */
+/** Derives the token key from a secret. Another program can read tokens with it. */
 async function tokenKey(secret: string) {
   const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
   return LocalKeyFromCryptoKey(await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']));

@@ -9,7 +9,7 @@ import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 
 const file = fileURLToPath(new URL('../../workers/migrate.ts', import.meta.url));
 
-/** Runs the migration as a program; `DATA_DIR` is left out where undefined. */
+/** Runs the migration as a program. `DATA_DIR` is unset if undefined. */
 async function migrate(DATA_DIR: string | undefined, cwd: string, more: Record<string, string> = {}) {
   const { DATA_DIR: _folder, DATABASE_URL: _address, ...outer } = process.env;
   const env = { ...outer, ...more };

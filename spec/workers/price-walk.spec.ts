@@ -106,7 +106,7 @@ describe('the system randomness', () => {
     expect(new Set(draws).size).to.equal(draws.length);
     for (let tenth = 0; tenth < 10; tenth++) {
       const share = draws.filter((draw) => Math.floor(draw * 10) === tenth).length / draws.length;
-      // Ten standard deviations: one failure in far more runs than there will be.
+      // Ten standard deviations, so the test practically never fails by chance.
       expect(share).to.be.closeTo(0.1, 0.022);
     }
   });

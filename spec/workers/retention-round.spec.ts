@@ -6,10 +6,10 @@ import { freshRows, range } from '../support/aged-rows.ts';
 const DAY = 86_400;
 const NOW = 100 * DAY;
 
-/** Rows, and a way to run a round over them to its end. */
+/** Creates rows, and a function that runs a whole retention round over them. */
 async function fresh() {
   const rows = await freshRows();
-  /** @returns what each step has deleted, and how many transactions there were */
+  /** Runs a round. @returns the number of rows deleted in each step, and the number of transactions */
   const round = (limits: RetentionLimits) => {
     let writes = 0;
     const write = (work: () => void) => {

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { initialPrices, symbols } from '../../workers/price-walk.ts';
 import { SeededPrices } from '../../workers/seeded-prices.ts';
 
-/** A moment of this century, in milliseconds since the epoch. */
+/** A time between the years 2000 and 2100, in milliseconds since the epoch. */
 const moment = fc.integer({ min: 946_684_800_000, max: 4_102_444_800_000 });
 const seed = fc.string({ minLength: 1 });
 

@@ -3,7 +3,7 @@ import { PermanentError } from '../../workers/actions.ts';
 import type { TaskBatch, TaskOutcome } from '../../workers/messages.ts';
 import { poolFunction, type TaskHandler } from '../../workers/task-handler.ts';
 
-/** What a handler's pool function answers to one delivery. */
+/** Passes one delivery to the handler's pool function and returns the outcome. */
 async function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> {
   const [outcome] = await poolFunction(handler)(batch(body));
   return outcome as TaskOutcome;

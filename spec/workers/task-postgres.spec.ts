@@ -6,7 +6,7 @@ import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 
-/** A thread of workers/task over fresh tables. */
+/** Starts a thread of workers/task with empty tables. */
 async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migratedSchema>>) {
   const runner = await BatchRunner.start({
     file: workerFile('task'),
@@ -70,7 +70,7 @@ describeWithPostgres('a task thread over PostgreSQL', () => {
     const { works } = await start(await migratedSchema(server));
     expect(await works(body('a'))).to.deep.equal([returned]);
     await server.stop();
-    // The first meets a connection that has ended, the second finds no other.
+    // The first batch finds its connection closed; the second one cannot connect.
     for (const reason of [/: start it, or fix DATABASE_URL$/, /^cannot reach PostgreSQL at .*: connect ECONNREFUSED/]) {
       for (const outcome of await works(body('b'), body('c'))) {
         expect(outcome).to.have.property('ended', 'unstored');

@@ -8,7 +8,7 @@ import { workerFile } from '../../main/worker-file.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 
-/** A thread of workers/task over a fresh database, and a second connection to that. */
+/** Starts a thread of workers/task with an empty database, and a second connection to the database. */
 async function start() {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
@@ -32,7 +32,9 @@ async function start() {
   return { file, beside, work, works, task, rows };
 }
 
-/** Counts the transactions in a write-ahead log: the last frame of each holds the size of the database. */
+/**
+ * Counts the transactions in a write-ahead log. The last frame of each transaction contains the size of the database.
+ */
 function commits(path: string): number {
   const log = readFileSync(path);
   const frameBytes = 24 + log.readUInt32BE(8);

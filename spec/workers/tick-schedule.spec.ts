@@ -66,7 +66,7 @@ describe('the next tick', () => {
 });
 
 describe('the schedule', () => {
-  /** The wall clock, which can be set; timers run on a clock of their own. */
+  /** Wall clock that a test can set. Timers use a separate clock. */
   let wall = START;
 
   beforeEach(() => {

@@ -11,7 +11,7 @@ import {
 import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 
-/** An interval whose next tick is weeks away. */
+/** An interval in milliseconds whose next tick is weeks away. */
 const NEVER = 2 ** 31 - 1;
 
 function start(options: Partial<TickerStart> = {}) {
@@ -41,7 +41,7 @@ function start(options: Partial<TickerStart> = {}) {
       while (asked >= received.length) await arrived.promise;
       return received[asked++] as TickerToMain;
     },
-    /** Waits for a number of ticks, by what they do to the prices. */
+    /** Waits for a number of ticks, detected by changes of the prices. */
     async ticks(count: number) {
       for (let tick = 0; tick < count; tick++) {
         const before = values[0];
@@ -124,7 +124,10 @@ describe('the thread of the ticker', () => {
   it('falls silent with the last subscription', async () => {
     const { next, tell, ticks } = start();
     await next();
-    /** Waits for the snapshot of a client, whose handler comes after all that the thread was told before. */
+    /**
+     * Waits for the snapshot of a new subscription, which the thread sends after it has processed all earlier
+     * messages.
+     */
     const snapshotOf = async (n: number) => {
       while (String(sendOf(await next()).to) !== `client:${n}`);
     };

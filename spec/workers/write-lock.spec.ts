@@ -6,7 +6,7 @@ import { afterTest } from '../support/cleanup.ts';
 
 const lockFile = JSON.stringify(new URL('../../workers/write-lock.ts', import.meta.url).href);
 
-/** A thread that runs `code` with `lock` and a counter, both in shared memory. */
+/** Starts a thread that runs `code` with `lock` and a counter, both in shared memory. */
 function startThread(code: string, workerData: { lock: SharedArrayBuffer; count: SharedArrayBuffer }): Worker {
   const worker = new Worker(
     `const { workerData, parentPort } = require('node:worker_threads');
@@ -26,8 +26,8 @@ const share = () => ({ lock: new SharedArrayBuffer(4), count: new SharedArrayBuf
 describe('WriteLock', () => {
   it('gives threads their turns one at a time', async () => {
     const shared = share();
-    // Read, wait a little, write: any two that overlap lose a count. A thread that went ahead without the lock, because
-    // its holder was off the CPU for too long, counts in another turn.
+    // Reads, waits a little, and writes, so that two overlapping threads lose a count. A thread that continued
+    // without the lock, because its holder was off the CPU for too long, counts in another turn.
     const code = `
       const holder = new Int32Array(workerData.lock);
       const { threadId } = require('node:worker_threads');

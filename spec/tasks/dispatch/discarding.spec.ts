@@ -7,7 +7,7 @@ import { captureLog } from '../../support/log.ts';
 import { crashed, raisedForGood, returned, startDispatching } from './dispatching.ts';
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
-/** A queue whose messages a, b, … have had attempts and crashes before, as suspects. */
+/** Opens a queue whose messages a, b, … are suspects with these numbers of attempts and crashes. */
 function recovered(...messages: { attempts: number; crashes: number }[]) {
   const entries = messages.map(({ attempts, crashes }, index) => {
     const id = 'abc'.charAt(index);
@@ -119,7 +119,7 @@ describe('Dispatcher, with a task that crashed too often', () => {
     (await pool.given(2)).end(crashed);
     (await pool.given(3)).end(raisedForGood);
     (await pool.given(4)).end(raisedForGood);
-    // The one that never crashed has failed for good.
+    // `c`, which never crashed, is discarded without a lookup of its row.
     expect(await reach(({ completed }) => completed === 2)).to.include({ dead: 1 });
   });
 });

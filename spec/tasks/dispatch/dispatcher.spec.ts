@@ -8,7 +8,7 @@ import { lettersOf } from '../../drivers/inbox.ts';
 import { crashed, raised, raisedForGood, returned, startDispatching } from './dispatching.ts';
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
-/** A queue that cannot record an acknowledgement. */
+/** A queue whose `settle` always fails after it has settled the delivery in memory. */
 class ForgetfulQueue extends MemoryQueue {
   override async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
     await super.settle(delivery, settlement);

@@ -13,7 +13,7 @@ export const crashed = { ended: 'crashed', reason: 'thread died' } as const;
 export const unstored = { ended: 'unstored', reason: 'disk full' } as const;
 export const never = new Promise<void>(() => {});
 
-/** A dispatcher between a memory queue and some pool. */
+/** A dispatcher between a memory queue and a pool. */
 export interface Dispatching {
   queue: MemoryQueue;
   dispatcher: Dispatcher;

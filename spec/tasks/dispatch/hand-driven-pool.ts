@@ -1,33 +1,33 @@
 import type { Outcome } from '../../../main/tasks/pool/outcome.ts';
 import type { Delivery } from '../../../main/tasks/queue/queue.ts';
 
-/** A delivery that a {@link HandDrivenPool} was given. */
+/** A run of a {@link HandDrivenPool}. */
 export interface HandDrivenRun {
   delivery: Delivery;
   isStarted: boolean;
   end(outcome: Outcome): void;
 }
 
-/** Stands for the worker pool; a spec says when and how each run ends. */
+/** Replacement of the worker pool. A spec ends each run with an outcome of its choice. */
 export class HandDrivenPool {
-  /** All runs, in the order in which they were given. */
+  /** All runs in order. */
   readonly runs: HandDrivenRun[] = [];
   isStopped = false;
   readonly #workers: number;
   readonly #open = new Set<HandDrivenRun>();
   #changed = Promise.withResolvers<void>();
 
-  /** @param workers how many runs are started at once; the others wait */
+  /** @param workers limit of concurrent runs; further runs wait */
   constructor(workers = Number.POSITIVE_INFINITY) {
     this.#workers = workers;
   }
 
-  /** Runs that have started and not ended. */
+  /** Number of runs that have started and not ended. */
   get busy(): number {
     return [...this.#open].filter(({ isStarted }) => isStarted).length;
   }
 
-  /** Bodies of all messages it was given, in order. */
+  /** Bodies of all messages run so far, in order. */
   get bodies(): string[] {
     return this.runs.map(({ delivery }) => delivery.message.body);
   }
@@ -46,7 +46,7 @@ export class HandDrivenPool {
     return outcome;
   }
 
-  /** The `count`th run, from 1. */
+  /** Waits for the `count`th run, counted from 1. */
   async given(count: number): Promise<HandDrivenRun> {
     for (;;) {
       const run = this.runs[count - 1];

@@ -18,7 +18,7 @@ const outcomes: Record<string, BatchOutcome> = {
   suspected: { ended: 'interrupted', reason: 'thread died', suspect: true },
 };
 
-/** Ends one of the tasks that are running, in some way; or publishes one more task. */
+/** Steps that end a running task with a random outcome or publish another task. */
 const steps = fc.array(
   fc.record({
     does: fc.oneof(

@@ -17,7 +17,7 @@ const policies = fc.record({
 });
 const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
-/** Longest delay after an attempt. */
+/** Returns the longest delay after an attempt. */
 function longestDelay(attempt: number, policy?: RetryPolicy): number {
   const settlement = decideRetry({ attempt, crashes: 0 }, 'transient', 'no', policy, () => 1);
   return settlement.kind === 'retry' ? settlement.delayMs : Number.NaN;

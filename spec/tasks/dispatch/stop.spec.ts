@@ -7,7 +7,7 @@ import { HandDrivenPool } from './hand-driven-pool.ts';
 
 const start = (workers?: number) => startDispatching(new HandDrivenPool(workers));
 
-/** Whether a promise is fulfilled by now. */
+/** Whether a promise has resolved by now. */
 async function isDone(promise: Promise<unknown>): Promise<boolean> {
   const done = promise.then(() => true);
   return Promise.race([done, new Promise<boolean>((resolve) => setImmediate(resolve, false))]);

@@ -9,7 +9,7 @@ import { Gate } from '../../support/task-threads/gate.ts';
 import { eventually } from '../../support/until.ts';
 import { never, startDispatching } from './dispatching.ts';
 
-/** A dispatcher over two real threads; the action of a task names its behaviour. */
+/** Starts a dispatcher with two real threads. A task's action names its behaviour. */
 async function start({ queued = [] }: { queued?: string[] } = {}) {
   const gate = new Gate();
   const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 });

@@ -21,7 +21,7 @@ interface Services {
   token(userId?: string, scope?: Scope): Promise<string>;
 }
 
-/** Service B with the tokens of service A. */
+/** Starts service B, which shares its tokens with service A. */
 async function start(options: TickerBundleOptions & { corsOrigins?: string[] } = {}): Promise<Services> {
   let tokenRoutes: Parameters<typeof tokenAccess>[0]['tokenRoutes'] | undefined;
   const ticker = await startTickerBundle({
@@ -42,7 +42,7 @@ async function start(options: TickerBundleOptions & { corsOrigins?: string[] } =
 
 const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 
-/** Every operation of service B but `/auth/token`, and the permission that it needs. */
+/** Required permission of every operation of service B except `/auth/token`. */
 const permissions: Record<string, [action: string, resource: string]> = {
   'get /tasks': ['read', 'task'],
   'head /tasks': ['read', 'task'],
@@ -59,7 +59,7 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'head /queue': ['read', 'queue'],
 };
 
-/** Status and error of a request, without reading a stream of events to its end. */
+/** Sends a request and returns its status and error. Does not read a stream of events. */
 async function ask({ url }: TasksServer, operation: string, headers: Record<string, string> = {}) {
   const [method = '', path = ''] = operation.split(' ');
   if (path === '/tasks/events' && method === 'get') {

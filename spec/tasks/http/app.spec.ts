@@ -24,7 +24,7 @@ describe('createTasksApp', () => {
       '/dead-letters/1/2',
       '//tasks',
       '/tasks%2f',
-      // Needs TASKS_REQUIRE_TOKEN.
+      // Exists only with TASKS_REQUIRE_TOKEN.
       '/auth/token',
       '/%',
       '/%00',

@@ -4,24 +4,24 @@ import { noteAnswer, serviceAt } from '../../support/contract-watch.ts';
 export interface ServerSentEvent {
   id: string;
   event: string;
-  // biome-ignore lint/suspicious/noExplicitAny: a spec asserts what it finds in there.
+  // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
   data: any;
 }
 
 /** A client of `GET /tasks/events`. */
 export interface EventClient {
   response: Response;
-  /** The next event; undefined when the server has ended the stream. */
+  /** Returns the next event, or undefined if the server has ended the stream. */
   next(): Promise<ServerSentEvent | undefined>;
-  /** The id that was told last, with an event or without. */
+  /** Returns the newest event id, including ids of blocks without an event. */
   lastId(): string;
   close(): void;
 }
 
 /**
- * Follows the events of a service until the test is over.
+ * Follows the events of a service until the end of the test.
  *
- * @param address address of the client, as a trusted proxy names it
+ * @param address client address that a trusted proxy reports
  * @param token bearer token
  */
 export async function followEvents(

@@ -5,7 +5,7 @@ import { until } from '../../support/until.ts';
 import { followEvents } from './event-client.ts';
 import { startTasksServer } from './tasks-server.ts';
 
-/** The id of the task with that number. */
+/** Returns the id of a numbered task. */
 const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
 const [A, B] = [idOf(1), idOf(2)];
 
@@ -94,7 +94,7 @@ describe('GET /tasks/events', () => {
     const reason = 'x'.repeat(1000);
     const written = () => (socket?.writableLength ?? 0) > 0;
     let noted = 0;
-    // Far more than the system's buffers take.
+    // Far more than the socket buffers hold.
     await until(() => {
       for (let n = 0; n < 500; n++) events.note({ event: 'failed', id: idOf(noted++), attempts: 1, reason });
       return written() && noted >= 30_000;

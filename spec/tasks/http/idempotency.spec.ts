@@ -3,7 +3,7 @@ import type { Journal } from '../../../main/tasks/queue/journal.ts';
 import { openInbox } from '../../drivers/inbox.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-/** A journal that is as slow, or as broken, with what it accepts as a spec says. */
+/** A journal with the spec's `accept`, which may be slow or fail. */
 class HeldJournal implements Journal {
   readonly accept: Journal['accept'];
   constructor(accept: () => Promise<void>) {

@@ -3,7 +3,7 @@ import { discard, openInbox } from '../../drivers/inbox.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-/** Submits tasks and gives them up, in this order; returns their ids. */
+/** Submits tasks and discards them in order. Returns their ids. */
 async function giveUp({ submit, queue }: TasksServer, count: number, data = '{}'): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++) ids.push((await submit(`{"action":"sum","data":${data}}`)).body.id);

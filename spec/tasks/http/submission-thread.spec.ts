@@ -24,7 +24,7 @@ function start({ file, idleMs }: { file?: string; idleMs?: number } = {}) {
   };
   process.on('worker', count);
   afterTest(() => process.off('worker', count));
-  /** What became of each body: a text, or the message of an error. */
+  /** Parses each body. Returns the results and the messages of errors, as text. */
   const parse = (...texts: string[]) =>
     Promise.all(
       texts.map((text) =>

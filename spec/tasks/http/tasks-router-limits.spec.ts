@@ -4,7 +4,7 @@ import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { until } from '../../support/until.ts';
 import { startTasksServer } from './tasks-server.ts';
 
-/** A submission of exactly so many bytes. */
+/** Returns a submission with exactly this number of bytes. */
 function submissionOf(bytes: number): string {
   return `{"action":"${'x'.repeat(bytes - '{"action":""}'.length)}"}`;
 }

@@ -9,7 +9,7 @@ function submitAndWait({ submit }: TasksServer, seconds: number, init: RequestIn
   return submit(SUM, { ...init, headers: { Prefer: `wait=${seconds}`, ...init.headers } });
 }
 
-/** The next delivery of a queue. */
+/** Waits for the next delivery of the queue. */
 function take({ queue }: TasksServer): Promise<Received> {
   return openInbox(queue).next();
 }
@@ -19,7 +19,7 @@ function rowOf({ message: { id, body: payload } }: Received) {
 }
 
 describe('POST /tasks with Prefer: wait', function () {
-  // Shorter than the 30 s that these clients would wait: what is to come at once fails if it comes at their end.
+  // Below the clients' wait of 30 s, so a response that is only sent at the end of the wait fails the test.
   this.timeout(20_000);
 
   it('answers with the row when the task is done in time', async () => {

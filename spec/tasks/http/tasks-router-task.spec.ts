@@ -4,7 +4,7 @@ import { discard, openInbox, retry } from '../../drivers/inbox.ts';
 import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
-/** Submits a task and takes its delivery out of the queue. */
+/** Submits a task and takes its delivery from the queue. */
 async function submitAndTake({ submit, queue }: TasksServer) {
   const { body, headers } = await submit('{"action":"sum"}');
   const delivery = await openInbox(queue).next();
@@ -59,7 +59,7 @@ describe('GET /tasks/:id', () => {
     const row = { id, payload, status: 'completed', result: '{"output":0}', created_at: 1, processed_at: 2 } as const;
     await delivery.markRunning();
     server.tasks.store(row);
-    // From the moment on when it is listed, be the queue told or not.
+    // The row is returned as soon as it is stored, even before the delivery is acked.
     expect((await request(server.url + location)).body).to.deep.equal(row);
     await delivery.ack();
     const { status, body } = await request(server.url + location);

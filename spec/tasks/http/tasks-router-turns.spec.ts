@@ -11,7 +11,7 @@ import { startTasksServer } from './tasks-server.ts';
 
 const KIB = 1024;
 
-/** Sums up what happens in each turn of the event loop until the test ends. */
+/** Returns a counter of bytes per event-loop turn. Turns are counted until the test ends. */
 function countByTurn(): { add(bytes: number): void; max(): number; sum(): number } {
   const turns = [0];
   let next = setImmediate(function turn() {
@@ -29,7 +29,7 @@ function countByTurn(): { add(bytes: number): void; max(): number; sum(): number
 }
 
 describe('a turn of the event loop', () => {
-  /** Completes bodies of `size` bytes in one moment. @returns the bytes that the event loop parses in each turn */
+  /** Completes bodies of `size` bytes at the same time. @returns the bytes parsed in each event-loop turn */
   async function parsedByTurn(size: number, clientCount: number) {
     const bodyBudget = new ByteBudget(10_000 * KIB);
     const { port } = await startTasksServer({ bodyLimit: size, bodyBudget, maxBytes: 10_000 * KIB });

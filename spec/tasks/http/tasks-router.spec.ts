@@ -160,7 +160,7 @@ describe('POST /tasks', () => {
       'Connection: close',
       'Transfer-Encoding: chunked',
     );
-    // Cut within a character of two bytes.
+    // The chunks split a two-byte character.
     for (const chunk of ['{"action":"\xc3', '\xbc"', '}', '']) {
       connection.socket.write(`${chunk.length.toString(16)}\r\n${chunk}\r\n`, 'latin1');
     }

@@ -19,7 +19,7 @@ import { type OpenApiResponse, request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
 
 export interface TasksServer extends CapturedLog {
-  /** Address of the listener, and of its `/tasks`. */
+  /** URL of the listener, and of its `/tasks`. */
   url: string;
   sockets: Set<Socket>;
   tasksUrl: string;
@@ -32,11 +32,11 @@ export interface TasksServer extends CapturedLog {
   file: string;
   tasks: Tasks;
   submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<OpenApiResponse>;
-  /** Takes the messages that wait in the queue, in order. */
+  /** Takes the waiting messages from the queue, in order. */
   queued(): Message[];
 }
 
-/** Service B's HTTP side over a database and a queue that nobody consumes. */
+/** Starts service B's HTTP side with a database and a queue without a consumer. */
 export async function startTasksServer({
   bodyLimit = 1000,
   bodyBudget = new ByteBudget(10_000_000),
@@ -90,7 +90,7 @@ export async function startTasksServer({
     log: captured.log,
   });
   const { url, listener, sockets } = await serve(app.callback());
-  // Rows that no task has made need not be as the contract says.
+  // Made-up rows need not match the contract.
   if (realRows) afterTest(holdToContract(listener.port, 'tasks').forget);
   const tasksUrl = `${url}/tasks`;
   return {

@@ -97,7 +97,7 @@ describe('BatchRunner', () => {
       ]);
       expect(outcome).to.deep.equal({ ended: 'returned', settled: 'ack' });
       expect(other).to.deep.equal({ ended: 'returned' });
-      // The end may overtake the settlement, which is not told any more then.
+      // The outcome may overtake the settlement, which is then not reported separately.
       expect(settlements)
         .to.satisfy(({ length }: string[]) => length <= 1)
         .and.not.include('of the other');

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { BusyPoll } from '../../../main/tasks/pool/busy-poll.ts';
 
 describe('BusyPoll', () => {
-  /** Callbacks of the next turn of the event loop. */
+  /** Callbacks for the next event-loop turn. */
   let turn: (() => void)[] = [];
   let nowMs = 0;
 
@@ -14,7 +14,7 @@ describe('BusyPoll', () => {
   });
   afterEach(() => mock.restoreAll());
 
-  /** Runs one turn of the event loop, `ms` after the one before. */
+  /** Runs one event-loop turn, `ms` after the previous one. */
   const pass = (ms: number) => {
     nowMs += ms;
     for (const callback of turn.splice(0)) callback();

@@ -1,22 +1,22 @@
 import type { BatchOutcome, BatchRun, BatchTask } from '../../../main/tasks/pool/batch-runner.ts';
 import type { Acknowledgement } from '../../../workers/messages.ts';
 
-/** A task of a batch that a {@link HandDrivenRunner} was given. */
+/** A task in a batch of a {@link HandDrivenRunner}. */
 export interface RunningTask {
   body: string;
-  /** Settles the delivery as its handler does before it ends. */
+  /** Settles the delivery before the handler ends. */
   settle(acknowledgement: Acknowledgement): void;
   end(outcome: BatchOutcome): void;
 }
 
-/** A batch that a spec ends task by task. */
+/** A batch whose tasks a spec ends one by one. */
 export interface RunningBatch {
   tasks: RunningTask[];
   /** Number of tasks that the thread has started. */
   started: number;
 }
 
-/** Stands for the threads; a spec says which task a thread has started, and how it ends. */
+/** Replacement of the threads. A spec sets which tasks have started, and ends them with outcomes of its choice. */
 export class HandDrivenRunner {
   readonly threads: number;
   readonly runs = [];
@@ -29,12 +29,12 @@ export class HandDrivenRunner {
     this.threads = threads;
   }
 
-  /** Bodies of all tasks, in the order of their batches. */
+  /** Bodies of all tasks, in the order of the batches. */
   get bodies(): string[] {
     return this.tasks.map(({ body }) => body);
   }
 
-  /** The bodies of each batch in one text. */
+  /** Concatenated bodies of each batch. */
   get given(): string[] {
     return this.batches.map(({ tasks }) => tasks.map(({ body }) => body).join(''));
   }
@@ -77,7 +77,7 @@ export class HandDrivenRunner {
     };
   }
 
-  /** Ends the tasks of the `index`th batch. */
+  /** Ends the tasks of a batch. Without outcomes, all of them return. */
   end(index: number, ...outcomes: BatchOutcome[]): void {
     for (const [at, task] of [...(this.batches[index]?.tasks ?? [])].entries()) {
       task.end(outcomes[at] ?? outcomes[0] ?? { ended: 'returned' });

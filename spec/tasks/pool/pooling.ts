@@ -9,7 +9,7 @@ export const returned: BatchOutcome = { ended: 'returned' };
 export const died: BatchOutcome = { ended: 'crashed', reason: 'thread died' };
 export const nextTurn = () => new Promise(setImmediate);
 
-/** A pool whose batches a spec ends. */
+/** Creates a pool whose batches a spec ends. */
 export function startPool({ threads = 2, maxBatch = 3 } = {}) {
   const runner = new HandDrivenRunner(threads);
   const pool = new WorkerPool(runner, maxBatch);
@@ -20,7 +20,7 @@ export function startPool({ threads = 2, maxBatch = 3 } = {}) {
   const onStart = async (id: string): Promise<void> => {
     started.push(id);
   };
-  /** Runs deliveries that arrive in one turn; each body is the id. */
+  /** Runs deliveries that arrive in the same event-loop turn. Each body equals its id. */
   const run = async (ids: string, about: Partial<Delivery> = {}, begin = onStart) => {
     for (const id of ids) {
       const message = { id, body: id };
@@ -41,7 +41,7 @@ export function startPool({ threads = 2, maxBatch = 3 } = {}) {
     }
     await nextTurn();
   };
-  /** Ends the tasks of the `index`th batch. */
+  /** Ends the tasks of a batch, and waits for the next event-loop turn. */
   const end = async (index: number, ...outcomes: BatchOutcome[]) => {
     runner.end(index, ...outcomes);
     await nextTurn();

@@ -18,7 +18,7 @@ interface RunnerOptions {
   writeLock?: SharedArrayBuffer;
 }
 
-/** Starts threads that are terminated after the test. The action of a task names its behaviour. */
+/** Starts threads that are terminated after the test. A task's action names its behaviour. */
 export async function startRunner({ file = 'behaviours', workerData = {}, ...options }: RunnerOptions = {}) {
   const gate = new Gate();
   const { log, lines } = captureLog();

@@ -4,7 +4,7 @@ import type { SecondLoad } from '../../support/task-threads/fails-second-load.ts
 import { until } from '../../support/until.ts';
 import { startRunner, watchThreads } from './running.ts';
 
-/** Returns a function that waits for as long as one task may take. */
+/** Starts a runner. The returned function waits for the duration of the task timeout. */
 async function startTimedRunner(timeoutMs: number): Promise<() => Promise<void>> {
   const { run } = await startRunner({ timeoutMs });
   return async () => {
@@ -73,7 +73,7 @@ describe('BatchRunner', () => {
         const workerData: SecondLoad = { starts: new SharedArrayBuffer(8), fails };
         const { run } = await startRunner({ file: 'fails-second-load', workerData });
         expect(await run('')).to.include({ ended: 'crashed' });
-        // What was queued for the thread that did not come may be interrupted, but has to end.
+        // The task queued for the thread that failed to load may be interrupted, but must settle.
         expect(await run(''))
           .to.have.property('ended')
           .that.is.oneOf(['interrupted', 'returned']);

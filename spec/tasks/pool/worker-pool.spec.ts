@@ -111,7 +111,7 @@ describe('WorkerPool', () => {
       for (const batch of [3, 4]) await end(batch);
       expect(runner.given).to.deep.equal(['abc', 'a', 'b', 'c', 'de']);
       expect(ended.b).to.include({ ended: 'crashed' });
-      // The suspicion ends with the delivery.
+      // A new delivery of the same message is not a suspect.
       await run('abc');
       expect(runner.given.at(-1)).to.equal('abc');
     });

@@ -7,7 +7,10 @@ function letter(id: string, body = '', reason = ''): DeadLetter {
   return { id, body, sequence: 1, reason, attempts: 1, acceptedAt: 1, failedAt: 2 };
 }
 
-/** Each body costs two bytes a character if one of its characters needs two, else one. */
+/**
+ * Returns the memory of the bodies. V8 stores a body with two bytes per character if any character needs two,
+ * otherwise with one.
+ */
 const memory = (bodies: string[]) =>
   bodies.reduce(
     (sum, body) => sum + Buffer.byteLength(body, [...body].some((each) => each > 'ÿ') ? 'utf16le' : 'latin1'),

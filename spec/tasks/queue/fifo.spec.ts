@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { Fifo } from '../../../main/tasks/queue/fifo.ts';
 
-/** What is done to a queue: so many pushes, shifts, or one item put back behind so many. */
+/** An operation on a FIFO: a number of pushes or shifts, or one item put back behind a number of items. */
 type Step = { push: number } | { shift: number } | { putBackBehind: number };
 
 const step = fc.oneof(

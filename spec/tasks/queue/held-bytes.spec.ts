@@ -10,7 +10,10 @@ import { liveHeapBytes } from '../../support/heap.ts';
 const MIB = 1024 * 1024;
 const ALPHABETS = { ASCII: 'a', 'Latin-1': 'é', 'one euro sign': '€a', 'two-byte': '€', emoji: '😀' };
 
-/** A text of `length` characters as a submission makes it. The last character of the alphabet fills it. */
+/**
+ * Returns a body whose text has `length` characters, as a submission creates it. The last character of the alphabet
+ * is the filler.
+ */
 function bodyOf(alphabet: string, length: number): string {
   const [first = '', last = first] = alphabet;
   const text = first + last.repeat(length / last.length);
@@ -29,7 +32,7 @@ describe('the bytes that a queue counts', () => {
       const before = await liveHeapBytes();
       const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100 * MIB, maxKeys: 10 });
       afterTest(() => queue.close());
-      // Many, because the heap holds leftovers of other specs, too.
+      // Many messages, because the heap also holds leftovers of other specs.
       for (let id = 0; id < 200; id++) await queue.publish({ id: `${id}`, body: bodyOf(alphabet, 100_000) });
       const taken = (await liveHeapBytes()) - before;
       expect(queue.counts().bytes / taken).to.be.within(0.8, 1.1);

@@ -7,10 +7,10 @@ import { ask, type FrontProxy, open, PASSWORD, TASKS, TICKER } from './proxy.ts'
 
 const AUTHORIZATION = `Basic ${Buffer.from(`submitter:${PASSWORD}`).toString('base64')}`;
 
-/** Settings of the guide. */
+/** Settings from the guide. */
 const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}` };
 
-/** Defines the specs of the services behind a proxy that is configured as in the guide. */
+/** Defines the specs of the services behind a proxy with the guide's configuration. */
 export function describeBehind(name: string, start: (services: RunningServices) => Promise<FrontProxy>): void {
   describeWith(lackingProgram(name, 'openssl'), `the ${name} of the guide`, () => {
     it('lets the stream through', async () => {

@@ -15,7 +15,7 @@ import { describeWith, lacking, program } from '../../support/requirements.ts';
 const FILE = 'www/guide/clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
 
-/** A Python with the package that the example needs: the first on the path, or Debian's. */
+/** Path of a Python with the package that the example needs: the first on the PATH, or Debian's. */
 const python = [program('python3'), '/usr/bin/python3'].find((each) => {
   try {
     return each !== undefined && execFileSync(each, ['-c', 'import websockets'], { stdio: 'ignore' }) !== undefined;
@@ -24,7 +24,7 @@ const python = [program('python3'), '/usr/bin/python3'].find((each) => {
   }
 });
 
-/** Starts services, and writes an example for them into a file. */
+/** Starts services, and writes an example adapted to them into a file. */
 async function prepare(heading: string, language: string, file: string) {
   const services = await startServices();
   const path = join(await temporaryFolder(), file);
@@ -32,7 +32,7 @@ async function prepare(heading: string, language: string, file: string) {
   return { services, path, env: { API_KEY: services.apiKey } };
 }
 
-/** The address of an empty page of another origin. */
+/** Serves an empty page of another origin. Returns its URL. */
 async function blankPage(): Promise<string> {
   const server = createServer((_, response) => {
     response.writeHead(200, { 'Content-Type': 'text/html', Connection: 'close' }).end('<!doctype html>');
@@ -42,7 +42,7 @@ async function blankPage(): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
 }
 
-/** Reads two lines of prices that a client has printed. */
+/** Waits until a client has printed two lines of prices. */
 async function expectPrices(client: ReturnType<typeof watch>): Promise<void> {
   let text = '';
   for await (const chunk of client.child.stdout as NodeJS.ReadableStream) {
@@ -64,7 +64,7 @@ describe('the clients of the guide', () => {
     const client = watch(paste(`exec node ${path}`, { API_KEY: 'none' }));
     expect(await client.exited).to.include({ code: 1 });
     expect(client.errors()).to.equal('closed: 401 invalid API key\n');
-    // A new token is fetched at each connection, so two codes that forbid the same way do not forbid this one.
+    // Each reconnect fetches a new token, so 4001 and 4003 need not end this client.
     const final = Object.values(closeCodes).filter(({ code, reconnect }) => !reconnect && ![4001, 4003].includes(code));
     const [, list = ''] = /\[401, ([\d, ]+)\]/.exec(section(FILE, 'Node')) ?? [];
     expect(list.split(', ').map(Number)).to.have.members(final.map(({ code }) => code));

@@ -7,7 +7,7 @@ import { projectFolder } from '../../support/program.ts';
 
 const guide = readFileSync(join(projectFolder, 'www/guide/errors.md'), 'utf8');
 
-/** The cells of the rows that begin with a number between two others. */
+/** Returns the cells of the table rows that begin with a number in this range. */
 function rows(from: number, to: number): string[][] {
   const cells = [...guide.matchAll(/^\| (\d+) \|(.*)\|$/gm)].map(([, code, rest = '']) => [
     code as string,

@@ -9,7 +9,7 @@ import { describeWith, lackingProgram } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/load-testing.md';
 
-/** Smaller, so that a test is short. */
+/** Reduces the numbers of an example, so that the test is short. */
 const brief = (example: string) =>
   example.replace('1000 --duration 30', '20 --duration 2').replace('seq 1000', 'seq 40');
 
@@ -33,7 +33,7 @@ describe('the load tests of the guide', () => {
       .split('\n')
       .map((line) => Number(line.split(':')[1]));
     expect(counts).to.have.lengthOf(20);
-    // The snapshot, and a tick a second from then on. Twenty clients take long to start on a loaded machine.
+    // The snapshot and at least one tick. Twenty clients start slowly on a loaded machine.
     for (const count of counts) expect(count).to.be.at.least(2);
   });
 

@@ -6,7 +6,7 @@ import { startTasksServer } from '../../tasks/http/tasks-server.ts';
 
 const guide = readFileSync(join(projectFolder, 'www/guide/clients.md'), 'utf8');
 
-/** Rows of the table: submitted `data`, and `data` in `payload`. */
+/** Table rows: submitted `data`, and `data` in `payload`. */
 const rows = [...guide.matchAll(/^\| `(\{.*?\})` \| `(\{.*?\})` \|/gm)].map(([, submitted = '', stored = '']) => ({
   submitted,
   stored,

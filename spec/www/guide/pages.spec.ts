@@ -6,7 +6,7 @@ import { projectFolder } from '../../support/program.ts';
 const pages = ['README.md', ...globSync('www/guide/*.md', { cwd: projectFolder })];
 const read = (page: string) => readFileSync(resolve(projectFolder, page), 'utf8');
 
-/** What a heading's anchor is called. */
+/** Returns the anchors of all headings. */
 function anchors(text: string): string[] {
   const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading = '']) => heading);
   return headings.map((heading) =>
@@ -48,7 +48,7 @@ describe('the pages of the guide', () => {
         'spec/support/seed.ts',
       ];
       const known = `${ours.map((file) => read(join(projectFolder, file))).join()} API_KEY`;
-      // Outside of the blocks, whose variables are their own.
+      // Text without code blocks, which use variables of their own.
       const prose = read(page).replace(/```[\s\S]*?```/g, '');
       for (const [name] of prose.matchAll(/\b[A-Z]{3,}(?:_[A-Z]+)+\b/g))
         expect(known, page).to.match(new RegExp(`\\b${name}\\b`));

@@ -18,9 +18,9 @@ export const TICKER = 'ticker.example.com';
 export const TASKS = 'tasks.example.com';
 export const PASSWORD = randomUUID();
 
-/** A proxy in front of both services, with TLS under the two names of the guide. */
+/** A proxy in front of both services, with TLS for the guide's two host names. */
 export interface FrontProxy {
-  /** What a TLS client needs to reach one of the names. */
+  /** Options of a TLS client that connects to one of the host names. */
   to(name: string): { host: string; port: number; servername: string; ca: string; headers: { Host: string } };
 }
 
@@ -30,7 +30,7 @@ interface Place {
   services: RunningServices;
 }
 
-/** Starts nginx with the configuration of the guide; only addresses and paths are those of the test. */
+/** Starts nginx with the guide's configuration. Only addresses and paths are replaced. */
 export async function startNginx(services: RunningServices): Promise<FrontProxy> {
   const place = await prepare(services);
   const { folder, port } = place;
@@ -43,14 +43,14 @@ export async function startNginx(services: RunningServices): Promise<FrontProxy>
   const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
     (kind) => `${kind}_temp_path ${folder}/${kind};`,
   );
-  // One process in all, so that its end is the end of it.
+  // A single process, so that killing it ends nginx.
   const config = `daemon off; master_process off; pid ${folder}/pid; error_log stderr; events {}
     http { access_log off; ${temporary.join(' ')}\n${sites} }`;
   await writeFile(join(folder, 'nginx.conf'), config);
   return run(place, 'nginx', ['-c', `${folder}/nginx.conf`, '-e', 'stderr']);
 }
 
-/** Starts Caddy with the configuration of the guide. */
+/** Starts Caddy with the guide's configuration. */
 export async function startCaddy(services: RunningServices): Promise<FrontProxy> {
   const place = await prepare(services);
   const { folder, port } = place;
@@ -66,7 +66,7 @@ export async function startCaddy(services: RunningServices): Promise<FrontProxy>
   return run(place, 'caddy', ['run', '--config', `${folder}/Caddyfile`, '--adapter', 'caddyfile']);
 }
 
-/** One request to a name behind the proxy. */
+/** Sends one request to a host name behind the proxy. */
 export async function ask(
   proxy: FrontProxy,
   name: string,
@@ -77,7 +77,7 @@ export async function ask(
   return { status: response.statusCode ?? 0, body: await text(response) };
 }
 
-/** The same, without reading the answer. */
+/** Like {@link ask}, but does not read the response. */
 export async function open(
   proxy: FrontProxy,
   name: string,
@@ -98,7 +98,10 @@ export async function open(
   return response;
 }
 
-/** A folder with a certificate for both names, and a port that was free a moment ago: no proxy tells which it got. */
+/**
+ * Creates a folder with a certificate for both host names, and picks a free port. The proxies do not report the port
+ * of a listener on port 0.
+ */
 async function prepare(services: RunningServices): Promise<Place> {
   const folder = await temporaryFolder();
   const server = createServer().listen(0, '127.0.0.1');
@@ -136,7 +139,7 @@ async function run({ folder, port }: Place, name: string, args: string[]): Promi
   void exited.then(() => {
     ended = true;
   });
-  // Neither says when it listens.
+  // Neither proxy reports when it listens.
   for (;;) {
     const answer = await ask(proxy, TICKER, '/').catch(() => undefined);
     if (answer !== undefined) return proxy;
