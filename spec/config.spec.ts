@@ -318,7 +318,7 @@ describe('config', () => {
     expect(loadConfig({ PATH: '/bin', PORT: 'x', ticker_port: 'x', TICKER_PORT_: 'x' })).to.deep.equal(defaults);
   });
 
-  it('logs in colours to a terminal, unless told otherwise', () => {
+  it('logs in colours to a terminal by default', () => {
     expect(loadConfig({}, true)).to.deep.equal({ ...defaults, logFormat: 'pretty' });
     expect(loadConfig({ LOG_FORMAT: 'json' }, true).logFormat).to.equal('json');
     expect(loadConfig({ LOG_FORMAT: 'pretty' }, false).logFormat).to.equal('pretty');

@@ -7,7 +7,7 @@ const START = 1_800_000_000;
 const QUARTER = 15 * 60;
 
 /** Counts the page's DOM nodes, listeners and heap bytes after a garbage collection. */
-async function holdings(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
+async function pageResources(page: Page): Promise<{ nodes: number; listeners: number; heap: number }> {
   const devtools = await page.context().newCDPSession(page);
   await devtools.send('Performance.enable');
   await devtools.send('HeapProfiler.collectGarbage');
@@ -46,7 +46,7 @@ describeInBrowser('the ticker client over an hour', () => {
           (end) => document.querySelector('[role=slider]')?.getAttribute('aria-valuemax') === String(end),
           START + to,
         );
-        return holdings(page);
+        return pageResources(page);
       };
       const half = await ticksUntil(1, 2 * QUARTER);
       const hour = await ticksUntil(2 * QUARTER + 1, 4 * QUARTER);

@@ -7,7 +7,7 @@ import { LOST, reaches, signIn, visit } from './chromium.ts';
 import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
 
 /** Asserts that a page is accessible in its current state and does not scroll horizontally. */
-async function inspectLook(page: Page, state: string): Promise<void> {
+async function checkAppearance(page: Page, state: string): Promise<void> {
   expect(await violations(page), state).to.deep.equal([]);
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   expect(overflow, `${state}: pixels beyond the page's width`).to.be.at.most(0);
@@ -23,23 +23,23 @@ export function itLooksRightAt(width: number, colorScheme: 'light' | 'dark'): vo
       await waitLongToReconnect(page);
     };
     await visit(network.url, { width, colorScheme, tolerated: LOST, prepare }, async (page) => {
-      await inspectLook(page, 'signed out');
+      await checkAppearance(page, 'signed out');
       await page.getByLabel('API key', { exact: true }).fill('wrong');
       await page.keyboard.press('Enter');
       await page.getByText('invalid API key').waitFor();
-      await inspectLook(page, 'wrong key');
+      await checkAppearance(page, 'wrong key');
       await signIn(page, apiKey);
-      await inspectLook(page, 'live');
+      await checkAppearance(page, 'live');
       await page.getByRole('button', { name: 'Pause' }).click();
-      await inspectLook(page, 'paused');
+      await checkAppearance(page, 'paused');
       await page.clock.fastForward(STALE_AFTER_MS);
       await reaches(page, 'stale');
-      await inspectLook(page, 'stale');
+      await checkAppearance(page, 'stale');
       network.cut();
       await reaches(page, 'reconnecting');
-      await inspectLook(page, 'reconnecting');
+      await checkAppearance(page, 'reconnecting');
       await page.getByRole('button', { name: 'Sign out' }).click();
-      await inspectLook(page, 'signed out with charts');
+      await checkAppearance(page, 'signed out with charts');
     });
   }).timeout(120_000);
 
@@ -49,19 +49,19 @@ export function itLooksRightAt(width: number, colorScheme: 'light' | 'dark'): vo
     const long = 'W'.repeat(300);
     await visit(network.url, { width, colorScheme, tolerated: LOST }, async (page) => {
       await page.getByText('No stored task yet').waitFor();
-      await inspectLook(page, 'empty');
+      await checkAppearance(page, 'empty');
       await page.getByLabel('Text').fill(long);
       await page.getByRole('button', { name: 'Queue task' }).click();
       await page.locator('.task-item').waitFor();
       await page.locator('.task-item summary').click();
       await page.locator('.own-task[data-state="completed"]').waitFor();
-      await inspectLook(page, 'inspected');
+      await checkAppearance(page, 'inspected');
       await page.getByLabel('other').check();
       await page.getByRole('button', { name: 'Queue task' }).click();
-      await inspectLook(page, 'refused');
+      await checkAppearance(page, 'refused');
       network.cut();
       await reaches(page, 'reconnecting');
-      await inspectLook(page, 'unreachable');
+      await checkAppearance(page, 'unreachable');
     });
   }).timeout(120_000);
 }

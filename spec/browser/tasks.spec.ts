@@ -56,7 +56,7 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('asks again and again where it is not told', async () => {
+  it('polls when the event stream is unavailable', async () => {
     const { tasks } = await startServices();
     const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
     await visit(tasks, { prepare, tolerated: /status of 503/ }, async (page) => {
@@ -85,7 +85,7 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('sends nothing that is not valid, and says what is wrong with it', async () => {
+  it('does not submit invalid input, and names the problem', async () => {
     const { tasks } = await startServices();
     await visit(tasks, {}, async (page) => {
       let sent = 0;
@@ -157,7 +157,7 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('lists the newest 100, narrowed by status and by what is looked for', async () => {
+  it('lists the newest 100 tasks, filtered by status and by search text', async () => {
     const { tasks } = await startServices();
     for (let i = 0; i < 105; i++) await post(`${tasks}/tasks`, { action: `action-${i}` });
     await visit(tasks, {}, async (page) => {
@@ -178,7 +178,7 @@ describeInBrowser('the task board', () => {
     });
   });
 
-  it('keeps an inspected task open, and what is focused focused, while others arrive', async () => {
+  it('keeps an inspected task open, and the focus in place, while other tasks arrive', async () => {
     const { tasks } = await startServices();
     await post(`${tasks}/tasks`, { action: 'first' });
     await visit(tasks, {}, async (page) => {

@@ -34,7 +34,7 @@ describeInBrowser('the connection of the ticker client', () => {
     });
   });
 
-  it('reconnects by itself when the connection is lost, and keeps the charts', async () => {
+  it('reconnects automatically when the connection is lost, and keeps the charts', async () => {
     const { ticker, apiKey } = await startServices();
     const network = await severable(ticker);
     await visit(network.url, { tolerated: LOST }, async (page) => {

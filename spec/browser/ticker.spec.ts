@@ -85,7 +85,7 @@ describeInBrowser('the ticker client', () => {
     });
   });
 
-  it('pauses: what is shown stays, the stream goes on behind it', async () => {
+  it('freezes the shown prices while paused, and keeps receiving the stream', async () => {
     const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '100' } });
     await visit(ticker, {}, async (page) => {
       const frames: string[] = [];

@@ -36,7 +36,7 @@ describe('the health check', () => {
     expect(asked).to.deep.equal(['/healthz']);
   });
 
-  it('asks for what it is told to, on its own address when the listener has every address', async () => {
+  it('requests the given path, on loopback if the admin listener is bound to every address', async () => {
     const { asked, port } = await listen(200);
     expect((await check({ ADMIN_PORT: port, ADMIN_HOST: '0.0.0.0' }, '/readyz')).code).to.equal(0);
     expect(asked).to.deep.equal(['/readyz']);

@@ -67,7 +67,7 @@ describe('the program of the keys', () => {
     expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].id', 1);
   });
 
-  it('says so when the demo user is made anew, and that its key is logged', async () => {
+  it('says that the demo user is created again, and that its key is logged', async () => {
     const { keys, beside } = await fresh();
     for (const key of ['k1', 'k2']) beside.prepare(insert).run(key, 'demo', 'user', 1);
     expect((await keys('revoke', '1')).stderr.split('\n')).to.have.lengthOf(2);

@@ -13,7 +13,7 @@ import { startCluster, startNodes } from './cluster.ts';
 const submit = (node: RunningServices) => post(`${node.tasks}/tasks`, { action: 'sum', data: { numbers: [1, 2] } });
 
 describeWithServers('nodes whose servers or connections fail, or that are restarted', () => {
-  it('without NATS for a while: submissions are refused, and everything recovers by itself', async () => {
+  it('without NATS for a while: submissions are refused, and everything recovers automatically', async () => {
     const cluster = await startCluster();
     const [one, other] = (await startNodes(cluster, 2)) as [RunningServices, RunningServices];
     const client = await connect(one.stream, { token: await one.token() });
@@ -95,7 +95,7 @@ describeWithServers('nodes whose servers or connections fail, or that are restar
     expect(await other.token()).to.be.a('string');
   }).timeout(120_000);
 
-  it('of which one is cut off from NATS: the others go on, what it held is done by them, and it comes back', async () => {
+  it('of which one is cut off from NATS: the others continue and process its tasks, and it recovers', async () => {
     const cluster = await startCluster();
     const way = await severable(cluster.nats.url.replace('nats:', 'http:'));
     const stays = await cluster.node();

@@ -16,7 +16,7 @@ const KEY = 'a secret of more than thirty-two bytes';
 describeWithNats('the token store of many nodes', () => {
   itIsATokenStore(async ({ maxTokens, maxTokensPerKey }) => open(await startNatsServer(), maxTokens, maxTokensPerKey));
 
-  it('has on every node what was put in on one, and revoked on one, without asking', async () => {
+  it('replicates issued and revoked tokens to every node, without lookups', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server), await open(server)];
     await a.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
@@ -38,7 +38,7 @@ describeWithNats('the token store of many nodes', () => {
     expect([a.removed, b.removed]).to.deep.equal([[['x', 'token expired']], [['x', 'token expired']]]);
   });
 
-  it('has at its start what other nodes have issued, and not what they have revoked', async () => {
+  it('loads the tokens that other nodes have issued and not revoked', async () => {
     const server = await startNatsServer();
     const first = await open(server);
     for (const id of ['x', 'y']) await first.put({ id, keyId: 'k', expiresAt: inAnHour() });
@@ -47,7 +47,7 @@ describeWithNats('the token store of many nodes', () => {
     expect([late.has('x'), late.has('y'), late.size]).to.deep.equal([false, true, 1]);
   });
 
-  it('evicts the same tokens on every node, on one that was away too, and leaves nothing of them in the bucket', async () => {
+  it('evicts the same tokens on every node, even one that was disconnected, and removes them from the bucket', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server, 1000, 2), await open(server, 1000, 2)];
     const ids = Array.from({ length: 20 }, (_, index) => `token${index}`);
@@ -79,7 +79,7 @@ describeWithNats('the token store of many nodes', () => {
     await eventually(messagesIn(await bucketOf(server)), (count) => count === 15);
   });
 
-  it('looks up what it has not heard of, once for all who ask', async () => {
+  it('looks up an unknown token once for all concurrent checks', async () => {
     const server = await startNatsServer();
     const { store, questions } = await openDeaf(server);
     await (await bucketOf(server)).put('x', `${inAnHour()} k 1`);
@@ -131,7 +131,7 @@ describeWithNats('the token store of many nodes', () => {
     expect([await store.find('strange'), await store.find('old'), store.size]).to.deep.equal([false, false, 1]);
   });
 
-  it('without the server keeps what it knows, and issues and revokes nothing; then it catches up', async () => {
+  it('keeps its tokens while the server is down, and issues and revokes none; then it catches up', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server), await open(server)];
     for (const id of ['x', 'y']) await a.put({ id, keyId: 'k', expiresAt: inAnHour() });
@@ -150,7 +150,7 @@ describeWithNats('the token store of many nodes', () => {
     expect(b.has('y')).to.equal(true);
   });
 
-  it('gives up after two seconds on a server that stands still', async () => {
+  it('times out after two seconds if the server is frozen', async () => {
     const server = await startNatsServer();
     const store = await open(server);
     await store.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
@@ -186,7 +186,7 @@ describeWithNats('the token store of many nodes', () => {
     expect(names).to.have.lengthOf(1);
   });
 
-  it('makes its bucket anew where that was lost', async () => {
+  it('creates its bucket again if the bucket was lost', async () => {
     const server = await startNatsServer();
     const [a, b] = [await open(server), await open(server)];
     await a.put({ id: 'x', keyId: 'k', expiresAt: inAnHour() });
@@ -204,7 +204,7 @@ describeWithNats('the token store of many nodes', () => {
     expect([a.has('x'), b.has('x')]).to.deep.equal([true, true]);
   });
 
-  it('keeps no token in the bucket, and makes one of each node good on all', async () => {
+  it('stores no token text in the bucket, and accepts the tokens of each node on every node', async () => {
     const server = await startNatsServer();
     const options = { key: KEY, lifetimeSeconds: 3600 };
     const [a, b] = [

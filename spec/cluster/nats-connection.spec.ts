@@ -8,7 +8,7 @@ import { startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
 
 describeWithNats('the connection to NATS', () => {
-  it('is refused in one line, without the password, where nobody listens', async () => {
+  it('fails with a one-line error, without the password, if no server listens', async () => {
     const port = await freePort();
     const url = `nats://user:hunter2@127.0.0.1:${port}`;
     const error = await connectNats(url, captureLog().log).catch((reason: Error) => reason);
@@ -18,7 +18,7 @@ describeWithNats('the connection to NATS', () => {
     expect((error as Error).message).not.to.include('hunter2');
   });
 
-  it('comes back by itself, and says so', async () => {
+  it('reconnects automatically, and logs it', async () => {
     const server = await startNatsServer();
     const { log, logged } = captureLog();
     const connection = await connectNats(server.url, log);

@@ -54,7 +54,7 @@ describeWithServers('two nodes', () => {
     for (const timestamp of shared) expect(first.get(timestamp)).to.equal(second.get(timestamp));
   });
 
-  it('share tasks: one takes them, both work them off, both tell of them', async () => {
+  it('share tasks: one accepts them, both process them, both report their events', async () => {
     const { one, other } = await twoNodes();
     const events = await followEvents(other.tasks);
     const { status, body } = await request(`${one.tasks}/tasks`, {
@@ -85,7 +85,7 @@ describeWithServers('two nodes', () => {
     expect((await submit(other.tasks, 'another')).status).to.equal(422);
   });
 
-  it('keep dead letters together: given up on one, tried again by the other', async () => {
+  it('share dead letters: discarded on one, redriven by the other', async () => {
     const { one, other } = await twoNodes();
     const { body } = await post(`${one.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
     const answer = await eventually(

@@ -24,7 +24,7 @@ async function start(limits: { rows: number; days: number }, rows: number) {
 }
 
 describeWithPostgres('RetentionRounds', () => {
-  it('deletes what is too much, and what becomes too much later', async () => {
+  it('deletes rows beyond the limit, and rows added later', async () => {
     const { add, launch, count, lines } = await start({ rows: 10, days: 0 }, 1000);
     launch();
     expect(await eventually(count, (rows) => rows <= 10)).to.equal(10);

@@ -78,7 +78,7 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     }
   });
 
-  it('finds nobody for a key that is not stored to the letter', async () => {
+  it('finds no user for a key that differs in any character', async () => {
     const { keys, insert } = await fresh();
     await insert('secret', 'alice', 'user', 1);
     for (const key of ['', 'Secret', 'secret ', 'secre', '%', "' OR 1=1 --", 'secret\0', '\0', '\ud800', '\\x41']) {

@@ -83,7 +83,7 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     }
   });
 
-  it('lists those of one second by the place that they were given, whenever they were stored, and stored again', async () => {
+  it('lists rows of the same second by arrival, no matter when they were stored or stored again', async () => {
     const made = await fresh();
     const [a, b, c] = ['a', 'b', 'c'].map((id, index) => completed(id, 1, { arrival: 10 + index }));
     expect(await made.tasks.storeAll([c, a] as OrderedTask[])).to.deep.equal([undefined, undefined]);

@@ -3,7 +3,7 @@ import { type Queue, QueueFull } from '../../main/tasks/queue/queue.ts';
 import { discard, type FreshQueue, lettersOf, openInbox, publishAll } from './inbox.ts';
 
 /** Publishes messages and discards them, in this order. */
-async function giveUp(queue: Queue, ids: string): Promise<void> {
+async function discardAll(queue: Queue, ids: string): Promise<void> {
   await publishAll(queue, ids);
   const inbox = openInbox(queue);
   for (const delivery of await inbox.take(ids.length)) await delivery.settle(discard());
@@ -15,15 +15,15 @@ const idsOf = async (queue: Queue) => (await lettersOf(queue)).map(({ id }) => i
 /** Conformance specs of dead letters: listing, redriving and purging. */
 export function describeDeadLetters(fresh: FreshQueue): void {
   describe('its dead letters', () => {
-    it('are in the order in which they were given up', async () => {
+    it('are in the order in which they were discarded', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'bca');
+      await discardAll(queue, 'bca');
       expect(await idsOf(queue)).to.deep.equal(['b', 'c', 'a']);
     });
 
     it('are listed from the newest, as many as asked for, and each is read apart', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'abcdef');
+      await discardAll(queue, 'abcdef');
       for (const id of ['c', 'e']) await queue.purge(id);
       const read = async (limit: number) => {
         const letters = await Promise.all((await queue.newestDeadLetters(limit)).map((listed) => listed.read()));
@@ -40,9 +40,9 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       ]);
     });
 
-    it('are tried again as if they had not been, behind what is waiting', async () => {
+    it('are redriven to the end of the queue, with no attempts counted', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'ab');
+      await discardAll(queue, 'ab');
       await publishAll(queue, 'c');
       expect(await queue.redrive('a')).to.equal(true);
       expect(await idsOf(queue)).to.deep.equal(['b']);
@@ -57,7 +57,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
 
     it('keep their place in the order of arrival, and the time of it', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'a');
+      await discardAll(queue, 'a');
       const [first] = await lettersOf(queue);
       await queue.redrive('a');
       const delivery = await openInbox(queue).next();
@@ -74,7 +74,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
 
     it('stay where they are while the queue is full', async () => {
       const queue = await fresh({ maxLength: 1 });
-      await giveUp(queue, 'a');
+      await discardAll(queue, 'a');
       await publishAll(queue, 'b');
       const before = queue.counts();
       expect(await queue.redrive('a').catch((error) => error)).to.be.instanceOf(QueueFull);
@@ -84,7 +84,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
 
     it('can be deleted, which counts as dropped', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'ab');
+      await discardAll(queue, 'ab');
       expect(await queue.purge('a')).to.equal(true);
       expect(await idsOf(queue)).to.deep.equal(['b']);
       expect(queue.counts()).to.include({ accepted: 2, dead: 1, dropped: 1 });
@@ -93,7 +93,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
 
     it('that are not there are neither retried nor deleted', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'a');
+      await discardAll(queue, 'a');
       await publishAll(queue, 'b');
       for (const id of ['b', 'c', '']) {
         expect(await queue.redrive(id), id).to.equal(false);
@@ -104,7 +104,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
 
     it('are retried once, however often that is asked for at the same time', async () => {
       const queue = await fresh();
-      await giveUp(queue, 'a');
+      await discardAll(queue, 'a');
       const asked = [queue.redrive('a'), queue.redrive('a')];
       // While the dead letter is redriven, the task is always found, here already as queued.
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });

@@ -5,7 +5,7 @@ import { discard, type FreshQueue, openInbox, publishAll, retry } from './inbox.
 /** Conformance specs of a driver's task events. */
 export function describeEvents(fresh: FreshQueue): void {
   describe('events', () => {
-    it('tell of every step, in order', async () => {
+    it('report every step, in order', async () => {
       const events: TaskEvent[] = [];
       const queue = await fresh({}, (event) => events.push(event));
       const inbox = openInbox(queue);
@@ -30,7 +30,7 @@ export function describeEvents(fresh: FreshQueue): void {
       ]);
     });
 
-    it('tell of a message that is given up, and of its way back', async () => {
+    it('report a discarded message, and its redrive', async () => {
       const events: TaskEvent[] = [];
       const queue = await fresh({}, (event) => events.push(event));
       const inbox = openInbox(queue);
@@ -45,7 +45,7 @@ export function describeEvents(fresh: FreshQueue): void {
       ]);
     });
 
-    it('tell nothing of one that was refused, or is settled already', async () => {
+    it('report nothing about a message that was refused or is already settled', async () => {
       const events: TaskEvent[] = [];
       const queue = await fresh({ maxLength: 1 }, (event) => events.push(event));
       const inbox = openInbox(queue);

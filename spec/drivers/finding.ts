@@ -4,7 +4,7 @@ import { discard, type FreshQueue, lettersOf, openInbox, publishAll, retry } fro
 /** Conformance specs of `find`. */
 export function describeFinding(fresh: FreshQueue): void {
   describe('finding a message', () => {
-    it('tells how far it has come, from the queue to its end', async () => {
+    it('returns its state, from queued to settled', async () => {
       const queue = await fresh();
       await publishAll(queue, 'ab');
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
@@ -29,7 +29,7 @@ export function describeFinding(fresh: FreshQueue): void {
       expect(await queue.find('b')).to.equal(undefined);
     });
 
-    it('tells of a further attempt, and of one that was given back', async () => {
+    it('returns the state of a further attempt, and of a released message', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
       const inbox = openInbox(queue);
@@ -53,7 +53,7 @@ export function describeFinding(fresh: FreshQueue): void {
       expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
     });
 
-    it('shows the dead letter of one that was given up, and nothing for an unknown one', async () => {
+    it('returns the dead letter of a discarded message, and undefined for an unknown one', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
       await (await openInbox(queue).next()).settle(discard());

@@ -69,7 +69,7 @@ describeWithNats('two nodes with one NATS queue', () => {
     expect(await first.find('a')).to.deep.equal({ state: 'queued' });
   });
 
-  it('know of each other’s tasks how far they have come, and are told of every step', async () => {
+  it('know the state of each other’s tasks, and receive every event', async () => {
     const events: TaskEvent[] = [];
     const { first, second } = await twoNodes((event) => events.push(event));
     await publishAll(first, 'a');
@@ -146,7 +146,7 @@ describeWithNats('two nodes with one NATS queue', () => {
 });
 
 describeWithNats('a node with a NATS queue that is cut off', () => {
-  it('loses nothing: what it held goes to another, which is told to be careful and blames nobody', async () => {
+  it('loses nothing: its deliveries go to another node as suspects, without a counted crash', async () => {
     const { first, second, one } = await twoNodes(undefined, ackWaitMs);
     await publishAll(first, 'abc');
     const [a] = await openInbox(first).take(3);
@@ -159,7 +159,7 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     expect(second.counts()).to.include({ waiting: 0, inFlight: 0 });
   });
 
-  it('is blamed on a task that it had begun while that was under suspicion, so that one that kills nodes ends', async () => {
+  it('counts a crash for a running suspect, so that a task that kills nodes is discarded in the end', async () => {
     const nats = await connection();
     const prefix = ownPrefix(nats);
     const publisher = await openNode({ nats, prefix, ackWaitMs });
@@ -219,7 +219,7 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     expect(events.filter((event) => 'reason' in event && event.reason === 'stale')).to.deep.equal([]);
   });
 
-  it('is told when it cannot say what it has done, and the task is done again by another', async () => {
+  it('gets an error when it cannot settle a task, which another node processes again', async () => {
     const { first, second, one } = await twoNodes(undefined, ackWaitMs);
     await publishAll(first, 'a');
     const delivery = await openInbox(first).next();

@@ -38,7 +38,7 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     expect((await inbox.next()).message.id).to.equal('f');
   });
 
-  it('keeps what was promised and what was given up when the server is killed, and knows submissions with a key', async () => {
+  it('keeps accepted tasks, dead letters and idempotency keys when the server is killed', async () => {
     const server = await startNatsServer();
     const open = async () => openNode({ nats: await connection(server.url), prefix: 'p', ackWaitMs: 400 });
     const before = await open();

@@ -17,7 +17,7 @@ const ackWaitMs = 60_000;
 /** A node and its unsettled deliveries. */
 interface Node {
   queue: Queue;
-  hand: Received[];
+  unsettled: Received[];
   fill(): Promise<void>;
   /** Closes the node's connection without a shutdown. */
   cutOff(): Promise<void>;
@@ -31,11 +31,11 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
     const prefix = ownPrefix(steady);
     const open = async (): Promise<Node> => {
       const nats = await connection();
-      const hand: Received[] = [];
+      const unsettled: Received[] = [];
       const queue = await openNode({ nats, prefix, ackWaitMs });
       const inbox = openInbox(queue);
-      const fill = async () => void hand.push(...(await inbox.takeReady(PREFETCH - hand.length)));
-      return { queue, hand, fill, cutOff: () => nats.close() };
+      const fill = async () => void unsettled.push(...(await inbox.takeReady(PREFETCH - unsettled.length)));
+      return { queue, unsettled, fill, cutOff: () => nats.close() };
     };
     const nodes = [await open(), await open()];
     const accepted = new Set<string>();
@@ -43,8 +43,8 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
     const end = (id: string) => ended.set(id, (ended.get(id) ?? 0) + 1);
     let cuts = 0;
 
-    const settle = async ({ hand }: Node, does: string) => {
-      const [delivery] = hand.splice(below(hand.length), 1);
+    const settle = async ({ unsettled }: Node, does: string) => {
+      const [delivery] = unsettled.splice(below(unsettled.length), 1);
       if (delivery === undefined) return;
       const { id } = delivery.message;
       await delivery.markRunning();
@@ -68,9 +68,9 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
       } else if (does === 'turn') await new Promise(setImmediate);
       else await settle(node, does);
       await node.fill();
-      expect(node.hand.length).to.be.at.most(PREFETCH);
+      expect(node.unsettled.length).to.be.at.most(PREFETCH);
       if (step < STEPS_WITHOUT_LOSS) {
-        const held = nodes.flatMap(({ hand }) => hand.map(({ message }) => message.id));
+        const held = nodes.flatMap(({ unsettled }) => unsettled.map(({ message }) => message.id));
         expect(new Set(held).size, 'tasks that two nodes have').to.equal(held.length);
         expect([...ended.values()].every((times) => times === 1)).to.equal(true);
       } else if (step % 100 === 99) {

@@ -21,7 +21,7 @@ export function describeSettling(fresh: FreshQueue): void {
       });
     });
 
-    it('tells when the oldest message was accepted that has not come to its end', async () => {
+    it('returns when the oldest unsettled message was accepted', async () => {
       const queue = await fresh();
       expect(queue.oldest()).to.equal(undefined);
       const before = Date.now();
@@ -55,7 +55,7 @@ export function describeSettling(fresh: FreshQueue): void {
       }
     });
 
-    it('ignores what a delivery says that was released, not the one that followed it', async () => {
+    it('ignores settlements of a released delivery, but not of the one that followed it', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
       const inbox = openInbox(queue);
@@ -68,7 +68,7 @@ export function describeSettling(fresh: FreshQueue): void {
       expect(queue.counts()).to.include({ inFlight: 0, completed: 1 });
     });
 
-    it('puts what is released back at the head, as if it had not been tried', async () => {
+    it('puts a released message back at the head, with no attempt counted', async () => {
       const queue = await fresh();
       await publishAll(queue, 'abc');
       const inbox = openInbox(queue);
@@ -81,7 +81,7 @@ export function describeSettling(fresh: FreshQueue): void {
       expect((await inbox.next()).message.id).to.equal('b');
     });
 
-    it('tries what was negatively acknowledged again after its delay, with attempt and crashes counted', async () => {
+    it('redelivers a nacked message after its delay, with attempt and crashes counted', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
       const inbox = openInbox(queue);
@@ -109,7 +109,7 @@ export function describeSettling(fresh: FreshQueue): void {
       expect(queue.counts()).to.include({ delayed: 1, inFlight: 1, waiting: 1 });
     });
 
-    it('delivers what was snoozed after its delay, with no attempt counted', async () => {
+    it('redelivers a snoozed message after its delay, with no attempt counted', async () => {
       const queue = await fresh();
       await publishAll(queue, 'a');
       const inbox = openInbox(queue);
@@ -142,7 +142,7 @@ export function describeSettling(fresh: FreshQueue): void {
       expect(queue.counts()).to.include({ delayed: 1, inFlight: 1 });
     });
 
-    it('keeps what was given up as a dead letter with its reason, attempts and times', async () => {
+    it('keeps a discarded message as a dead letter with its reason, attempts and times', async () => {
       const queue = await fresh();
       const before = Date.now();
       await publishAll(queue, 'ab');

@@ -44,7 +44,7 @@ describe('the durable queue, while its file takes nothing', () => {
     expect(queue.counts()).to.include({ completed: 1, delayed: 1, dead: 1 });
   });
 
-  it('writes what it owes by itself when it can, in the right order', async () => {
+  it('retries its pending writes automatically, in the right order', async () => {
     const { path, other, deliveries, queue } = await locked();
     expect(queue.counts().inFlight).to.equal(4);
     await settleAll(deliveries);

@@ -39,7 +39,7 @@ async function start() {
 }
 
 describe('the durable queue, when a sync of the rows fails', () => {
-  it('retries the sync by itself, and then deletes all completed tasks from the file', async () => {
+  it('retries the sync automatically, and then deletes all completed tasks from the file', async () => {
     const { disk, running, ackAll } = await start();
     disk.fails = true;
     expect(await ackAll()).to.deep.equal(Array(TASKS).fill('EMFILE: too many open files'));

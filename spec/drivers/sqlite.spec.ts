@@ -98,7 +98,7 @@ describe('the durable queue, opened again', () => {
     expect(delivery).to.deep.include({ attempt: 2, crashes: 1 });
   });
 
-  it('keeps its dead letters, but for those that had to make room', async () => {
+  it('keeps its dead letters, except the evicted ones', async () => {
     const path = await freshFile();
     const before = open(path, new DeadLetters({ maxLength: 2, maxBytes: 1000 }));
     await publishAll(before, 'abc');
@@ -125,7 +125,7 @@ describe('the durable queue, opened again', () => {
     expect((await openInbox(queue).next()).message.id).to.equal('b');
   });
 
-  it('keeps what was done about its dead letters, and the submissions with a key', async () => {
+  it('keeps redrives and purges of dead letters, and idempotency keys', async () => {
     const path = await freshFile();
     const before = open(path);
     for (const id of ['a', 'b', 'c']) await before.publish({ id, body: id }, keyed(`key of ${id}`));
@@ -140,7 +140,7 @@ describe('the durable queue, opened again', () => {
     expect(await after.publish({ id: 'd', body: 'd' }, keyed('key of b'))).to.equal('b');
   });
 
-  it('keeps what is done until its row is safe', async () => {
+  it('keeps a completed message until its result row is on disk', async () => {
     const path = await freshFile();
     const safe = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<void>();

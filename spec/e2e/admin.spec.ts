@@ -29,7 +29,7 @@ async function ready({ admin }: RunningServices, status: number, because?: strin
 }
 
 describe('the admin listener', () => {
-  it('listens on loopback alone, unless told otherwise', async () => {
+  it('listens on loopback by default', async () => {
     const services = await startServices({ env: { HOST: '0.0.0.0' } });
     const line = await services.logged(({ service }) => service === 'admin');
     expect(line).to.include({ msg: 'listening', host: '127.0.0.1' });

@@ -75,7 +75,7 @@ describe('the stop', () => {
     expect(storedTasks(DATA_DIR)).to.equal(answers.length);
   });
 
-  it('works off what was accepted before it ends', async () => {
+  it('processes all accepted tasks before it exits', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
     const submit = () => post(`${services.tasks}/tasks`, { action: 'uppercase', data: { text: 'x'.repeat(1000) } });

@@ -133,7 +133,7 @@ describe('service B, end to end', () => {
     await eventually(submit, ({ status }) => status === 202);
   });
 
-  it('gives up a task that cannot succeed, and stores no row for it', async () => {
+  it('discards a task that cannot succeed, and stores no row for it', async () => {
     const services = await startServices();
     const { tasks } = services;
     const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });

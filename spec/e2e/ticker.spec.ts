@@ -98,7 +98,7 @@ describe('service A, end to end', () => {
     expect((await tool.next()).type).to.equal('welcome');
   });
 
-  it('refuses the upgrade without a good token, as plain HTTP', async () => {
+  it('refuses the upgrade without a valid token, as plain HTTP', async () => {
     const { stream, token } = await startServices();
     const bearer = await token();
     const tampered = `${bearer.slice(0, -2)}${bearer.endsWith('AA') ? 'BB' : 'AA'}`;

@@ -35,7 +35,7 @@ describe('wscat', () => {
     }
   });
 
-  it('is told why without a token', async () => {
+  it('receives the reason of a refusal without a token', async () => {
     const { stream } = await startServices();
     const program = watch(spawn('node_modules/.bin/wscat', ['--connect', stream], { cwd: projectFolder }));
     await program.exited;

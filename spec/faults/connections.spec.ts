@@ -10,12 +10,12 @@ import { eventually, until } from '../support/until.ts';
 import { connect as connectStream } from '../support/websocket.ts';
 
 /** Starts a process that may open 512 descriptors. */
-function startPoor(): Promise<RunningServices> {
+function startWithFewDescriptors(): Promise<RunningServices> {
   return startServices({ node: '/bin/bash', nodeOptions: ['-c', 'ulimit -n 512; exec "$0" "$@"', process.execPath] });
 }
 
 /** Opens connections that send nothing, and waits until each is accepted or refused. */
-async function crowd(url: string, count: number): Promise<Socket[]> {
+async function connectMany(url: string, count: number): Promise<Socket[]> {
   const port = Number(new URL(url).port);
   const sockets = Array.from({ length: count }, () => connect(port, '127.0.0.1').on('error', () => {}));
   afterTest(() => sockets.forEach((socket) => void socket.destroy()));
@@ -24,7 +24,7 @@ async function crowd(url: string, count: number): Promise<Socket[]> {
 }
 
 /** Waits until the service responds again. */
-async function answers(url: string): Promise<void> {
+async function waitUntilServing(url: string): Promise<void> {
   await eventually(
     () => request(url).catch(() => undefined),
     (answer) => answer !== undefined,
@@ -32,7 +32,7 @@ async function answers(url: string): Promise<void> {
 }
 
 /** Submits one task and waits for its result, which needs the database. */
-async function work({ tasks }: RunningServices): Promise<void> {
+async function runTask({ tasks }: RunningServices): Promise<void> {
   const { status, body } = await post(`${tasks}/tasks`, { action: 'sum' });
   expect(status).to.equal(202);
   await eventually(
@@ -43,17 +43,17 @@ async function work({ tasks }: RunningServices): Promise<void> {
 
 describe('more connections than there are descriptors', () => {
   it('to one service leave the other one unharmed, and the first as soon as they are gone', async () => {
-    const services = await startPoor();
-    const toTicker = await crowd(services.ticker, 600);
-    await work(services);
+    const services = await startWithFewDescriptors();
+    const toTicker = await connectMany(services.ticker, 600);
+    await runTask(services);
     for (const socket of toTicker) socket.destroy();
-    await answers(services.ticker);
+    await waitUntilServing(services.ticker);
 
-    const toTasks = await crowd(services.tasks, 600);
+    const toTasks = await connectMany(services.tasks, 600);
     expect(await services.token()).to.be.a('string');
     for (const socket of toTasks) socket.destroy();
-    await answers(services.tasks);
-    await work(services);
+    await waitUntilServing(services.tasks);
+    await runTask(services);
 
     expect(services.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
     expect(services.errors()).to.equal('');
@@ -64,13 +64,13 @@ describe('more connections than there are descriptors', () => {
 
 describe('half-sent requests of one address', () => {
   it('leave every port open to other addresses', async () => {
-    const services = await startPoor();
+    const services = await startWithFewDescriptors();
     for (const [url, path] of [
       [services.ticker, '/'],
       [services.tasks, '/queue'],
       [services.admin, '/healthz'],
     ] as const) {
-      for (const socket of await crowd(url, 500)) socket.write('GET / HTTP/1.1\r\nHost');
+      for (const socket of await connectMany(url, 500)) socket.write('GET / HTTP/1.1\r\nHost');
       const { port } = new URL(url);
       const [response] = await once(get({ host: '127.0.0.1', port, path, localAddress: '127.0.0.2' }), 'response');
       response.resume();
@@ -84,17 +84,17 @@ describe('a thousand half-open handshakes', () => {
 
   it('hold no handler, no place, and after their time no socket, while others join', async () => {
     const bundle = await startTickerBundle({ timeouts: SHORT, limits: { handshakeMs: 3000 } });
-    const good = head(...handshake('/ws/ticker', await bundle.token()));
+    const opening = head(...handshake('/ws/ticker', await bundle.token()));
     const sockets: Socket[] = [];
     // Batches smaller than the listen backlog.
-    while (sockets.length < 1000) sockets.push(...(await crowd(bundle.url, 250)));
+    while (sockets.length < 1000) sockets.push(...(await connectMany(bundle.url, 250)));
     for (const [index, socket] of sockets.entries()) {
       socket.allowHalfOpen = true;
       socket.resume();
       // Three kinds in turn: part of a handshake; a whole handshake and a reset; a handshake without a token and
       // without a FIN.
-      if (index % 3 === 0) socket.write(good.slice(0, index % good.length));
-      else if (index % 3 === 1) socket.write(good, () => socket.resetAndDestroy());
+      if (index % 3 === 0) socket.write(opening.slice(0, index % opening.length));
+      else if (index % 3 === 1) socket.write(opening, () => socket.resetAndDestroy());
       else socket.write(head(...handshake()));
     }
     const client = await connectStream(bundle.stream, { token: await bundle.token() });

@@ -14,7 +14,7 @@ function limitedTo(openFiles: number): { within: string[] } {
 }
 
 /** Opens connections from two addresses that the neighbours do not use. Waits until each is accepted or refused. */
-async function crowd(url: string, count: number): Promise<Socket[]> {
+async function connectMany(url: string, count: number): Promise<Socket[]> {
   const port = Number(new URL(url).port);
   const sockets = Array.from({ length: count }, (_, index) => {
     const localAddress = `127.0.0.${2 + (index % 2)}`;
@@ -26,8 +26,8 @@ async function crowd(url: string, count: number): Promise<Socket[]> {
 }
 
 /** Opens more idle connections than the service accepts, and waits until it closes one. */
-async function fill(url: string, count: number): Promise<Socket[]> {
-  const sockets = await crowd(url, count);
+async function connectUntilFull(url: string, count: number): Promise<Socket[]> {
+  const sockets = await connectMany(url, count);
   for (const socket of sockets) socket.resume();
   await eventually(
     () => sockets.some((socket) => socket.closed),
@@ -38,7 +38,7 @@ async function fill(url: string, count: number): Promise<Socket[]> {
 
 /** Opens connections that send `text` and read only the start of the response. */
 async function readSlowly(url: string, count: number, text: string): Promise<void> {
-  for (const socket of await crowd(url, count)) {
+  for (const socket of await connectMany(url, count)) {
     socket.write(text);
     if (!socket.closed) await Promise.race([once(socket, 'readable'), once(socket, 'close')]);
   }
@@ -92,8 +92,8 @@ describe('few descriptors', () => {
 
   it('suffice for threads, databases and the admin listener while connections fill both services', async () => {
     const services = await startServices(limitedTo(256));
-    const toTicker = await fill(services.ticker, 300);
-    const toTasks = await fill(services.tasks, 300);
+    const toTicker = await connectUntilFull(services.ticker, 300);
+    const toTasks = await connectUntilFull(services.tasks, 300);
     // The admin listener responds at once; readiness may need a moment on a loaded machine.
     await request(`${services.admin}/readyz`);
     await eventually(

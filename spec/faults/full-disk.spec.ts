@@ -12,7 +12,7 @@ import { eventually } from '../support/until.ts';
 const LARGE = 2;
 
 /** Waits until the check of the queue's file reports `state`. Calls `before` ahead of each poll. */
-async function queueFile({ admin }: RunningServices, state: string, before = async () => {}): Promise<void> {
+async function untilQueueFile({ admin }: RunningServices, state: string, before = async () => {}): Promise<void> {
   const { status, body } = await eventually(
     async () => {
       await before();
@@ -65,7 +65,7 @@ describeWithSmallDisk('a full disk', () => {
       await ledger.grows(random.below(60));
       disk.fill();
       await answers(500);
-      await queueFile(services, 'failed', async () => void (await ledger.submit(services.tasks, random, LARGE)));
+      await untilQueueFile(services, 'failed', async () => void (await ledger.submit(services.tasks, random, LARGE)));
       expect(
         await post(`${services.tasks}/tasks`, { action: 'x', data: { filler: 'x'.repeat(10_000) } }),
       ).to.deep.include({
@@ -76,7 +76,7 @@ describeWithSmallDisk('a full disk', () => {
       expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
       await queueCounts(services.tasks);
       await disk.free();
-      await queueFile(services, 'ok');
+      await untilQueueFile(services, 'ok');
       await answers(202);
     }
     over = true;

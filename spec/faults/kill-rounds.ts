@@ -45,7 +45,7 @@ async function whileStarting({ env, random }: Target): Promise<void> {
 }
 
 /** Kills within 100 ms of the start, while the suspects of the previous kill run. */
-async function againAtOnce(target: Target): Promise<void> {
+async function duringRecovery(target: Target): Promise<void> {
   await whileAccepting(target);
   for (let i = 0; i < 2; i++) {
     const services = await startServices({ env: target.env });
@@ -55,7 +55,7 @@ async function againAtOnce(target: Target): Promise<void> {
   }
 }
 
-const moments = [whileAccepting, whileWorking, whileStarting, againAtOnce];
+const moments = [whileAccepting, whileWorking, whileStarting, duringRecovery];
 
 /** Defines the spec that kills a process with the durable queue `rounds` times, at each kind of moment in turn. */
 export function itSurvivesKills(rounds: number): void {

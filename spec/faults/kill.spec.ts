@@ -9,7 +9,7 @@ import { itSurvivesKills } from './kill-rounds.ts';
 describe('kill -9 with the durable queue', () => {
   itSurvivesKills(4);
 
-  it('is not needed for a deploy: on SIGTERM what is not done is kept, and done by the next process', async () => {
+  it('is not needed for a deploy: on SIGTERM unsettled tasks are kept, and the next process completes them', async () => {
     const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
     const first = await startServices({ env });
     const lock = new DatabaseSync(join(env.DATA_DIR, 'tasks.db'));

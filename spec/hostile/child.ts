@@ -21,12 +21,12 @@ export async function startChild<Message extends object, OpenApiResponse>(
     child.kill('SIGKILL');
     await exited.catch(() => {});
   });
-  const heard = async () => (await Promise.race([once(child, 'message'), exited]))[0];
-  await heard();
+  const nextMessage = async () => (await Promise.race([once(child, 'message'), exited]))[0];
+  await nextMessage();
   return {
     ask(message) {
       child.send(message);
-      return heard();
+      return nextMessage();
     },
   };
 }

@@ -46,7 +46,7 @@ describe('the admission of requests', () => {
     expect([turns[255], turns[256]]).to.deep.equal([0, 1]);
   });
 
-  it('begins anew when all have entered', async () => {
+  it('starts over when all have entered', async () => {
     const admission = new Admission();
     await admission.enter();
     await Promise.all([admission.enter(), admission.enter(TURN_BYTES)]);

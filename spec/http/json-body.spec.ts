@@ -78,7 +78,7 @@ describe('readJsonObject', () => {
     }
   });
 
-  it('gives up a chunked body of many small chunks, and no other one', async () => {
+  it('rejects a chunked body of many small chunks, and no other one', async () => {
     const text = JSON.stringify({ a: 'x'.repeat(2000) });
     const readIn = (bytes: number, headers = {}) => {
       const chunks = Array.from({ length: Math.ceil(text.length / bytes) }, (_, index) =>
@@ -117,7 +117,7 @@ describe('readJsonObject', () => {
     expect(await refusal('x'.repeat(100), 9)).to.deep.equal([413, 'request body too large']);
   });
 
-  it('gives up a body that is too large before it has come to its end', async () => {
+  it('rejects a body that is too large before it has arrived completely', async () => {
     async function* endless() {
       for (;;) yield Buffer.alloc(100, ' ');
     }

@@ -18,7 +18,7 @@ const fine: RequestListener = (request, response) => {
 const SHORT = { headers: 400, request: 800, check: 50, keepAlive: 50, stalled: 4_000, closing: 200 };
 
 /** Connects a client that never closes its side. Returns its socket, and a function that returns the received text. */
-async function stubborn({ listener }: TestServer): Promise<{ socket: Socket; received: () => string }> {
+async function connectHalfOpen({ listener }: TestServer): Promise<{ socket: Socket; received: () => string }> {
   const socket = connect({ port: listener.port, host: '127.0.0.1', allowHalfOpen: true });
   afterTest(() => socket.destroy());
   let received = '';
@@ -39,7 +39,7 @@ function trickle(socket: Socket, byte: string): void {
 const REQUEST = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
 describe('the listener, with a client that dawdles', () => {
-  const dawdlers: [what: string, start: string, byte: string, answer: RegExp][] = [
+  const slowClients: [what: string, start: string, byte: string, answer: RegExp][] = [
     ['sends nothing', '', '', /^HTTP\/1\.1 408 [\s\S]*{"error":"request timeout"}$/],
     ['sends empty lines without end', '', '\r\n', /^HTTP\/1\.1 408 /],
     ['sends a request line without end', 'GET /', 'x', /^HTTP\/1\.1 408 /],
@@ -56,10 +56,10 @@ describe('the listener, with a client that dawdles', () => {
   it('holds nothing of any of them', async () => {
     // The cases run concurrently, so the timeouts can be long enough for a loaded machine.
     const limits = { ...SHORT, headers: 2_000, request: 3_000, keepAlive: 3_000 };
-    const dawdle = async ([what, start, byte, answer]: (typeof dawdlers)[number]) => {
+    const expectClosed = async ([what, start, byte, answer]: (typeof slowClients)[number]) => {
       const server = await serve(fine, { timeouts: limits });
       server.listener.server.on('upgrade', () => expect.fail('no handshake was complete'));
-      const { socket, received } = await stubborn(server);
+      const { socket, received } = await connectHalfOpen(server);
       socket.write(start);
       if (byte !== '') trickle(socket, byte);
       await until(() => server.sockets.size === 1);
@@ -67,7 +67,7 @@ describe('the listener, with a client that dawdles', () => {
       expect(received(), what).to.match(answer);
       expect((await request(server.url)).body, what).to.equal('fine');
     };
-    await Promise.all(dawdlers.map(dawdle));
+    await Promise.all(slowClients.map(expectClosed));
   });
 
   for (const [what, rest] of [
@@ -76,7 +76,7 @@ describe('the listener, with a client that dawdles', () => {
   ] as const) {
     it(`does not answer twice when ${what} is complete after it was refused as too late`, async () => {
       const server = await serve(() => expect.fail('handled'), { timeouts: { ...SHORT, closing: 3_600_000 } });
-      const { socket, received } = await stubborn(server);
+      const { socket, received } = await connectHalfOpen(server);
       socket.write('GET / HTTP/1.1\r\n');
       await until(() => received().includes('request timeout'));
       socket.write(rest);
@@ -89,7 +89,7 @@ describe('the listener, with a client that dawdles', () => {
     const server = await serve((_request, response) => response.end(Buffer.alloc(64 * 1024 * 1024)), {
       timeouts: { ...SHORT, stalled: 400 },
     });
-    const { socket } = await stubborn(server);
+    const { socket } = await connectHalfOpen(server);
     socket.pause().write(head('GET / HTTP/1.1', 'Host: x'));
     await until(() => server.sockets.size === 1);
     await until(() => server.sockets.size === 0);
@@ -98,7 +98,7 @@ describe('the listener, with a client that dawdles', () => {
   it('serves others while hundreds dawdle, and is rid of all of them', async () => {
     const server = await serve(fine, { timeouts: { ...SHORT, headers: 3_000, request: 3_000 } });
     const starts = ['', 'GET /', 'GET / HTTP/1.1\r\nHost', `${REQUEST}Content-Length: 9\r\n\r\n`];
-    const clients = await Promise.all(Array.from({ length: 400 }, () => stubborn(server)));
+    const clients = await Promise.all(Array.from({ length: 400 }, () => connectHalfOpen(server)));
     for (const [index, { socket }] of clients.entries()) socket.write(starts[index % starts.length] as string);
     expect((await request(server.url)).body).to.equal('fine');
     await until(() => server.sockets.size === 0);
@@ -112,7 +112,7 @@ describe('the listener, with a client that dawdles', () => {
     await connectRaw(server.listener.port, ...handshake('/'));
     const socket = await upgraded;
     // A later connection. It times out first only if no timeout applies to the upgraded one.
-    await stubborn(server);
+    await connectHalfOpen(server);
     await until(() => server.sockets.size === 2);
     await until(() => server.sockets.size === 1);
     expect(socket.destroyed).to.equal(false);

@@ -129,7 +129,7 @@ describe('bytes that are no HTTP request', () => {
     expect(bodies).to.deep.equal(['first', 'second', '{"error":"bad request"}']);
   });
 
-  it('are not answered into the midst of another response, nor wait for it for ever', async () => {
+  it('are not answered in the middle of another response, nor do they wait for it forever', async () => {
     const { listener, asked } = await startSlow({ timeouts: { closing: 50 } });
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
     const response = await asked;
@@ -172,7 +172,7 @@ describe('a request that waits for leave to send its body', () => {
 describe('requests that are sent without waiting for the answers', () => {
   const three = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3);
 
-  it('are worked on one after the other, and not at all when nobody is there for the answers', async () => {
+  it('are handled one after another, and not at all once the client is gone', async () => {
     const held: ServerResponse[] = [];
     const { listener, url, sockets } = await serve((_request, response) => held.push(response));
     const raw = await connectRaw(listener.port);
@@ -250,7 +250,7 @@ describe('a wish to upgrade', () => {
     await until(() => upgrades === 1);
   });
 
-  it('is ignored with another method than GET, and where nobody upgrades', async () => {
+  it('is ignored with a method other than GET, and without an upgrade listener', async () => {
     const { listener } = await serve(fine);
     const [, ...headers] = handshake('/');
     const plain = await connectRaw(listener.port, 'GET / HTTP/1.1', ...headers);

@@ -20,7 +20,7 @@ describe('RateLimit', () => {
     expect(limit.take('b', 0)).to.equal(0);
   });
 
-  it('remembers so many addresses, and forgets the one that was quiet longest', () => {
+  it('remembers a limited number of addresses, and evicts the one idle longest', () => {
     const limit = new RateLimit({ perMinute: 2, maxAddresses: 2 });
     limit.take('a', 0);
     limit.take('b', 1);

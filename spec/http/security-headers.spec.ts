@@ -16,7 +16,7 @@ function expectData({ headers }: OpenApiResponse, about: string): void {
 }
 
 describe('the headers of every answer', () => {
-  it("say that data is no page, and nobody's to keep", async () => {
+  it('prevent data from being rendered, sniffed or cached', async () => {
     const { url: tasks } = await startTasksServer();
     const { url: ticker, apiKey } = await startTickerBundle();
     const post = (body: string) => ({ method: 'POST', body });

@@ -35,10 +35,10 @@ const options = {
 } as const;
 
 /** User error, reported as a single line without a stack. */
-class Mistake extends Error {}
+class UsageError extends Error {}
 
 await main().catch((error: Error) => {
-  console.error(error instanceof Mistake ? error.message : error);
+  console.error(error instanceof UsageError ? error.message : error);
   process.exitCode = 1;
 });
 
@@ -102,27 +102,27 @@ function readArguments() {
   try {
     return parseArgs({ options }).values;
   } catch (error) {
-    throw new Mistake(`${(error as Error).message}\n\n${USAGE}`);
+    throw new UsageError(`${(error as Error).message}\n\n${USAGE}`);
   }
 }
 
 function positive(name: string, text: string): number {
   const number = Number(text);
   if (Number.isSafeInteger(number) && number > 0) return number;
-  throw new Mistake(`--${name} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--${name} must be a whole number of at least 1, got ${JSON.stringify(text)}`);
 }
 
 function limit(name: string, text: string | undefined): number {
   if (text === undefined) return Number.POSITIVE_INFINITY;
   const number = Number(text);
   if (text !== '' && number >= 0) return number;
-  throw new Mistake(`--${name} must be a number of at least 0, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--${name} must be a number of at least 0, got ${JSON.stringify(text)}`);
 }
 
 function readUrl(text: string): URL {
   const url = URL.parse(text);
   if (url?.protocol === 'http:' || url?.protocol === 'ws:') return url;
-  throw new Mistake(`--url must be like http://127.0.0.1:8081, got ${JSON.stringify(text)}`);
+  throw new UsageError(`--url must be like http://127.0.0.1:8081, got ${JSON.stringify(text)}`);
 }
 
 function demoKey(): string {
@@ -135,16 +135,17 @@ function demoKey(): string {
   } catch {
     // Reported by the error below.
   }
-  throw new Mistake(`there is no key of the demo user in ${path}: give one with --key, or set DATA_DIR`);
+  throw new UsageError(`there is no key of the demo user in ${path}: give one with --key, or set DATA_DIR`);
 }
 
 async function exchange(url: URL, key: string): Promise<string> {
   const address = `http://${url.host}/auth/token`;
   const response = await fetch(address, { method: 'POST', body: JSON.stringify({ api_key: key }) }).catch((error) => {
-    throw new Mistake(`${address} does not answer: ${error.cause?.code ?? error.cause?.message ?? error.message}`);
+    throw new UsageError(`${address} does not answer: ${error.cause?.code ?? error.cause?.message ?? error.message}`);
   });
   const body = (await response.json().catch(() => ({}))) as { token?: string; error?: string };
-  if (body.token === undefined) throw new Mistake(`${address} answers ${response.status}: ${body.error ?? 'no token'}`);
+  if (body.token === undefined)
+    throw new UsageError(`${address} answers ${response.status}: ${body.error ?? 'no token'}`);
   return body.token;
 }
 

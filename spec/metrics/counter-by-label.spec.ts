@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { CounterByLabel } from '../../main/metrics/counter-by-label.ts';
 
 describe('a tally', () => {
-  it('counts by name, and has those that it is told of from the beginning', () => {
+  it('counts by name, and starts the given names at zero', () => {
     const tally = new CounterByLabel(['a', 'b']);
     for (const name of ['b', 'c', 'b']) tally.count(name);
     expect([...tally.entries()]).to.deep.equal([

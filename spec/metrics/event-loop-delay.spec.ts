@@ -4,7 +4,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 
 describe('the delay of the event loop', () => {
-  it('is noted while the loop turns, and tells of a turn that took long', async () => {
+  it('is recorded while the loop turns, and includes a turn that took long', async () => {
     const { delays, stop } = recordLoopDelay();
     afterTest(stop);
     await until(() => delays.cumulative().count >= 3);

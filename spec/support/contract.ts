@@ -83,7 +83,7 @@ export function checkAnswer(answered: Answered): void {
     return;
   }
   const item = pathItem(service, request.path) ?? fail('the path is not described');
-  const reason = problem(answersOf(item, request.method), answered);
+  const reason = problem(responsesOf(item, request.method), answered);
   if (reason !== undefined) fail(reason);
 }
 
@@ -141,7 +141,7 @@ function parameters(template: string): number {
   return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
 }
 
-function answersOf(item: PathItem, method: string): OpenApiResponses {
+function responsesOf(item: PathItem, method: string): OpenApiResponses {
   const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as {
     responses: OpenApiResponses;
   };

@@ -12,7 +12,7 @@ const PING = Buffer.alloc(125);
 
 /** Distinct ticks in the order of their first arrival, and each tick's position in that order. */
 const ticks: string[] = [];
-const placeOf = new Map<string, number>();
+const positions = new Map<string, number>();
 const seen = { gaps: 0, types: {} as Record<string, number>, closed: {} as Record<number, number> };
 
 interface Member {
@@ -74,11 +74,11 @@ function take(member: Member, text: string): void {
     member.snapshot = true;
     return;
   }
-  let place = placeOf.get(text);
+  let place = positions.get(text);
   if (place === undefined) {
     if (!madeUp) checkFrame(text);
     place = ticks.push(text) - 1;
-    placeOf.set(text, place);
+    positions.set(text, place);
   }
   if (member.newest >= 0 && place !== member.newest + 1) seen.gaps++;
   member.newest = place;

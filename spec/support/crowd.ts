@@ -54,11 +54,11 @@ export async function gather(start: CrowdStart): Promise<Crowd> {
     child.kill('SIGKILL');
     await failed.catch(() => {});
   });
-  const heard = async () => (await Promise.race([once(child, 'message'), failed]))[0];
-  await heard();
+  const nextMessage = async () => (await Promise.race([once(child, 'message'), failed]))[0];
+  await nextMessage();
   const ask = (task: CrowdTask) => {
     child.send(task);
-    return heard();
+    return nextMessage();
   };
   return {
     report: () => ask('report'),

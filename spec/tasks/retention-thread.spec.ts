@@ -52,7 +52,7 @@ describe('the retention thread', () => {
     expect(lines).to.deep.equal([]);
   });
 
-  it('moves into the file what it has written to the log', async () => {
+  it('checkpoints its writes from the write-ahead log into the file', async () => {
     const { launch, rowids, beside } = await start();
     launch();
     // Does not read rows, because a checkpoint cannot move pages that a reader still uses.
@@ -116,7 +116,7 @@ describe('the retention thread', () => {
     await thread.stop();
   });
 
-  it('goes on by itself when the database is back', async () => {
+  it('continues automatically when the database is back', async () => {
     const { launch, logged, rowids, dataDir } = await start();
     const path = join(dataDir, 'tasks.db');
     await rename(path, `${path}.away`);
@@ -130,7 +130,7 @@ describe('the retention thread', () => {
     await until(() => rowids().length === 10);
   });
 
-  it('keeps nobody waiting when it dies in its turn, and comes back no more once it is stopped', async () => {
+  it('releases the write lock when it dies while holding it, and is not restarted after a stop', async () => {
     const { launch, logged, cell, started } = await start({ file: threadFile('retention-threads/dies-in-turn') });
     mock.timers.enable({ apis: ['setTimeout'] });
     const thread = launch();

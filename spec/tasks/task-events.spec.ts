@@ -38,7 +38,7 @@ function follow(events: TaskEvents): { woken: () => number; leave: () => void } 
 describe('the events of tasks', () => {
   afterEach(() => mock.timers.reset());
 
-  it('are there for everyone who follows, each at a pace of its own', () => {
+  it('reach every follower, each at its own pace', () => {
     const events = create();
     const { woken } = follow(events);
     const [one, other] = [events.now(), events.now()];
@@ -74,7 +74,7 @@ describe('the events of tasks', () => {
     expect(events.after(`${epoch}-1`)).to.deep.equal({ seen: 1 });
   });
 
-  it('are kept to a bound, and whoever is further behind is told how many are lost', () => {
+  it('are bounded, and a follower that is further behind learns how many it missed', () => {
     const events = create();
     follow(events);
     const cursor = events.now();
@@ -109,7 +109,7 @@ describe('the events of tasks', () => {
     expect((await liveHeapBytes()) - before).to.be.below(MIB);
   });
 
-  it('are counted and not kept while nobody follows', () => {
+  it('are counted and not kept without a follower', () => {
     const events = create();
     const before = events.now();
     note(events, 'a', 'b');
@@ -144,7 +144,7 @@ describe('the events of tasks', () => {
     expect(events.skipMissed(cursor)).to.equal(1);
   });
 
-  it('end the wait for a task, be it completed or given up, and no other', async () => {
+  it('end the wait for a completed or discarded task, and no other wait', async () => {
     const events = create();
     const over: string[] = [];
     const wait = (id: string) => events.ended(id, 60_000, never).then(() => over.push(id));
@@ -159,7 +159,7 @@ describe('the events of tasks', () => {
     await waits[3];
   });
 
-  it('end a wait when its time is over, or whoever waits is gone', async () => {
+  it('end a wait at its timeout, or when the client is gone', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const events = create();
     let over = false;
@@ -178,7 +178,7 @@ describe('the events of tasks', () => {
     await events.ended('a', 1000, gone.signal);
   });
 
-  it('end at once for whoever follows too late', async () => {
+  it('end at once for a follower that comes too late', async () => {
     const events = new TaskEvents();
     events.close();
     await new Promise<void>((end) => {

@@ -40,7 +40,7 @@ describe('the token store in memory, as time goes by', () => {
     expect(store.size).to.equal(2);
   });
 
-  it('lets go of what has expired by itself, and tells of it', () => {
+  it('removes expired tokens automatically, and reports them', () => {
     const removed: string[] = [];
     const store = create({ maxTokens: 3, onRemove: (id) => removed.push(id) });
     store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });

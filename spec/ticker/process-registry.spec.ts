@@ -67,7 +67,7 @@ describe('processes', () => {
     expect(reasons).to.deep.equal([error, error]);
   });
 
-  it('are gone already when those who watch are told', () => {
+  it('are removed before their watchers are notified', () => {
     const processes = new ProcessRegistry();
     const recorder = new Recorder();
     const pid = processes.spawn('handler', () => recorder);

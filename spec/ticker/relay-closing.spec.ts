@@ -45,7 +45,7 @@ describe('the relay, when it closes', () => {
     expect(bundle.processes.size).to.equal(1);
   });
 
-  it('is done at once when nobody is connected, and may be told again', async () => {
+  it('is done at once without clients, and may be called again', async () => {
     const { relay } = await startTickerBundle();
     await relay.close(never);
     await relay.close(never);

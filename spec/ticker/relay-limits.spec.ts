@@ -27,7 +27,7 @@ describe('a client that sends too much', () => {
     ['some of each', (socket, count) => floods[count % 6]?.[1](socket, count)],
   ];
   for (const [what, send] of floods) {
-    it(`is closed with 4029, and seen by no one else: ${what}`, async () => {
+    it(`is closed with 4029, unnoticed by other clients: ${what}`, async () => {
       mock.timers.enable({ apis: ['setTimeout'] });
       const bundle = await startTickerBundle();
       const neighbour = await connect(bundle.stream, { token: await bundle.token() });
@@ -44,8 +44,8 @@ describe('a client that sends too much', () => {
   }
 
   it('is answered as far as the bound goes, and then listened to no more', async () => {
-    let heard = 0;
-    const handler: Process = { receive: ({ topic }) => void (topic === 'ws.message' && heard++) };
+    let handled = 0;
+    const handler: Process = { receive: ({ topic }) => void (topic === 'ws.message' && handled++) };
     const bundle: TickerBundle = await startTickerBundle({
       limits: { maxMessagesPerSecond: 1 },
       replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
@@ -57,7 +57,7 @@ describe('a client that sends too much', () => {
     afterTest(() => clock.mock.restore());
     for (let count = 0; count < 100; count++) client.socket.send(PING);
     expect((await client.closed).code).to.equal(4029);
-    expect(heard).to.equal(2);
+    expect(handled).to.equal(2);
   });
 
   it('is closed once, however many frames its last packet holds', async () => {
@@ -125,7 +125,7 @@ describe('a client that sends too much', () => {
 });
 
 /** Attempts a handshake. Returns its status. */
-async function knock(bundle: TickerBundle): Promise<{ raw: RawConnection; status: number }> {
+async function attemptHandshake(bundle: TickerBundle): Promise<{ raw: RawConnection; status: number }> {
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
   const { status } = parseResponse(await raw.until(/\r\n\r\n/));
   return { raw, status };
@@ -135,7 +135,7 @@ function startWith(limits: Partial<RelayLimits>): Promise<TickerBundle> {
   return startTickerBundle({ limits });
 }
 
-describe('the places of the relay', () => {
+describe('the connection slots of the relay', () => {
   for (const [limits, status, error] of [
     [{ maxConnections: 2 }, 503, 'too many connections'],
     [{ maxConnectionsPerAddress: 2 }, 429, 'too many connections from this address'],
@@ -143,7 +143,7 @@ describe('the places of the relay', () => {
   ] as const) {
     it(`are as many as ${JSON.stringify(limits)}: one more is refused with ${status}`, async () => {
       const bundle = await startWith(limits);
-      const [first, second] = [await knock(bundle), await knock(bundle)];
+      const [first, second] = [await attemptHandshake(bundle), await attemptHandshake(bundle)];
       expect([first.status, second.status]).to.deep.equal([101, 101]);
       const refused = await connect(bundle.stream, { token: await bundle.token() }).catch((reason: unknown) => reason);
       if (!(refused instanceof Refused)) throw new Error(`not refused: ${refused}`);
@@ -154,12 +154,12 @@ describe('the places of the relay', () => {
 
       first.raw.socket.destroy();
       await until(() => bundle.relay.places === 1);
-      expect((await knock(bundle)).status).to.equal(101);
-      expect((await knock(bundle)).status).to.equal(status);
+      expect((await attemptHandshake(bundle)).status).to.equal(101);
+      expect((await attemptHandshake(bundle)).status).to.equal(status);
     });
   }
 
-  it('are taken by a handshake that is under way, though nobody has joined yet', async () => {
+  it('are acquired by a handshake in progress, before its client has joined', async () => {
     const bundle = await startTickerBundle({ limits: { maxConnections: 1, handshakeMs: 3_600_000 } });
     const [, ...headers] = handshake('/ws/ticker', await bundle.token());
     const malformed = headers.filter((line) => !line.startsWith('Sec-WebSocket-Key'));
@@ -169,12 +169,12 @@ describe('the places of the relay', () => {
     lingering.socket.write(['GET /ws/ticker HTTP/1.1', ...malformed, '', ''].join('\r\n'));
     await lingering.until(/invalid WebSocket handshake/);
     expect([bundle.relay.places, bundle.relay.size]).to.deep.equal([1, 0]);
-    expect((await knock(bundle)).status).to.equal(503);
+    expect((await attemptHandshake(bundle)).status).to.equal(503);
     lingering.socket.destroy();
     await until(() => bundle.relay.places === 0);
   });
 
-  it('are for those with a good token only', async () => {
+  it('are acquired with a valid token only', async () => {
     const bundle = await startWith({ maxConnections: 1 });
     const raw = await connectRaw(bundle.listener.port);
     raw.socket.allowHalfOpen = true;

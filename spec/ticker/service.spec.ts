@@ -15,18 +15,18 @@ import { until } from '../support/until.ts';
 /** Creates a feed whose ticks the spec sends. */
 function fakeFeed() {
   let follower: TickFollower | undefined;
-  const said: unknown[] = [];
+  const calls: unknown[] = [];
   const feed: TickFeed = {
     lease: new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT),
     isLeader: false,
     follow(other) {
       follower = other;
     },
-    campaign: (able) => said.push(able),
+    campaign: (able) => calls.push(able),
     publish: () => false,
-    close: async () => void said.push('closed'),
+    close: async () => void calls.push('closed'),
   };
-  return { feed, said, tick: () => follower?.onTick({ prices: [1, 2, 3], data: '{}' }) };
+  return { feed, calls, tick: () => follower?.onTick({ prices: [1, 2, 3], data: '{}' }) };
 }
 
 describe('service A with a feed', () => {
@@ -37,13 +37,13 @@ describe('service A with a feed', () => {
     const { log } = captureLog();
     const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
-    const { feed, said, tick } = fakeFeed();
+    const { feed, calls, tick } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config);
     const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
     const stop = () => service.stop(Promise.resolve());
     const check = () => service.checks.ticker?.();
     try {
-      expect(said[0]).to.equal(true);
+      expect(calls[0]).to.equal(true);
       expect(check()).to.equal('no tick yet');
       mock.timers.enable({ apis: ['Date'], now: Date.now() });
       tick();
@@ -56,23 +56,23 @@ describe('service A with a feed', () => {
     } finally {
       await stop();
     }
-    expect(said.slice(-2)).to.deep.equal([false, 'closed']);
+    expect(calls.slice(-2)).to.deep.equal([false, 'closed']);
   });
 });
 
 describe('service A at its stop', () => {
-  it('checks tokens until nobody needs them', async () => {
+  it('keeps the token store open until its last user is done', async () => {
     const config = loadConfig(await freshSettings());
     const { log } = captureLog();
     const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
-    const { feed, said } = fakeFeed();
+    const { feed, calls } = fakeFeed();
     const shares = shareDescriptors(openFilesLimit(), config);
     const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
     const { store } = service.metrics.tokens;
     const unused = Promise.withResolvers<void>();
     const stopped = service.stop(Promise.resolve(), unused.promise);
-    await until(() => said.at(-1) === 'closed');
+    await until(() => calls.at(-1) === 'closed');
     await store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });
     expect(store.has('a')).to.equal(true);
     unused.resolve();

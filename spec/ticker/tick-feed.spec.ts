@@ -63,10 +63,12 @@ function expectSmoothPrices(texts: readonly string[]): void {
 async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
   const others = nodes.filter((node) => node !== old);
   const from = performance.now();
-  const heard = others.map(({ ticks }) => ticks.length);
+  const received = others.map(({ ticks }) => ticks.length);
   await until(() => {
     expect(leaders(nodes), 'producers').to.have.length.at.most(1);
-    return leaders(others).length === 1 && others.every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 2);
+    return (
+      leaders(others).length === 1 && others.every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 2)
+    );
   });
   expect(performance.now() - from).to.be.below(TAKEOVER_MS);
   const [leader] = leaders(others);
@@ -134,8 +136,8 @@ describeWithNats('the tickers of many nodes', () => {
     expect(leader).to.not.equal(old);
     expectSmoothPrices(witness.texts());
     const { length } = old.ticks;
-    const heard = witness.ticks.length;
-    await until(() => witness.ticks.length > heard + 5);
+    const received = witness.ticks.length;
+    await until(() => witness.ticks.length > received + 5);
     expect(old.ticks).to.have.lengthOf(length);
   });
 
@@ -149,8 +151,8 @@ describeWithNats('the tickers of many nodes', () => {
     old.die();
     const diedAt = performance.now();
     await old.logged(({ msg }) => msg.startsWith('the ticker thread ended'));
-    const heard = [old, witness].map(({ ticks }) => ticks.length);
-    await until(() => [old, witness].every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 3));
+    const received = [old, witness].map(({ ticks }) => ticks.length);
+    await until(() => [old, witness].every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 3));
     expect(performance.now() - diedAt).to.be.below(TAKEOVER_MS);
     expect(leaders([old, witness])).to.have.lengthOf(1);
     for (const node of [old, witness]) expectSmoothPrices(node.texts());
@@ -166,8 +168,8 @@ describeWithNats('the tickers of many nodes', () => {
     expect(await takeover([old, witness], old)).to.equal(witness);
     expectSmoothPrices(witness.texts());
     await old.logged(({ msg }) => msg === 'the ticker thread hangs: it is terminated');
-    const heard = old.ticks.length;
-    await until(() => old.ticks.length > heard + 3);
+    const received = old.ticks.length;
+    await until(() => old.ticks.length > received + 3);
     expect(witness.texts()).to.include(old.texts().at(-1));
     expect(leaders([old, witness])).to.deep.equal([witness]);
   });
@@ -201,8 +203,8 @@ describeWithNats('the tickers of many nodes', () => {
     publish(stranger, { ...forged, epoch: 2 ** 40, prices: Array(65).fill(1) });
     stranger.publish('spec.tick', '{');
     await stranger.flush();
-    const heard = nodes.map(({ ticks }) => ticks.length);
-    await until(() => nodes.every(({ ticks }, index) => ticks.length > (heard[index] ?? 0) + 5));
+    const received = nodes.map(({ ticks }) => ticks.length);
+    await until(() => nodes.every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 5));
     for (const node of nodes) {
       expect(node.texts()).to.not.include(forged.data);
       expectSmoothPrices(node.texts());
@@ -210,7 +212,7 @@ describeWithNats('the tickers of many nodes', () => {
     expect(leaders(nodes)).to.deep.equal([nodes[0]]);
   });
 
-  it('stop making ticks at once when a later producer is heard of', async () => {
+  it('stop making ticks at once when a tick of a later leader arrives', async () => {
     const server = await startNatsServer();
     const nodes = await startNodes(server, 2);
     const stranger = await server.connect();

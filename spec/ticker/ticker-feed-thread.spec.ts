@@ -7,16 +7,16 @@ import { until } from '../support/until.ts';
 /** Creates a feed that records the calls of `campaign`. The spec sets its lease. */
 function createFeed() {
   const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
-  const said: boolean[] = [];
+  const campaigned: boolean[] = [];
   const feed: TickFeed = {
     lease,
     isLeader: false,
     follow() {},
-    campaign: (able) => said.push(able),
+    campaign: (able) => campaigned.push(able),
     publish: () => true,
     async close() {},
   };
-  return { feed, lease, said };
+  return { feed, lease, campaigned };
 }
 
 describe('a ticker thread that hears no producer', () => {
@@ -24,7 +24,7 @@ describe('a ticker thread that hears no producer', () => {
 
   it('is not taken for one that hangs', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { feed, lease, said } = createFeed();
+    const { feed, lease, campaigned } = createFeed();
     const { ticker, lines, ticks } = await startTicker({ intervalMs: 10, feed });
     for (let second = 0; second < 10; second++) {
       const { count } = ticker.loopDelays.cumulative();
@@ -32,7 +32,7 @@ describe('a ticker thread that hears no producer', () => {
       mock.timers.tick(1_000);
     }
     expect([lines, ticks]).to.deep.equal([[], []]);
-    expect(new Set(said)).to.deep.equal(new Set([true]));
+    expect(new Set(campaigned)).to.deep.equal(new Set([true]));
     new Float64Array(lease)[0] = Number.POSITIVE_INFINITY;
     await until(() => ticks.length > 3);
   });
@@ -43,16 +43,16 @@ describe('a ticker thread that hangs', () => {
 
   it('stops competing for the lease before it is terminated', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { feed, said } = createFeed();
+    const { feed, campaigned } = createFeed();
     const { ticker, subscribe, die, lines } = await startTicker({ intervalMs: 10, feed, file: thread('hangs') });
     await until(() => ticker.loopDelays.cumulative().count > 0);
     die();
     // The thread receives the poison and this subscription in the same batch, so the snapshot is its last message.
     await subscribe().recorder.next();
-    said.length = 0;
+    campaigned.length = 0;
     // The first check sees progress since the start; the second one sees none.
     mock.timers.tick(2_000);
-    expect(said).to.deep.equal([true, false]);
+    expect(campaigned).to.deep.equal([true, false]);
     expect(lines).to.deep.equal([]);
   });
 });

@@ -24,7 +24,7 @@ describe('a ticker thread that dies', () => {
     expect([...prices.values()]).to.deep.equal([50_000, 2_500, 95]);
   });
 
-  it('loses no one who subscribes before the next one runs, and keeps no one who leaves', async () => {
+  it('keeps clients that subscribe before the next thread runs, and drops those that unsubscribe', async () => {
     const { subscribe, tickTo, die, logged, ticks } = await startTicker({ file: thread('mortal') });
     const [stays, leaves] = [subscribe(), subscribe()];
     await tickTo(stays.client, leaves.client);
@@ -86,7 +86,7 @@ describe('a ticker thread that hangs', () => {
     });
   }
 
-  it('is another one than a thread that is heard of late', async () => {
+  it('is not confused with a thread whose heartbeats are seen late', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { ticker, lines } = await startTicker({ intervalMs: 20 });
     const heartbeat = async () => {

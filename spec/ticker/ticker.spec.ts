@@ -5,7 +5,7 @@ import { type Entry, NEVER, pricesOf, startTicker } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 describe('the ticker', () => {
-  it('sends a snapshot to the one who subscribes, and to nobody else', async () => {
+  it('sends a snapshot to a new subscriber, and to no other client', async () => {
     const { subscribe, ticks } = await startTicker({ intervalMs: NEVER });
     const before = Math.floor(Date.now() / 1000);
     const first = subscribe();
@@ -51,7 +51,7 @@ describe('the ticker', () => {
     expect(order).to.deep.equal(['snapshot']);
   });
 
-  it('moves the prices on while nobody is subscribed', async () => {
+  it('moves the prices even without subscribers', async () => {
     const { subscribe } = await startTicker({ intervalMs: 1 });
     const prices = async () => {
       const { recorder, unsubscribe } = subscribe();
@@ -77,7 +77,7 @@ describe('the ticker', () => {
     await tickTo(stays.client);
   });
 
-  it('keeps nobody whose handler is gone when it subscribes', async () => {
+  it('ignores a subscription whose handler is gone', async () => {
     const { subscribe, processes, tickTo, ticks } = await startTicker();
     const gone = processes.spawn('client', () => new Recorder());
     processes.send(TICKER, { topic: 'subscribe', client_pid: gone, handler_pid: 'handler:gone' });

@@ -32,7 +32,7 @@ export function itIsATokenStore(
     }
   });
 
-  it('lets go of what has expired, and tells of it', async () => {
+  it('removes expired tokens, and reports them', async () => {
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);
@@ -51,7 +51,7 @@ export function itIsATokenStore(
     expect([await store.find('a'), await store.find('c'), store.size]).to.deep.equal([false, true, 1]);
   });
 
-  it('lets go of what is revoked, at once and once, and tells of it', async () => {
+  it('removes revoked tokens at once, and reports each once', async () => {
     const store = await create();
     const removed: unknown[] = [];
     store.onRemove = (...of) => removed.push(of);

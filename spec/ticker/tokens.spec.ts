@@ -88,7 +88,7 @@ describe('tokens', () => {
     expect(new Set(ids).size).to.equal(50);
   });
 
-  it('are good only where they were issued, even under the same key', async () => {
+  it('are valid only where they were issued, even under the same key', async () => {
     const [first, second] = [await create(), await create()];
     const token = await first.issue(user, scope, '');
     expect(await first.verify(token)).to.deep.include(identity);
@@ -198,7 +198,7 @@ describe('tokens', () => {
     expect(await tokens.verify(await tokens.issue(user, scope, ''))).to.deep.include(identity);
   });
 
-  it('are neither issued nor good once the store is closed', async () => {
+  it('are neither issued nor valid once the store is closed', async () => {
     const tokens = await create();
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
     await tokens.verify(used);

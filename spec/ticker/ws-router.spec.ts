@@ -101,7 +101,7 @@ describe('GET /ws/ticker', () => {
     expect((await client.next()).type).to.equal('welcome');
   });
 
-  it('answers 401 without a good token, to a handshake and without one', async () => {
+  it('answers 401 without a valid token, to a handshake and without one', async () => {
     const bundle = await startTickerBundle();
     const token = await bundle.token();
     const cases: ConnectOptions[] = [
@@ -153,7 +153,7 @@ describe('GET /ws/ticker', () => {
     expect(bundle.processes.size).to.equal(1);
   });
 
-  it('answers 426 to a good token without a handshake', async () => {
+  it('answers 426 to a valid token without a handshake', async () => {
     const bundle = await startTickerBundle();
     const headers = { Authorization: `Bearer ${await bundle.token()}` };
     const answer = await request(`${bundle.url}/ws/ticker`, { headers });

@@ -70,7 +70,7 @@ describe('the price walk', () => {
     expect(create(values).snapshot(0)).to.deep.equal(walk.snapshot(0));
   });
 
-  it('draws anew for each price', () => {
+  it('draws a new random number for each price', () => {
     const draws = [0, 0.5, 1 - 2 ** -53];
     const walk = create(undefined, () => draws.shift() ?? Number.NaN);
     walk.step();

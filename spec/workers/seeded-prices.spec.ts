@@ -21,7 +21,7 @@ describe('seeded prices', () => {
     ]);
   });
 
-  it('are the same whether a thread was there all the time or comes anew', () => {
+  it('are the same whether a thread runs all the time or is restarted', () => {
     fc.assert(
       fc.property(seed, moment, fc.integer({ min: 1, max: 50 }), (text, from, ticks) => {
         const { prices, values } = create(text);
@@ -53,7 +53,7 @@ describe('seeded prices', () => {
     );
   });
 
-  it('stay around the initial prices, for ever', () => {
+  it('stay around the initial prices forever', () => {
     fc.assert(
       fc.property(seed, moment, (text, now) => {
         for (const { symbol, price } of create(text).prices.snapshot(now)) {
@@ -64,7 +64,7 @@ describe('seeded prices', () => {
     );
   });
 
-  it('move at nearly every tick, each symbol by itself', () => {
+  it('move at nearly every tick, each symbol independently', () => {
     const { prices, values } = create();
     const moves: string[] = [];
     for (let tick = 0; tick < 100; tick++) {

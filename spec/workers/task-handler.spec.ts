@@ -39,7 +39,7 @@ describe('poolFunction', () => {
     ).to.deep.equal(raised);
   });
 
-  it('tells an error that is for good', async () => {
+  it('reports a permanent error', async () => {
     expect(await deliver(() => Promise.reject(new PermanentError('bad data')))).to.deep.equal({
       ended: 'raised',
       reason: 'bad data',

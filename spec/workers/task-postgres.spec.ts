@@ -17,10 +17,10 @@ async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migrat
     log: captureLog().log,
   });
   afterTest(() => runner.destroy());
-  const works = (...bodies: string[]) =>
+  const runBatch = (...bodies: string[]) =>
     runner.run(bodies.map((body, index) => ({ body, arrival: index, onSettled() {} }))).outcomes;
   const rows = () => sql('SELECT * FROM tasks ORDER BY arrival');
-  return { sql, works, rows };
+  return { sql, runBatch, rows };
 }
 
 const body = (id: string, text = '') => JSON.stringify({ id, action: 'uppercase', data: { text }, created_at: 5 });
@@ -28,14 +28,14 @@ const returned = { ended: 'returned' };
 
 describeWithPostgres('a task thread over PostgreSQL', () => {
   it('stores the rows of a batch: the message texts unchanged, their output, their place, and when they were done', async () => {
-    const { works, rows } = await start(await migratedSchema());
+    const { runBatch, rows } = await start(await migratedSchema());
     const before = Math.floor(Date.now() / 1000);
     const texts = [
       body('a', 'ü"\\{}'),
       body('b', 'nul \0 and half \ud800'),
       '{ "id": "c", "action":"sum","data":{},"created_at":6 }',
     ];
-    expect(await works(...texts)).to.deep.equal([returned, returned, returned]);
+    expect(await runBatch(...texts)).to.deep.equal([returned, returned, returned]);
     const stored = await rows();
     expect(stored.map(({ processed_at, ...rest }) => rest)).to.deep.equal([
       { id: 'a', payload: texts[0], status: 'completed', result: '{"output":"Ü\\"\\\\{}"}', created_at: 5, arrival: 0 },
@@ -53,10 +53,10 @@ describeWithPostgres('a task thread over PostgreSQL', () => {
   });
 
   it('stores the others of a batch when one row is refused', async () => {
-    const { works, sql, rows } = await start(await migratedSchema());
+    const { runBatch, sql, rows } = await start(await migratedSchema());
     await sql("ALTER TABLE tasks ADD CONSTRAINT not_b CHECK (id <> 'b')");
     const reason = 'new row for relation "tasks" violates check constraint "not_b"';
-    expect(await works(body('a'), body('b'), body('c'))).to.deep.equal([
+    expect(await runBatch(body('a'), body('b'), body('c'))).to.deep.equal([
       returned,
       { ended: 'raised', reason, permanent: false },
       returned,
@@ -67,24 +67,24 @@ describeWithPostgres('a task thread over PostgreSQL', () => {
   it('blames no task while the server is away, and stores when it is back', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
-    const { works } = await start(await migratedSchema(server));
-    expect(await works(body('a'))).to.deep.equal([returned]);
+    const { runBatch } = await start(await migratedSchema(server));
+    expect(await runBatch(body('a'))).to.deep.equal([returned]);
     await server.stop();
     // The first batch finds its connection closed; the second one cannot connect.
     for (const reason of [/: start it, or fix DATABASE_URL$/, /^cannot reach PostgreSQL at .*: connect ECONNREFUSED/]) {
-      for (const outcome of await works(body('b'), body('c'))) {
+      for (const outcome of await runBatch(body('b'), body('c'))) {
         expect(outcome).to.have.property('ended', 'unstored');
         expect(outcome).to.have.property('reason').that.matches(reason);
       }
     }
     await server.start();
-    expect(await works(body('b'), body('c'))).to.deep.equal([returned, returned]);
+    expect(await runBatch(body('b'), body('c'))).to.deep.equal([returned, returned]);
   });
 
   it('blames no task when the table is gone', async () => {
-    const { works, sql } = await start(await migratedSchema());
+    const { runBatch, sql } = await start(await migratedSchema());
     await sql('DROP TABLE tasks');
     const reason = 'relation "tasks" does not exist';
-    expect(await works(body('a'), body('b'))).to.deep.equal(Array(2).fill({ ended: 'unstored', reason }));
+    expect(await runBatch(body('a'), body('b'))).to.deep.equal(Array(2).fill({ ended: 'unstored', reason }));
   });
 });

@@ -24,12 +24,12 @@ async function start() {
   afterTest(() => runner.destroy());
   const beside = new DatabaseSync(file);
   afterTest(() => beside.close());
-  const works = (...bodies: string[]) =>
+  const runBatch = (...bodies: string[]) =>
     runner.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} }))).outcomes;
-  const work = async (body: string) => (await works(body))[0];
+  const work = async (body: string) => (await runBatch(body))[0];
   const task = (id: string, action: string, data: object) => work(JSON.stringify({ id, action, data, created_at: 5 }));
   const rows = () => beside.prepare('SELECT * FROM tasks ORDER BY rowid').all();
-  return { file, beside, work, works, task, rows };
+  return { file, beside, work, runBatch, task, rows };
 }
 
 /**
@@ -113,20 +113,20 @@ describe('a task thread', () => {
   });
 
   it('stores the rows of a batch in one transaction', async () => {
-    const { works, file, task, rows } = await start();
+    const { runBatch, file, task, rows } = await start();
     const body = (id: string) => JSON.stringify({ id, action: 'sum', data: {}, created_at: 5 });
     await task('first', 'sum', {});
     const before = commits(`${file}-wal`);
-    expect(await works(body('a'), body('b'), body('c'))).to.deep.equal(Array(3).fill({ ended: 'returned' }));
+    expect(await runBatch(body('a'), body('b'), body('c'))).to.deep.equal(Array(3).fill({ ended: 'returned' }));
     expect(commits(`${file}-wal`)).to.equal(before + 1);
     expect(rows().map(({ id }) => id)).to.deep.equal(['first', 'a', 'b', 'c']);
   });
 
   it('stores the others of a batch when one row cannot be', async () => {
-    const { works, beside, rows } = await start();
+    const { runBatch, beside, rows } = await start();
     beside.exec(`CREATE TRIGGER t BEFORE INSERT ON tasks WHEN new.id = 'b' BEGIN SELECT RAISE(ABORT, 'not b'); END`);
     const body = (id: string) => JSON.stringify({ id, action: 'sum', data: {}, created_at: 5 });
-    expect(await works(body('a'), body('b'), body('c'))).to.deep.equal([
+    expect(await runBatch(body('a'), body('b'), body('c'))).to.deep.equal([
       { ended: 'returned' },
       raised('not b', false),
       { ended: 'returned' },

@@ -5,7 +5,7 @@ import { Conflict, type RevisionedStore } from '../../../main/cluster/queue/revi
 import { QueueFull } from '../../../main/tasks/queue/queue.ts';
 
 /** In-memory values with the compare-and-set semantics of a KV bucket. */
-class Kept implements Pick<RevisionedStore<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {
+class MemoryValues implements Pick<RevisionedStore<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {
   readonly #values = new Map<string, { value: NatsKeyRecord; revision: number }>();
   #revision = 0;
 
@@ -36,7 +36,7 @@ describe('the idempotency keys of several nodes', () => {
   afterEach(() => mock.timers.reset());
 
   it('keep a reservation whose end is not known, though a later try is refused', async () => {
-    const keys = new IdempotencyStore(new Kept() as never);
+    const keys = new IdempotencyStore(new MemoryValues() as never);
     const stored: string[] = [];
     const lost = async (messageId: string) => {
       stored.push(messageId);
@@ -58,7 +58,7 @@ describe('the idempotency keys of several nodes', () => {
   });
 
   it('stand for the first task for good, however often its storing has to be tried', async () => {
-    const keys = new IdempotencyStore(new Kept() as never);
+    const keys = new IdempotencyStore(new MemoryValues() as never);
     const tried: string[] = [];
     for (const id of ['T1', 'T2', 'T3']) {
       await outcome(
@@ -73,7 +73,7 @@ describe('the idempotency keys of several nodes', () => {
   });
 
   it('refuse a retry for three seconds while the first submission is in progress', async () => {
-    const keys = new IdempotencyStore(new Kept() as never);
+    const keys = new IdempotencyStore(new MemoryValues() as never);
     const [begun, answer] = [Promise.withResolvers<void>(), Promise.withResolvers<string>()];
     const first = keys.take(KEY, 'T1', () => {
       begun.resolve();
@@ -90,7 +90,7 @@ describe('the idempotency keys of several nodes', () => {
   });
 
   it('reserve a key for one of two submissions that come at once', async () => {
-    const keys = new IdempotencyStore(new Kept() as never);
+    const keys = new IdempotencyStore(new MemoryValues() as never);
     const stored: string[] = [];
     const take = (id: string) =>
       outcome(
@@ -105,7 +105,7 @@ describe('the idempotency keys of several nodes', () => {
   });
 
   it('forget a first try that was refused', async () => {
-    const keys = new IdempotencyStore(new Kept() as never);
+    const keys = new IdempotencyStore(new MemoryValues() as never);
     await outcome(
       keys.take(KEY, 'T1', async () => {
         throw new QueueFull('full');

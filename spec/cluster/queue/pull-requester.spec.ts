@@ -17,11 +17,11 @@ function create(room: () => number) {
     isClosed: () => true,
   };
   const link = { up: true, connection } as unknown as NatsLink;
-  const intake = new PullRequester({ link, stream: 'tasks', consumer: 'workers', room, receive() {} });
+  const requester = new PullRequester({ link, stream: 'tasks', consumer: 'workers', room, receive() {} });
   return {
     requests,
     async ask() {
-      intake.ask();
+      requester.ask();
       // The requester publishes in a microtask.
       await Promise.resolve();
     },

@@ -123,7 +123,7 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await Promise.all(queries.slice(0, 1001))).to.deep.equal(Array(1001).fill(undefined));
   });
 
-  it('tells of connections that are lost while nobody uses them, and makes others', async () => {
+  it('logs lost idle connections, and opens others', async () => {
     const { url } = await emptySchema();
     const lost: string[] = [];
     const database = open(url, { onLost: (reason) => lost.push(reason) });
@@ -179,7 +179,7 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await sql('SELECT count(*) AS n FROM tasks')).to.deep.equal([{ n: 5 }]);
   });
 
-  it('goes on by itself when the server was stopped and started, in whatever way', async () => {
+  it('recovers automatically when the server was restarted, however it was stopped', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
     const { url } = await migratedSchema(server);

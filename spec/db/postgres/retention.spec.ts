@@ -137,7 +137,7 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
     expect(seen).to.deep.equal([2 * MAX_STEP_ROWS, MAX_STEP_ROWS]);
   });
 
-  it('leaves it to the node that is at it, until that has ended or failed', async () => {
+  it('skips its round while another node runs one, until that has ended or failed', async () => {
     const { add, left, round, open } = await fresh();
     await add(...range(1, 5 * MAX_STEP_ROWS).map((arrival) => ({ arrival })));
     const other = open();

@@ -53,7 +53,7 @@ async function refusal(dataDir: string, folder: string, signal = NEVER): Promise
 }
 
 describe('backUpDatabases', () => {
-  it('copies all databases, for nobody else to read, into a folder that it makes', async () => {
+  it('copies all databases into a new folder that no other user can read', async () => {
     const { dataDir, folder } = await fresh({ rows: 7 });
     const files = await backUpDatabases(dataDir, folder, NEVER);
     expect(readdirSync(folder)).to.have.members(['auth.db', 'tasks.db', 'queue.db']);

@@ -163,7 +163,7 @@ describe('Database', () => {
     }
   });
 
-  it('waits for a lock no longer than it was told to', async () => {
+  it('waits for a lock no longer than its busy timeout', async () => {
     const { path, database } = await fresh();
     const other = new DatabaseSync(path);
     afterTest(() => other.close());
@@ -184,7 +184,7 @@ describe('Database', () => {
     expect(() => read(database)).to.throw(DatabaseUnavailable, 'is closed');
   });
 
-  it('lets its log grow as far as it was told to', async () => {
+  it('lets the write-ahead log grow up to its limit', async () => {
     const { path } = await fresh();
     const logOf = (checkpointPages: number) => {
       const database = new Database(path, { busyTimeoutMs: 50, checkpointPages });

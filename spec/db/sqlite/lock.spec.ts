@@ -7,7 +7,7 @@ import { Locked, lock } from '../../../db/sqlite/lock.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 describe('lock', () => {
-  it('is held once, and again when it was let go', async () => {
+  it('is held once, and again after its release', async () => {
     const path = join(await temporaryFolder(), 'a.lock');
     const unlock = lock(path);
     expect(() => lock(path)).to.throw(Locked, `${path} is locked`);

@@ -42,7 +42,7 @@ describe('migrate', () => {
     }
   });
 
-  it('makes files that nobody else can read, in a folder that others can', async () => {
+  it('creates files that no other user can read, even in a folder that others can read', async () => {
     const folder = await temporaryFolder();
     chmodSync(folder, 0o755);
     migrate(folder);

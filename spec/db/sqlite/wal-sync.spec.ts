@@ -38,7 +38,7 @@ describe('WalSync', () => {
     expect(timesOpen(`${path}-wal`)).to.equal(before);
   });
 
-  it('shares the next turn among calls that come while the disk is busy, never the one under way', async () => {
+  it('shares the next sync among calls made during a sync, never the one in progress', async () => {
     const { wal } = await start();
     const first = wal.sync();
     // Lets the sync start.
@@ -56,7 +56,7 @@ describe('WalSync', () => {
     await wal.sync();
   });
 
-  it('says why the disk could not be waited for, and tries anew the next time', async () => {
+  it('rejects with the reason of a failed sync, and tries again the next time', async () => {
     const folder = join(await temporaryFolder(), 'folder');
     writeFileSync(folder, 'in its place');
     const wal = new WalSync(join(folder, 'a.db'));

@@ -9,7 +9,7 @@ import { crashed, raised, raisedForGood, returned, startDispatching } from './di
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
 /** A queue whose `settle` always fails after it has settled the delivery in memory. */
-class ForgetfulQueue extends MemoryQueue {
+class FailingQueue extends MemoryQueue {
   override async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
     await super.settle(delivery, settlement);
     throw new Error('disk full');
@@ -187,7 +187,7 @@ describe('Dispatcher', () => {
     });
 
     it('logs a settlement that the queue cannot record, and goes on', async () => {
-      const queue = new ForgetfulQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 });
+      const queue = new FailingQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 });
       const { pool, publish, lines, reach } = startDispatching(new HandDrivenPool(), { queue, prefetch: 1 });
       await publish('a', 'b');
       (await pool.given(1)).end(returned);

@@ -130,7 +130,7 @@ describe('Dispatcher, stopping', () => {
     expect(pool.runs).to.deep.equal([]);
   });
 
-  it('gives back what it did not begin in the order it came, as if it had never been taken', async () => {
+  it('releases unstarted deliveries in their order, with no attempt counted', async () => {
     const { dispatcher, pool, publish, queue } = start(1);
     await publish(...'abcdefg');
     await pool.given(5);

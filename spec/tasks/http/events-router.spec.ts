@@ -10,7 +10,7 @@ const idOf = (number: number) => `00000000-0000-4000-8000-${String(number).padSt
 const [A, B] = [idOf(1), idOf(2)];
 
 describe('GET /tasks/events', () => {
-  it('tells of each step of a task, in the words of its status', async () => {
+  it('reports each step of a task, named like its status', async () => {
     const { url, events } = await startTasksServer();
     const client = await followEvents(url);
     const steps: [TaskEvent, object][] = [
@@ -43,7 +43,7 @@ describe('GET /tasks/events', () => {
     }
   });
 
-  it('is an event stream that nobody keeps or collects', async () => {
+  it('is an event stream that no proxy caches or buffers', async () => {
     const { url } = await startTasksServer();
     const { response } = await followEvents(url);
     expect(response.status).to.equal(200);
@@ -87,7 +87,7 @@ describe('GET /tasks/events', () => {
     expect(await foreign.next()).to.deep.include({ event: 'completed', data: { id: A, status: 'completed' } });
   });
 
-  it('holds little for a client that does not read, and tells it what it missed', async () => {
+  it('buffers little for a client that does not read, and reports the gap to it', async () => {
     const { url, events, sockets } = await startTasksServer();
     const client = await followEvents(url);
     const [socket] = [...sockets];
@@ -111,7 +111,7 @@ describe('GET /tasks/events', () => {
     expect(missed).to.be.greaterThan(0);
   });
 
-  it('lets go of a client that is gone', async () => {
+  it('releases a disconnected client', async () => {
     const { url, events } = await startTasksServer();
     const client = await followEvents(url);
     expect(events.followers).to.equal(1);

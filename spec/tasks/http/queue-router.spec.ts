@@ -4,7 +4,7 @@ import { request } from '../../support/program.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 /** Submits tasks and discards them in order. Returns their ids. */
-async function giveUp({ submit, queue }: TasksServer, count: number, data = '{}'): Promise<string[]> {
+async function discardTasks({ submit, queue }: TasksServer, count: number, data = '{}'): Promise<string[]> {
   const ids: string[] = [];
   for (let i = 0; i < count; i++) ids.push((await submit(`{"action":"sum","data":${data}}`)).body.id);
   for (const delivery of await openInbox(queue).take(count)) await delivery.settle(discard('bad data'));
@@ -14,7 +14,7 @@ async function giveUp({ submit, queue }: TasksServer, count: number, data = '{}'
 describe('GET /queue', () => {
   it('accounts for every task that was accepted', async () => {
     const server = await startTasksServer();
-    await giveUp(server, 2);
+    await discardTasks(server, 2);
     await server.submit('{"action":"sum"}');
     const { status, body } = await request(`${server.url}/queue`);
     expect(status).to.equal(200);
@@ -43,7 +43,7 @@ describe('the dead letters', () => {
   it('are listed, the latest first, as GET /tasks/:id shows each', async () => {
     const server = await startTasksServer();
     expect((await request(`${server.url}/dead-letters`)).body).to.deep.equal({ dead_letters: [], count: 0 });
-    const ids = await giveUp(server, 3);
+    const ids = await discardTasks(server, 3);
     const { status, body, headers } = await request(`${server.url}/dead-letters`);
     expect(status).to.equal(200);
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
@@ -58,16 +58,16 @@ describe('the dead letters', () => {
 
   it('are listed up to a hundred', async () => {
     const server = await startTasksServer({ maxLength: 1000 });
-    const ids = await giveUp(server, 103);
+    const ids = await discardTasks(server, 103);
     const { body } = await request(`${server.url}/dead-letters`);
     expect(body.count).to.equal(100);
     const listed = body.dead_letters.map(({ id }: { id: string }) => id);
     expect(listed).to.deep.equal(ids.slice(3).reverse());
   });
 
-  it('are put back into the queue, and deleted', async () => {
+  it('are redriven, and purged', async () => {
     const server = await startTasksServer();
-    const [first, second] = await giveUp(server, 2);
+    const [first, second] = await discardTasks(server, 2);
     const retried = await request(`${server.url}/dead-letters/${first}/retry`, { method: 'POST' });
     expect([retried.status, retried.body]).to.deep.equal([202, { id: first, status: 'queued' }]);
     expect(retried.headers.get('location')).to.equal(`/tasks/${first}`);
@@ -94,7 +94,7 @@ describe('the dead letters', () => {
 
   it('are not retried into a full queue', async () => {
     const server = await startTasksServer({ maxLength: 1 });
-    const [id] = await giveUp(server, 1);
+    const [id] = await discardTasks(server, 1);
     await server.submit('{"action":"sum"}');
     const { status, body, headers } = await request(`${server.url}/dead-letters/${id}/retry`, { method: 'POST' });
     expect([status, body]).to.deep.equal([500, { error: 'failed to queue task' }]);

@@ -42,7 +42,7 @@ describe('the body limit of POST /tasks', () => {
     });
   }
 
-  it('answers 413 before a body in chunks has come to its end', async () => {
+  it('answers 413 before a chunked body has arrived completely', async () => {
     const { port } = await startTasksServer({ bodyLimit: 10 });
     const connection = await connectRaw(port, 'POST /tasks HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
     connection.socket.write(`b\r\n${'x'.repeat(11)}\r\n`);

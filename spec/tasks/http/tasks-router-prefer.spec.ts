@@ -43,7 +43,7 @@ describe('POST /tasks with Prefer: wait', function () {
     expect(server.queue.counts().waiting).to.equal(1);
   });
 
-  it('answers as usual, and at once, when the task is given up', async () => {
+  it('answers as usual, and at once, when the task is discarded', async () => {
     const server = await startTasksServer();
     const answering = submitAndWait(server, 30);
     const delivery = await take(server);

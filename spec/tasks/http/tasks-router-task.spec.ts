@@ -67,7 +67,7 @@ describe('GET /tasks/:id', () => {
     expect((await request(server.tasksUrl)).body.tasks).to.deep.equal([body]);
   });
 
-  it('shows the dead letter of a task that was given up', async () => {
+  it('shows the dead letter of a discarded task', async () => {
     const server = await startTasksServer();
     const before = Math.floor(Date.now() / 1000);
     const { id, location, delivery } = await submitAndTake(server);

@@ -72,7 +72,7 @@ describe('BatchRunner', () => {
       });
     }
 
-    it('tells of an early settlement while the handler still runs', async () => {
+    it('reports an early settlement while the handler still runs', async () => {
       for (const settlement of ['ack', 'nack'] as const) {
         const { run, gate } = await startRunner();
         const settled = Promise.withResolvers<Acknowledgement>();
@@ -88,7 +88,7 @@ describe('BatchRunner', () => {
       }
     });
 
-    it('tells of a settlement at most once, to the task that it belongs to, and again with its end', async () => {
+    it('reports a settlement at most once, to its own task, and again with the outcome', async () => {
       const { run } = await startRunner({ threads: 2 });
       const settlements: string[] = [];
       const [outcome, other] = await Promise.all([
@@ -125,7 +125,7 @@ describe('BatchRunner', () => {
   });
 
   describe('reclaiming', () => {
-    it('gives back what its thread has not begun, and ends the rest', async () => {
+    it('returns the tasks that its thread has not started, and completes the rest', async () => {
       const { give, gate, run } = await startRunner();
       const { outcomes, reclaim } = give(['return', 'wait', 'exit', 'exit']);
       await gate.begun(1);
@@ -136,7 +136,7 @@ describe('BatchRunner', () => {
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
     });
 
-    it('gives nothing back of one that has ended, and takes nothing from the next in its thread', async () => {
+    it('returns no task of a completed batch, and none of the thread’s next batch', async () => {
       const { give, gate } = await startRunner();
       const ended = give(['return', 'return']);
       await ended.outcomes;

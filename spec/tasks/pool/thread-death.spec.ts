@@ -59,7 +59,7 @@ describe('BatchRunner', () => {
       expect(await Promise.all(both)).to.deep.equal(Array(2).fill({ ended: 'returned' }));
     });
 
-    it('has told of a settlement that came before the end', async () => {
+    it('has reported a settlement that preceded the crash', async () => {
       const { run, gate } = await startRunner();
       const settled = Promise.withResolvers<Acknowledgement>();
       const outcome = run('ack, then exit', settled.resolve);
@@ -154,7 +154,7 @@ describe('BatchRunner', () => {
       });
     }
 
-    it('takes as long as all others of its batch together may not: is not counted as one that hangs', async () => {
+    it('may take longer than a single task’s timeout in total, and is not counted as a hang', async () => {
       const { runAll } = await startRunner({ timeoutMs: 1000 });
       const outcomes = await runAll(Array(11).fill('take 100 ms'));
       expect(outcomes).to.deep.equal(Array(11).fill({ ended: 'returned' }));

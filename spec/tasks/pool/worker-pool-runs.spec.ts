@@ -106,7 +106,7 @@ describe('WorkerPool', () => {
       expect(runner.given).to.deep.equal(['a']);
     });
 
-    it('stops when what runs has ended, also what its handler has settled, and starts nothing more', async () => {
+    it('stops when all running handlers have ended, even settled ones, and starts nothing more', async () => {
       const { pool, run, ended, runner } = startPool({ threads: 1 });
       await run('a');
       await run('b');

@@ -15,7 +15,7 @@ describe('IdempotencyKeys', () => {
     expect(keys.taskOf(named('a'), 5 + KEY_LIFETIME_MS)).to.equal(undefined);
   });
 
-  it('forgets what is older than a day when another one comes, and says so', () => {
+  it('evicts keys older than a day when another one arrives, and reports them', () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
     keys.add(record('b', 1));

@@ -121,7 +121,7 @@ describe('openQueue', () => {
     expect(delivery).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1, crashes: 0, suspect: true });
   });
 
-  it('counts no attempt at what it only gave back', async () => {
+  it('counts no attempt for released messages', async () => {
     const folder = await freshFolder();
     const first = open(folder);
     await publishAll(first.queue, 'a');
@@ -196,7 +196,7 @@ describe('openQueue', () => {
       expect(open(folder, driver).queue.counts()).to.include({ waiting: 1 });
     });
 
-    it(`lets go of the folder when its queue.db cannot be opened: ${driver}`, async () => {
+    it(`releases the folder's lock when its queue.db cannot be opened: ${driver}`, async () => {
       const folder = await freshFolder();
       renameSync(join(folder, 'queue.db'), join(folder, 'away'));
       expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: driver }, log)).to.throw('queue.db');

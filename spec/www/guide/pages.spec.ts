@@ -23,7 +23,7 @@ describe('the pages of the guide', () => {
   });
 
   for (const page of pages) {
-    it(`lead from ${page} to what is there`, () => {
+    it(`resolve in ${page}`, () => {
       for (const [link, path = '', anchor] of read(page).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)/g)) {
         const target = path === '' ? resolve(projectFolder, page) : resolve(projectFolder, dirname(page), path);
         expect(existsSync(target), link).to.equal(true);
