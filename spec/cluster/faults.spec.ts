@@ -7,7 +7,7 @@ import { connect } from '../support/websocket.ts';
 import { startCluster, startNodes } from './cluster.ts';
 
 describeWithServers('nodes', () => {
-  it(`of which one is killed under load: every accepted task comes to its end, and the stream goes on ${seedNote}`, async () => {
+  it(`of which one is killed under load: every accepted task is settled, and the stream continues ${seedNote}`, async () => {
     const cluster = await startCluster();
     const [doomed, stays] = (await startNodes(cluster, 2)) as [RunningServices, RunningServices];
     const client = await connect(stays.stream, { token: await stays.token() });
@@ -34,7 +34,7 @@ describeWithServers('nodes', () => {
     await again.nextOf('ticker');
   }).timeout(120_000);
 
-  it('whose maker of prices is killed: another goes on from its prices', async () => {
+  it('whose leader is killed: another node continues from its prices', async () => {
     const cluster = await startCluster();
     // The first node to start becomes the leader.
     const maker = await cluster.node();
@@ -48,7 +48,7 @@ describeWithServers('nodes', () => {
     for (let count = 0; count < 3; count++) await next();
     maker.child.kill('SIGKILL');
     const killedAt = Date.now() / 1000;
-    // The dead node made none of the ticks after `killedAt`.
+    // Ticks stamped more than a second after the kill cannot be those of the dead node.
     while (ticks.filter(({ timestamp }) => timestamp > killedAt + 1).length < 3) await next();
     for (const [index, { timestamp, prices }] of ticks.entries()) {
       const before = ticks[index - 1];

@@ -214,7 +214,7 @@ describeWithNats('the token store of many nodes', () => {
     const token = await a.issue({ user_id: 'demo', role: 'user', apiKey: 'key' }, [], '192.0.2.1');
     const identity = await b.verify(token);
     expect(identity).to.deep.include({ actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } } });
-    if (identity === undefined) throw new Error('not good');
+    if (identity === undefined) throw new Error('the token is not valid');
     expect(await b.verify(token), 'remembered').to.equal(identity);
     const entry = await (await bucketOf(server)).get(identity.tokenId);
     expect(entry?.string()).to.match(/^\d+ [\w-]{16} 1$/);

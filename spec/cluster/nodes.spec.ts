@@ -27,7 +27,7 @@ describeWithServers('two nodes', () => {
     expect(revoked.status).to.equal(204);
     expect((await client.closed).code).to.equal(4001);
     await connect(other.stream, { token }).then(
-      () => expect.fail('the token is still good'),
+      () => expect.fail('the token is still valid'),
       (refused) => expect(refused.status).to.equal(401),
     );
   });

@@ -12,7 +12,7 @@ import { startCluster } from './cluster.ts';
 
 describeWith(lackingNamespaces(), 'a node whose network loses everything', () => {
   describeWithServers('between it and the servers', () => {
-    it('is not ready, refuses what it cannot keep, and comes back; the others do what it held', async () => {
+    it('is not ready, refuses submissions, and recovers; the other nodes process its tasks', async () => {
       const cluster = await startCluster();
       const network = await makeNetworkNamespace();
       const way = async (url: string) => {

@@ -51,7 +51,7 @@ describeWithPostgres('openPostgres', () => {
       .that.matches(/^cannot reach PostgreSQL at 127\.0\.0\.1:1\/test: /);
   });
 
-  it('says by its checks and by errors that the server is away, and goes on when it is back', async () => {
+  it('reports a stopped server in its checks and errors, and recovers when it is back', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
     const { url: databaseUrl } = await emptySchema(server);

@@ -24,7 +24,7 @@ describe('A request', () => {
   const { Submission, TokenRequest } = openApi.components.schemas;
   const key = openApi.paths['/tasks']?.post?.parameters?.find(({ name }) => name === 'Idempotency-Key');
 
-  it('to submit a task is taken exactly where the contract says so', () => {
+  it('to submit a task is accepted if and only if the contract allows it', () => {
     const bodies = fc.oneof(
       fc.record({ action: fc.jsonValue(), data: fc.jsonValue() }, { requiredKeys: [] }),
       fc.record(
@@ -65,7 +65,7 @@ describe('A request', () => {
     );
   });
 
-  it('for a token is looked at where the contract says so', async () => {
+  it('for a token is processed if the contract allows it', async () => {
     const { url } = await startTickerBundle();
     for (const body of [{ api_key: 'x' }, { api_key: 'x', other: 1 }, { api_key: '' }, { api_key: 1 }, {}, [], null]) {
       const { status, body: answer } = await post(`${url}/auth/token`, body);

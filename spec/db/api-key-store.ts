@@ -99,7 +99,7 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     for (const call of calls) expect(await outcome(call)).to.be.instanceOf(DatabaseUnavailable);
   });
 
-  it('heeds at once what another process does to the keys', async () => {
+  it('sees changes of another process at once', async () => {
     const { keys, insert, update } = await fresh();
     expect(await keys.findOwner('k')).to.equal(undefined);
     await insert('k', 'alice', 'user', 1);
@@ -113,7 +113,7 @@ export function describeApiKeyStore(fresh: () => Promise<FreshKeys>): void {
     expect(await keys.findOwner('k2')).to.equal(undefined);
   });
 
-  it('heeds what it did itself', async () => {
+  it('sees its own changes', async () => {
     const { keys } = await fresh();
     expect(await keys.findOwner('k')).to.equal(undefined);
     const { apiKey } = await keys.ensureDemoUser(1);

@@ -93,7 +93,7 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     expect(ids(await made.tasks.list())).to.deep.equal(['c', 'b', 'a']);
   });
 
-  it('takes a place that another row has, and none, as the latest or as that', async () => {
+  it('accepts a duplicate arrival number, and a missing one as the latest', async () => {
     const { tasks } = await fresh();
     const rows = [completed('a', 1, { arrival: 10 }), completed('b', 1, { arrival: 10 }), completed('c', 1)];
     expect(await tasks.storeAll(rows)).to.deep.equal([undefined, undefined, undefined]);

@@ -80,7 +80,7 @@ describe('compose.yaml', () => {
     for (const name of wanted) expect(compose.services[name].profiles).to.deep.equal(['cluster']);
   });
 
-  it('gives every node of several the settings that it does not start without', () => {
+  it('sets all required settings of every node', () => {
     for (const name of ['node-1', 'node-2']) {
       const { environment } = compose.services[name];
       expect(environment).to.have.property('TOKEN_KEY');

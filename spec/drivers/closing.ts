@@ -14,7 +14,7 @@ export function describeClosing(fresh: FreshQueue, reopen?: Reopen): void {
   };
 
   describe('closed', () => {
-    it('refuses messages, otherwise than a full one', async () => {
+    it('refuses messages, with an error other than QueueFull', async () => {
       const queue = await fresh();
       await queue.close();
       const error = await queue.publish({ id: 'a', body: 'a' }).catch((error) => error);

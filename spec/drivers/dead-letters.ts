@@ -102,7 +102,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       expect(queue.counts()).to.include({ dead: 1, dropped: 0, waiting: 1 });
     });
 
-    it('are retried once, however often that is asked for at the same time', async () => {
+    it('are redriven once by concurrent calls', async () => {
       const queue = await fresh();
       await discardAll(queue, 'a');
       const asked = [queue.redrive('a'), queue.redrive('a')];

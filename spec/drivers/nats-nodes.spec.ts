@@ -133,7 +133,7 @@ describeWithNats('two nodes with one NATS queue', () => {
     expect(await openInbox(second).next()).to.include({ attempt: 2, crashes: 1, suspect: false });
   });
 
-  it('hand over what one gives back when it closes, without a doubt about it', async () => {
+  it('take over deliveries that one releases when it closes, not as suspects', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'abc');
     const [a] = await openInbox(first).take(3);
@@ -182,7 +182,7 @@ describeWithNats('a node with a NATS queue that is cut off', () => {
     expect(await openInbox(publisher).next()).to.include({ crashes: retryPolicy.maxCrashes });
   });
 
-  it('does not blame a suspect that only waited', async () => {
+  it('counts no crash for a suspect that only waited', async () => {
     const nats = await connection();
     const prefix = ownPrefix(nats);
     const publisher = await openNode({ nats, prefix, ackWaitMs });

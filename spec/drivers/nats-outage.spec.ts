@@ -7,7 +7,7 @@ import { discard, keyed, lettersOf, openInbox, publishAll, retry } from './inbox
 import { connection, openNode } from './nats-node.ts';
 
 describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes and comes', () => {
-  it('refuses submissions meanwhile, and goes on with all it held when the server is back', async () => {
+  it('refuses submissions meanwhile, and continues with all its tasks when the server is back', async () => {
     const server = await startNatsServer();
     const queue = await openNode({ nats: await connection(server.url), prefix: 'p' });
     await publishAll(queue, 'abcd');

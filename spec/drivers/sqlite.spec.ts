@@ -237,7 +237,7 @@ describe('the durable queue, opened again', () => {
     expect(beside(path).prepare('SELECT id FROM dead_letters').all()).to.deep.equal([{ id: 'c' }]);
   });
 
-  it('forgets on disk the keys that it forgets', async () => {
+  it('deletes evicted idempotency keys from disk', async () => {
     const path = await freshFile();
     const before = open(path);
     for (let i = 0; i < 12; i++) await before.publish({ id: `${i}`, body: '' }, keyed(`${i}`));

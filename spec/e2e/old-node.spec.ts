@@ -24,7 +24,7 @@ function oldNode(): string | undefined {
 const node = oldNode() ?? '';
 
 describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'an old Node', () => {
-  it('hands over to the installed one, which serves', async () => {
+  it('starts the installed Node, which serves', async () => {
     const services = await startServices({ node });
     expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
     expect((await post(`${services.tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
@@ -58,7 +58,7 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     expect((services as Error).message).to.include('TICKER_PORT must be a whole number');
   });
 
-  it('does not hand over to one that is too old as well, and so on', async () => {
+  it('does not start a Node that is also too old', async () => {
     const program = await startProgram({ node, env: { HANDED_OVER_BY_NODE: '20.0.0' } });
     expect(await program.exited).to.deep.equal({ code: 1, signal: null });
     expect(program.errors()).to.match(/^Node 24\.15 or newer is needed, this is \S+: .*\n$/);

@@ -82,7 +82,7 @@ describe('half-sent requests of one address', () => {
 describe('a thousand half-open handshakes', () => {
   const SHORT = { headers: 3000, request: 3500, check: 50, closing: 200 };
 
-  it('hold no handler, no place, and after their time no socket, while others join', async () => {
+  it('hold no handler, no connection slot, and after their timeout no socket, while others join', async () => {
     const bundle = await startTickerBundle({ timeouts: SHORT, limits: { handshakeMs: 3000 } });
     const opening = head(...handshake('/ws/ticker', await bundle.token()));
     const sockets: Socket[] = [];

@@ -51,7 +51,7 @@ describe('a deploy with the in-memory queue', () => {
     expect(stored.all()).to.have.length(21);
   });
 
-  it('says so when it cannot be left, and has an exit code of its own', async () => {
+  it('logs that tasks could not be kept, and exits with a distinct code', async () => {
     const env = { DATA_DIR: await temporaryFolder(), SHUTDOWN_TIMEOUT_MS: '200' };
     const first = await startServices({ env });
     lockRows(env.DATA_DIR);

@@ -31,7 +31,7 @@ describe('a reply in JSON', () => {
     expect(errors).to.deep.equal([]);
   });
 
-  it('keeps what was set before, but for what it says itself', async () => {
+  it('keeps headers set before, except its own', async () => {
     const { url } = await start((ctx) => {
       ctx.set('Vary', 'Origin');
       ctx.body = 'a text of some length';

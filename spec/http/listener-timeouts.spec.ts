@@ -38,7 +38,7 @@ function trickle(socket: Socket, byte: string): void {
 
 const REQUEST = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
-describe('the listener, with a client that dawdles', () => {
+describe('the listener, with a slow client', () => {
   const slowClients: [what: string, start: string, byte: string, answer: RegExp][] = [
     ['sends nothing', '', '', /^HTTP\/1\.1 408 [\s\S]*{"error":"request timeout"}$/],
     ['sends empty lines without end', '', '\r\n', /^HTTP\/1\.1 408 /],
@@ -95,7 +95,7 @@ describe('the listener, with a client that dawdles', () => {
     await until(() => server.sockets.size === 0);
   });
 
-  it('serves others while hundreds dawdle, and is rid of all of them', async () => {
+  it('serves others during hundreds of slow requests, and closes all of these', async () => {
     const server = await serve(fine, { timeouts: { ...SHORT, headers: 3_000, request: 3_000 } });
     const starts = ['', 'GET /', 'GET / HTTP/1.1\r\nHost', `${REQUEST}Content-Length: 9\r\n\r\n`];
     const clients = await Promise.all(Array.from({ length: 400 }, () => connectHalfOpen(server)));

@@ -206,7 +206,7 @@ describe('a path out of the browser client', () => {
     for (const path of [...passwd, ...zero, ...broken, ...more]) expectNothing(await raw(path), path);
   });
 
-  it('leads nowhere, whatever it is made of', async () => {
+  it('finds nothing, whatever its encoding', async () => {
     const { raw, lines } = await start();
     const parts = [
       ...up,

@@ -14,7 +14,7 @@ describe('the delay of the event loop', () => {
     expect(delays.cumulative().sum - before.sum).to.be.at.least(0.1);
   });
 
-  it('is noted no more once it is stopped', async () => {
+  it('is not recorded after a stop', async () => {
     const { delays, stop } = recordLoopDelay();
     stop();
     const other = recordLoopDelay();

@@ -64,13 +64,13 @@ describe('the retention thread', () => {
     expect(rowids()).to.have.lengthOf(10);
   });
 
-  it('waits for its turn to write', async () => {
+  it('waits for the write lock', async () => {
     const { launch, add, rowids, cell } = await start();
     cell[0] = 12_345;
     launch();
     let next = 51;
     await until(() => {
-      // The thread waits for 200 ms at most. If this test was too slow to observe the wait, add rows to delete.
+      // The thread waits for 200 ms at most. If this test was too slow to observe the wait, more rows make it wait again.
       if (rowids().length === 10) {
         add(...range(next, next + 39).map((rowid) => ({ rowid })));
         next += 40;
@@ -95,7 +95,7 @@ describe('the retention thread', () => {
     expect(rowids()).to.have.lengthOf(11);
   });
 
-  it('is logged and followed by another when it dies, ever later', async () => {
+  it('is logged and restarted when it dies, with growing delays', async () => {
     const { launch, logged, lines, started } = await start({ file: threadFile('ticker-threads/fails') });
     mock.timers.enable({ apis: ['setTimeout'] });
     const thread = launch();
@@ -141,7 +141,7 @@ describe('the retention thread', () => {
     expect(await started()).to.equal(1);
   });
 
-  it('leaves the turn of another thread alone when it dies', async () => {
+  it('does not release the write lock of another thread when it dies', async () => {
     const { launch, logged, cell } = await start({ file: threadFile('ticker-threads/fails') });
     cell[0] = 12_345;
     launch();

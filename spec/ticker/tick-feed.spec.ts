@@ -65,14 +65,14 @@ async function takeover(nodes: readonly Node[], old: Node): Promise<Node> {
   const from = performance.now();
   const received = others.map(({ ticks }) => ticks.length);
   await until(() => {
-    expect(leaders(nodes), 'producers').to.have.length.at.most(1);
+    expect(leaders(nodes), 'leaders').to.have.length.at.most(1);
     return (
       leaders(others).length === 1 && others.every(({ ticks }, index) => ticks.length > (received[index] ?? 0) + 2)
     );
   });
   expect(performance.now() - from).to.be.below(TAKEOVER_MS);
   const [leader] = leaders(others);
-  if (leader === undefined) throw new Error('nobody');
+  if (leader === undefined) throw new Error('no node leads');
   return leader;
 }
 
@@ -106,7 +106,7 @@ describeWithNats('the tickers of many nodes', () => {
     const { recorder } = late.subscribe();
     const message = await recorder.next();
     if (message.topic !== 'ws.send') throw new Error(message.topic);
-    expect(leader?.texts(), 'a tick of the producer').to.include(message.data);
+    expect(leader?.texts(), 'a tick of the leader').to.include(message.data);
   });
 
   it('know the last prices when all of them were gone', async () => {
@@ -127,7 +127,7 @@ describeWithNats('the tickers of many nodes', () => {
     expect(told).to.deep.equal([[...pricesOf({ topic: 'ws.send', type: 'text', data }).values()]]);
   });
 
-  it('go on from the last prices when the connection of the producer is cut', async () => {
+  it('go on from the last prices when the connection of the leader is cut', async () => {
     const nodes = await startNodes(await startNatsServer(), 3);
     const [old, witness] = nodes as [Node, Node, Node];
     await old.connection.close();
@@ -141,7 +141,7 @@ describeWithNats('the tickers of many nodes', () => {
     expect(old.ticks).to.have.lengthOf(length);
   });
 
-  it('go on from the last prices when the thread of the producer dies', async () => {
+  it('go on from the last prices when the thread of the leader dies', async () => {
     const server = await startNatsServer();
     // This thread's shared prices differ from those in its last tick.
     const old = await startNode(server, { file: thread('mortal') });
@@ -158,7 +158,7 @@ describeWithNats('the tickers of many nodes', () => {
     for (const node of [old, witness]) expectSmoothPrices(node.texts());
   });
 
-  it('go on from the last prices when the thread of the producer hangs', async () => {
+  it('go on from the last prices when the thread of the leader hangs', async () => {
     const server = await startNatsServer();
     const old = await startNode(server, { file: thread('hangs') });
     await until(() => old.ticks.length > 3);
@@ -174,7 +174,7 @@ describeWithNats('the tickers of many nodes', () => {
     expect(leaders([old, witness])).to.deep.equal([witness]);
   });
 
-  it('go on at once when the producer is stopped', async () => {
+  it('go on at once when the leader is stopped', async () => {
     const server = await startNatsServer();
     const nodes = await startNodes(server, 2);
     const [old, witness] = nodes as [Node, Node];
@@ -192,7 +192,7 @@ describeWithNats('the tickers of many nodes', () => {
     expectSmoothPrices(witness.texts());
   });
 
-  it('take no tick of a producer before the latest, and nothing that is none', async () => {
+  it('ignore ticks of an earlier leader, and malformed messages', async () => {
     const server = await startNatsServer();
     const nodes = await startNodes(server, 2);
     const stranger = await server.connect();
@@ -241,7 +241,7 @@ describeWithNats('the tickers of many nodes', () => {
     await until(() => a.texts().includes(latest));
   });
 
-  it('do the same when the server stands still for a while, and have no two producers then', async () => {
+  it('do the same when the server is frozen for a while, and never have two leaders', async () => {
     const server = await startNatsServer();
     const nodes = await startNodes(server, 2);
     server.freeze();

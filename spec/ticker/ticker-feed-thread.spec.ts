@@ -19,7 +19,7 @@ function createFeed() {
   return { feed, lease, campaigned };
 }
 
-describe('a ticker thread that hears no producer', () => {
+describe('a ticker thread without a leader', () => {
   afterEach(() => mock.timers.reset());
 
   it('is not taken for one that hangs', async () => {

@@ -39,7 +39,7 @@ describe('a ticker thread that dies', () => {
     expect(ticks.some(({ clients }) => clients.includes(leaves.client))).to.equal(false);
   });
 
-  it('again and again is followed ever later', async () => {
+  it('repeatedly is restarted with growing delays', async () => {
     const { ticker, logged, lines } = createTicker({ file: thread('fails') });
     await ticker.start().catch(() => {});
     await logged(({ delayMs }) => delayMs === 500);
@@ -65,7 +65,7 @@ describe('a ticker thread that hangs', () => {
   afterEach(() => mock.timers.reset());
 
   for (const subscribed of [true, false]) {
-    it(`is ended, and followed by another one, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
+    it(`is terminated and replaced, ${subscribed ? 'with' : 'without'} subscribers`, async () => {
       mock.timers.enable({ apis: ['setInterval'] });
       const { ticker, subscribe, die, lines, logged, tickTo } = await startTicker({ file: thread('hangs') });
       await until(() => ticker.loopDelays.cumulative().count > 1);

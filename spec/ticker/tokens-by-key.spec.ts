@@ -27,7 +27,7 @@ describe('the tokens of each API key', () => {
     );
   });
 
-  it('leave their places when they are deleted, and no trace of their key', () => {
+  it('are removed when deleted, and their key with the last of them', () => {
     const byKey = new TokensByKey(1);
     byKey.add({ id: 'a', keyId: 'k', order: byKey.next('k') });
     expect([byKey.isFull('k'), byKey.next('k')]).to.deep.equal([true, 2]);

@@ -64,7 +64,7 @@ describeWithPostgres('a task thread over PostgreSQL', () => {
     expect((await rows()).map(({ id }) => id)).to.deep.equal(['a', 'c']);
   });
 
-  it('blames no task while the server is away, and stores when it is back', async () => {
+  it('counts no crash while the server is away, and stores when it is back', async () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
     const { runBatch } = await start(await migratedSchema(server));
@@ -81,7 +81,7 @@ describeWithPostgres('a task thread over PostgreSQL', () => {
     expect(await runBatch(body('b'), body('c'))).to.deep.equal([returned, returned]);
   });
 
-  it('blames no task when the table is gone', async () => {
+  it('counts no crash when the table is gone', async () => {
     const { runBatch, sql } = await start(await migratedSchema());
     await sql('DROP TABLE tasks');
     const reason = 'relation "tasks" does not exist';

@@ -24,7 +24,7 @@ function startThread(code: string, workerData: { lock: SharedArrayBuffer; count:
 const share = () => ({ lock: new SharedArrayBuffer(4), count: new SharedArrayBuffer(8) });
 
 describe('WriteLock', () => {
-  it('gives threads their turns one at a time', async () => {
+  it('admits one thread at a time', async () => {
     const shared = share();
     // Reads, waits a little, and writes, so that two overlapping threads lose a count. A thread that continued
     // without the lock, because its holder was off the CPU for too long, counts in another turn.
@@ -44,7 +44,7 @@ describe('WriteLock', () => {
     expect(new Int32Array(shared.lock)[0]).to.equal(0);
   });
 
-  it('hands on what the work returns or throws, and ends the turn either way', () => {
+  it('returns or throws like the callback, and releases the lock either way', () => {
     const shared = share();
     const lock = new WriteLock(shared.lock);
     const cell = new Int32Array(shared.lock);
@@ -57,7 +57,7 @@ describe('WriteLock', () => {
     expect(cell[0]).to.equal(0);
   });
 
-  it('goes ahead when a turn does not end, and leaves it to its holder', () => {
+  it('continues without the lock when its holder keeps it too long', () => {
     const shared = share();
     const cell = new Int32Array(shared.lock);
     cell[0] = 12_345;

@@ -57,7 +57,7 @@ describe('the idempotency keys of several nodes', () => {
     expect(id).to.equal('T1');
   });
 
-  it('stand for the first task for good, however often its storing has to be tried', async () => {
+  it('belong to the first task, even if storing it takes several attempts', async () => {
     const keys = new IdempotencyStore(new MemoryValues() as never);
     const tried: string[] = [];
     for (const id of ['T1', 'T2', 'T3']) {

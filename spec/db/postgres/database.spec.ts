@@ -96,7 +96,7 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await outcome(() => database.close())).to.equal(undefined);
   });
 
-  it('waits for an answer no longer than it may, and goes on when there is one again', async () => {
+  it('times out on a silent server, and recovers when it responds again', async () => {
     const proxy = await proxyTo((await emptySchema()).url);
     const database = open(proxy.url, { timeLimitMs: 1000 });
     await database.probe();
@@ -162,7 +162,7 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await running).to.be.instanceOf(DatabaseUnavailable);
   });
 
-  it('loses no row of a batch whose connection is cut in the midst of it: it says so, and takes them again', async () => {
+  it('rejects a batch whose connection is cut halfway, and stores its rows on a retry', async () => {
     const { url, sql } = await migratedSchema();
     const proxy = await proxyTo(url);
     const tasks = new PostgresTasks(open(proxy.url, { connections: 1 }));

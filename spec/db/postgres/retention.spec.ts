@@ -77,7 +77,7 @@ describeWithPostgres('a round of the retention in PostgreSQL', () => {
     expect(await round({ rows: 20, days: 0 })).to.deep.equal([]);
   });
 
-  it('never keeps fewer, where rows have one place', async () => {
+  it('never keeps fewer if rows share an arrival number', async () => {
     const { sql, left, round } = await fresh();
     await sql(
       "INSERT INTO tasks (id, payload, created_at, arrival) SELECT 'id' || n, '', 1, 5 FROM generate_series(1, 9) n",

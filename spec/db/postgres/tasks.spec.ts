@@ -90,7 +90,7 @@ describeWithPostgres('PostgresTasks', () => {
     for (const row of rows) expect(await tasks.find(row.id)).to.deep.equal(row);
   });
 
-  it('asks a server that is away once for a batch, however many statements that takes', async () => {
+  it('connects to an absent server once per batch, even for several statements', async () => {
     let asked = 0;
     const query = async () => {
       asked++;
@@ -103,7 +103,7 @@ describeWithPostgres('PostgresTasks', () => {
     expect(asked).to.equal(1);
   });
 
-  it('writes of one id that is there twice the last', async () => {
+  it('writes the last of two rows with the same id', async () => {
     const { tasks } = await fresh();
     const rows = [completed('a', 1, { payload: 'first' }), completed('b', 1), completed('a', 1, { payload: 'second' })];
     expect(await tasks.storeAll(rows)).to.deep.equal([undefined, undefined, undefined]);
@@ -124,7 +124,7 @@ describeWithPostgres('PostgresTasks', () => {
     });
   }
 
-  it('heeds what a trigger refuses', async () => {
+  it('reports a row that a trigger refuses', async () => {
     const { tasks, sql } = await fresh();
     await sql(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN IF NEW.id = 'b' THEN RAISE 'not b'; END IF; RETURN NEW; END $$`);
@@ -134,7 +134,7 @@ describeWithPostgres('PostgresTasks', () => {
     expect(b).to.deep.include({ ofRow: true }).and.have.nested.property('error.message', 'not b');
   });
 
-  it('waits no longer for a lock than it may, and blames no row for it', async () => {
+  it('times out on a lock, and counts it against no row', async () => {
     const { url, sql } = await fresh();
     const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: 5000, lockLimitMs: 50 });
     afterTest(() => database.close());

@@ -63,7 +63,7 @@ describe('Database', () => {
     expect(read(database)).to.deep.equal([{ word: 'first' }]);
   });
 
-  it('reads the file that has taken the place of its own and of its log', async () => {
+  it('reads another database that replaced its file and its log', async () => {
     const { path, database } = await fresh();
     const other = `${path}.other`;
     makeFile(other, 'exchanged');
@@ -81,7 +81,7 @@ describe('Database', () => {
     'an empty file': (path: string) => writeFileSync(path, ''),
     'another database': (path: string) => makeFile(path, 'other'),
   })) {
-    it(`is unavailable while ${what} is in its place, and has lost nothing when its own is back`, async () => {
+    it(`is unavailable while ${what} replaces its file, and has lost nothing when the file is back`, async () => {
       const { path, database } = await fresh();
       database.statement('INSERT INTO words VALUES (?)').run('second');
       renameSync(path, `${path}.away`);

@@ -53,7 +53,7 @@ describe('Dispatcher, with real threads', () => {
     expect(queue.counts()).to.include({ completed: 8, inFlight: 0 });
   });
 
-  it('gives what a long task holds up to a thread that is free, without an attempt at it', async () => {
+  it('moves tasks queued behind a long one to an idle thread, with no attempt counted', async () => {
     const { queue, gate, dispatcher, reach, lines } = await start({
       queued: ['take 100 ms', 'take 100 ms', 'wait', 'return', 'exit'],
     });
@@ -96,7 +96,7 @@ describe('Dispatcher, with real threads', () => {
     expect(queue.counts()).to.include({ completed: 1, dead: 0, delayed: 0, waiting: 0 });
   });
 
-  it('does not blame the task that ran beside one that killed its thread', async () => {
+  it('counts no crash for the task beside one that killed its thread', async () => {
     const { queue, submit, gate, reach, lines, dispatcher } = await start();
     await submit('wait', 'exit');
     await reach(({ dead }) => dead === 1);

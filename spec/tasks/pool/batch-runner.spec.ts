@@ -17,7 +17,7 @@ async function startFailure(file: string, threads = 2): Promise<Error> {
 
 describe('BatchRunner', () => {
   describe('starting', () => {
-    it('hears from every thread before it is there', async () => {
+    it('starts only once every thread has responded', async () => {
       const { runner, run, lines } = await startRunner({ threads: 3 });
       expect(runner.threads).to.equal(3);
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
@@ -147,7 +147,7 @@ describe('BatchRunner', () => {
       expect(await running.outcomes).to.deep.equal(Array(2).fill({ ended: 'returned' }));
     });
 
-    it('blames the only one that it kept, where its thread dies', async () => {
+    it('counts a crash for the only task that it kept if its thread dies', async () => {
       const { give, gate } = await startRunner();
       const { outcomes, reclaim } = give(['ack, then exit', 'return', 'return']);
       await gate.begun(1);
@@ -156,7 +156,7 @@ describe('BatchRunner', () => {
       expect((await outcomes).map(({ ended }) => ended)).to.deep.equal(['crashed']);
     });
 
-    it('blames the only one that it kept, where its thread dies while the row is stored', async () => {
+    it('counts a crash for the only task that it kept if its thread dies while storing the row', async () => {
       const { give, gate } = await startRunner({ file: 'exits-on-store' });
       const { outcomes, reclaim } = give(['wait', 'return', 'return']);
       await gate.begun(1);

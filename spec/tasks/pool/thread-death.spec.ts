@@ -13,7 +13,7 @@ async function startTimedRunner(timeoutMs: number): Promise<() => Promise<void>>
 }
 
 describe('BatchRunner', () => {
-  it('ends the turn to write of a dead thread, and of no thread outside the pool', async () => {
+  it('releases the write lock of a dead thread, and of no thread outside the pool', async () => {
     const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
     const { threads } = watchThreads();
     const { run } = await startRunner({ writeLock: cell.buffer });
@@ -113,7 +113,7 @@ describe('BatchRunner', () => {
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
     });
 
-    it('hangs, in a batch: blames that one, and neither what came before nor what comes after', async () => {
+    it('hangs, in a batch: counts a crash for that one, and for no task before or after it', async () => {
       const { runAll } = await startRunner({ timeoutMs: 200 });
       const innocent = { ended: 'interrupted', reason: 'took longer than 200 ms', suspect: false };
       expect(await runAll(['return', 'hang', 'return'])).to.deep.equal([
@@ -123,7 +123,7 @@ describe('BatchRunner', () => {
       ]);
     });
 
-    it('ends its thread, in a batch: blames that one', async () => {
+    it('ends its thread, in a batch: counts a crash for that one', async () => {
       const { runAll } = await startRunner();
       const outcomes = await runAll(['raise', 'return later', 'exit', 'return']);
       expect(outcomes.map(({ ended }) => ended)).to.deep.equal([
@@ -154,13 +154,13 @@ describe('BatchRunner', () => {
       });
     }
 
-    it('may take longer than a single task’s timeout in total, and is not counted as a hang', async () => {
+    it('belongs to a batch that takes longer than the timeout: is not treated as hanging', async () => {
       const { runAll } = await startRunner({ timeoutMs: 1000 });
       const outcomes = await runAll(Array(11).fill('take 100 ms'));
       expect(outcomes).to.deep.equal(Array(11).fill({ ended: 'returned' }));
     });
 
-    it('is claimed by a thread that was ended: all of its batch is tried again, and none is blamed', async () => {
+    it('is claimed by a terminated thread: its whole batch is released, with no crash counted', async () => {
       const { runAll } = await startRunner({ file: 'claims-less' });
       const reason = 'a task of the batch was claimed by another thread';
       expect(await runAll(['return', 'return'])).to.deep.equal(
@@ -168,7 +168,7 @@ describe('BatchRunner', () => {
       );
     });
 
-    it('has its row stored slowly: is not blamed for that', async () => {
+    it('has its row stored slowly: is not timed out', async () => {
       const outlastLimit = await startTimedRunner(200);
       const { runAll, gate } = await startRunner({ file: 'stores-slowly', timeoutMs: 200 });
       const outcomes = runAll(Array(2).fill('return'));

@@ -89,7 +89,7 @@ describe('WorkerPool', () => {
   });
 
   describe('when a thread dies', () => {
-    it('runs those again that are not to blame, in order', async () => {
+    it('runs interrupted tasks again in order, if they are no suspects', async () => {
       const { runner, run, end, ended } = startPool({ threads: 1 });
       await run('abc');
       await run('d');
