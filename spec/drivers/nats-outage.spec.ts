@@ -55,7 +55,7 @@ describeWith(lackingProgram('nats-server'), 'the NATS queue whose server goes an
     ]);
     expect(await after.publish({ id: 'c', body: 'c' }, key)).to.equal('a');
     const inbox = openInbox(after);
-    // A killed server may have lost the release of a task, or the record of its delivery.
+    // A killed server may have lost the settlement of `a` or the record of its delivery, and deliver `a` again.
     for (let delivery = await inbox.next(); delivery.message.id !== 'b'; delivery = await inbox.next()) {
       await delivery.settle(discard());
     }

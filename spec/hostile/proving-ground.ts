@@ -91,7 +91,7 @@ export class ProvingGround {
     };
   }
 
-  /** Runs both parts of an attack. They may exceed the time of a scenario. */
+  /** Runs a scenario's attack and its fault concurrently. They may exceed the time of the scenario. */
   async #attack(
     { name, attack, fault }: Scenario,
     target: Target,

@@ -39,7 +39,7 @@ export interface CrowdReport {
 export interface Crowd {
   /** Reports once all readers have received the newest tick, or one of them has disconnected. */
   report(): Promise<CrowdReport>;
-  /** Makes the other clients start reading. */
+  /** Makes the silent and chatty clients start reading. */
   letAllRead(): Promise<void>;
 }
 
