@@ -2,7 +2,8 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
 import type { Delivery } from '../../../main/tasks/queue/queue.ts';
-import { never, returned, startDispatching, unstored } from './dispatching.ts';
+import { until } from '../../support/until.ts';
+import { never, raisedForGood, returned, startDispatching, unstored } from './dispatching.ts';
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
 const start = () => startDispatching(new HandDrivenPool(1));
@@ -59,6 +60,15 @@ describe('Dispatcher, while results cannot be stored', () => {
     pool.runs[1]?.end(returned);
     await reach(({ completed }) => completed === 1);
     expect(dispatcher.paused).to.equal(undefined);
+  });
+
+  it('no longer says why once nothing is left to do', async () => {
+    const { pool, publish, dispatcher, reach } = startDispatching(new HandDrivenPool(), { prefetch: 1 });
+    await publish('a');
+    (await pool.given(1)).end(unstored);
+    (await pool.given(2)).end(raisedForGood);
+    await reach(({ dead }) => dead === 1);
+    await until(() => dispatcher.paused === undefined);
   });
 
   it('stops at once, and loses nothing', async () => {
