@@ -1,12 +1,12 @@
 import { expect } from 'chai';
-import { type OpenApiResponse, post, request, startServices } from '../support/program.ts';
+import { type HttpResponse, post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
 /** Requests the listing until it fits. */
-function listing(url: string, fits: (answer: OpenApiResponse) => boolean): Promise<OpenApiResponse> {
+function listing(url: string, fits: (answer: HttpResponse) => boolean): Promise<HttpResponse> {
   return eventually(() => request(url), fits);
 }
 

@@ -4,14 +4,14 @@ import { fileURLToPath } from 'node:url';
 import { afterTest } from '../support/cleanup.ts';
 
 /** A child process that replies to each message with one message. */
-export interface Child<Message, OpenApiResponse> {
-  ask(message: Message): Promise<OpenApiResponse>;
+export interface Child<Message, HttpResponse> {
+  ask(message: Message): Promise<HttpResponse>;
 }
 
 /** Starts a program of this folder in a child process and waits until it is ready. */
-export async function startChild<Message extends object, OpenApiResponse>(
+export async function startChild<Message extends object, HttpResponse>(
   file: string,
-): Promise<Child<Message, OpenApiResponse>> {
+): Promise<Child<Message, HttpResponse>> {
   const child = fork(fileURLToPath(new URL(file, import.meta.url)), [], { execArgv: [] });
   const exited = once(child, 'exit').then(([code, signal]) => {
     throw new Error(`${file} ended with ${code ?? signal}`);

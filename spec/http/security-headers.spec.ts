@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type OpenApiResponse, request } from '../support/program.ts';
+import { type HttpResponse, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { startTasksServer } from '../tasks/http/tasks-server.ts';
@@ -11,7 +11,7 @@ const expected = {
   'cache-control': 'no-store',
 };
 
-function expectData({ headers }: OpenApiResponse, about: string): void {
+function expectData({ headers }: HttpResponse, about: string): void {
   for (const [name, value] of Object.entries(expected)) expect(headers.get(name), `${about} ${name}`).to.equal(value);
 }
 

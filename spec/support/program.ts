@@ -150,7 +150,7 @@ export async function startServices(options: ProgramOptions = {}): Promise<Runni
 }
 
 /** An HTTP response, with its body parsed if it is JSON. */
-export interface OpenApiResponse {
+export interface HttpResponse {
   status: number;
   headers: Headers;
   // biome-ignore lint/suspicious/noExplicitAny: specs assert on single properties.
@@ -158,7 +158,7 @@ export interface OpenApiResponse {
 }
 
 /** Sends one HTTP request on a connection that is closed afterwards. */
-export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<OpenApiResponse> {
+export async function request(url: string, { headers, ...init }: RequestInit = {}): Promise<HttpResponse> {
   const service = serviceAt(url);
   const response = await fetch(url, { ...init, headers: { Connection: 'close', ...(headers as object) } });
   const text = await response.text();
@@ -174,6 +174,6 @@ export async function request(url: string, { headers, ...init }: RequestInit = {
 }
 
 /** Posts a JSON value. */
-export function post(url: string, value: unknown): Promise<OpenApiResponse> {
+export function post(url: string, value: unknown): Promise<HttpResponse> {
   return request(url, { method: 'POST', body: JSON.stringify(value) });
 }

@@ -6,7 +6,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { loadPolicy, userPolicyFile } from '../../main/ticker/policy.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
-import { type OpenApiResponse, post, request } from '../support/program.ts';
+import { type HttpResponse, post, request } from '../support/program.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { connect, Refused } from '../support/websocket.ts';
 
@@ -18,7 +18,7 @@ function send({ url }: TickerBundle, body: string | Uint8Array<ArrayBuffer>, con
   return request(`${url}/auth/token`, { method: 'POST', body, headers: { 'Content-Type': contentType } });
 }
 
-function expectError({ status, headers, body }: OpenApiResponse, expectedStatus: number, text: string) {
+function expectError({ status, headers, body }: HttpResponse, expectedStatus: number, text: string) {
   expect({ status, body }).to.deep.equal({ status: expectedStatus, body: { error: text } });
   expect(headers.get('content-type')).to.match(/^application\/json/);
   expect(headers.get('access-control-allow-origin')).to.equal('*');

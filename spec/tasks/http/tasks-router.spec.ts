@@ -1,12 +1,12 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import type { OpenApiResponse } from '../../support/program.ts';
+import type { HttpResponse } from '../../support/program.ts';
 import { connectRaw, parseResponse } from '../../support/raw-connection.ts';
 import { startTasksServer } from './tasks-server.ts';
 
 const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 
-function expectError(answer: OpenApiResponse, status: number, error: string, about?: string): void {
+function expectError(answer: HttpResponse, status: number, error: string, about?: string): void {
   expect({ status: answer.status, body: answer.body }, about).to.deep.equal({ status, body: { error } });
   expect(answer.headers.get('content-type'), about).to.equal('application/json; charset=utf-8');
 }

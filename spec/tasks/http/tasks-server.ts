@@ -15,7 +15,7 @@ import { TaskEvents } from '../../../main/tasks/task-events.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
 import { type CapturedLog, captureLog } from '../../support/log.ts';
-import { type OpenApiResponse, request } from '../../support/program.ts';
+import { type HttpResponse, request } from '../../support/program.ts';
 import { serve } from '../../support/server.ts';
 
 export interface TasksServer extends CapturedLog {
@@ -31,7 +31,7 @@ export interface TasksServer extends CapturedLog {
   /** Path of the database's file. */
   file: string;
   tasks: Tasks;
-  submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<OpenApiResponse>;
+  submit(body: NonNullable<RequestInit['body']>, init?: RequestInit): Promise<HttpResponse>;
   /** Takes the waiting messages from the queue, in order. */
   queued(): Message[];
 }
