@@ -3,7 +3,7 @@ import { fullFormats } from 'ajv-formats/dist/formats.js';
 import { asyncApi } from '../../main/contracts/asyncapi.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import type { PathItem } from '../../main/contracts/paths.ts';
-import type { Header, HttpResponse, HttpResponses, MediaType } from '../../main/contracts/responses.ts';
+import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../../main/contracts/responses.ts';
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
 import { taskEvents } from '../../main/contracts/task-schemas.ts';
 
@@ -88,7 +88,7 @@ export function checkAnswer(answered: Answered): void {
 }
 
 /** Returns the reason why a response matches none of the described ones, or undefined. */
-function problem(answers: HttpResponses, { service, request, status, headers, body }: Answered): string | undefined {
+function problem(answers: OpenApiResponses, { service, request, status, headers, body }: Answered): string | undefined {
   const answer = resolve(answers[status]);
   if (answer === undefined || answer['x-servers']?.includes(service) === false) return 'the status is not described';
   for (const [name, each] of Object.entries(answer.headers ?? {})) {
@@ -141,26 +141,26 @@ function parameters(template: string): number {
   return template === '/{path}' ? Number.POSITIVE_INFINITY : template.split('{').length;
 }
 
-function responsesOf(item: PathItem, method: string): HttpResponses {
+function responsesOf(item: PathItem, method: string): OpenApiResponses {
   const own = Object.entries(item).find(([name]) => name === method.toLowerCase())?.[1] as {
-    responses: HttpResponses;
+    responses: OpenApiResponses;
   };
   return own?.responses ?? item['x-other-methods'];
 }
 
 const METHODS = ['get', 'head', 'post', 'delete', 'options'] as const;
 
-function operationsAt(service: ServiceName): HttpResponses[] {
+function operationsAt(service: ServiceName): OpenApiResponses[] {
   return itemsOf(service).flatMap(([, item]) => {
     const own = METHODS.map((method) => item[method]?.responses).filter((answers) => answers !== undefined);
     return [...own, item['x-other-methods']];
   });
 }
 
-type Restricted = HttpResponse & { 'x-servers'?: readonly ServiceName[] };
+type Restricted = OpenApiResponse & { 'x-servers'?: readonly ServiceName[] };
 
 /** Resolves a reference to a component. */
-function resolve(value: HttpResponse | Header | { $ref: string } | undefined): Restricted | undefined {
+function resolve(value: OpenApiResponse | Header | { $ref: string } | undefined): Restricted | undefined {
   if (value === undefined || !('$ref' in value)) return value as Restricted | undefined;
   const [, , kind, name] = value.$ref.split('/');
   return (openApi.components as unknown as Record<string, Record<string, Restricted>>)[kind as string]?.[
