@@ -35,7 +35,8 @@ describe('the bytes that a queue counts', () => {
       // Many messages, because the heap also holds leftovers of other specs.
       for (let id = 0; id < 200; id++) await queue.publish({ id: `${id}`, body: bodyOf(alphabet, 100_000) });
       const taken = (await liveHeapBytes()) - before;
-      expect(queue.counts().bytes / taken).to.be.within(0.8, 1.1);
+      // Garbage of other specs is noise, and a wrong width of characters a factor of two.
+      expect(queue.counts().bytes / taken).to.be.within(0.7, 1.4);
     });
   }
 
