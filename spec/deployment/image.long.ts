@@ -57,7 +57,7 @@ withImage(() => {
   it('makes keys and backups beside the running services, as the guide says', async () => {
     const container = await start();
     await container.port('tasks');
-    for (const [, command = ''] of section('www/guide/running.md', 'Keys, backup, restore, retention').matchAll(
+    for (const [, command = ''] of section('www/guide/running.md', 'Keys and backups').matchAll(
       /docker compose exec node (node .*)$/gm,
     )) {
       const beside = watch(runImage(root, command.split(' '), settings));
