@@ -1,5 +1,5 @@
 /**
- * Identifiers of tokens to purge from the bucket, oldest first. An identifier is removed only after its purge succeeds, so a failed
+ * Identifiers of tokens to purge from the bucket, oldest first. Each has an entry in the bucket, whose bound is theirs, too. An identifier is removed only after its purge succeeds, so a failed
  * purge is retried, and the entry cannot become a valid token again.
  */
 export class KvPurges {

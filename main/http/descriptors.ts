@@ -36,8 +36,8 @@ export function shareDescriptors(openFiles: number, config: Pick<Config, 'taskCo
 }
 
 /**
- * Descriptors of the process without its task threads: about 40 for the main thread, the ticker's, log and databases, or for
- * connections to servers; 12 for a thread that deletes old rows; 4 for one that parses large bodies; the others for files that are open for a moment.
+ * Descriptors of the process without its task threads: about 40 for the main thread, the ticker thread, log and databases or
+ * servers, 12 for the retention thread, 4 for the submission thread, and the rest for files that are open for a moment.
  */
 const PROCESS_DESCRIPTORS = 80;
 /** Descriptors of a worker thread: about 8, and some spare for a replacement that starts before the old thread closes. */

@@ -6,7 +6,7 @@ export interface Process {
   receive(message: LifecycleMessage): void;
 }
 
-/** Why a process ended: as intended, for a reason that its client is told, or because of an error. */
+/** Why a process ended: as intended, with a close code for its client, or because of an error. */
 export type ExitReason = 'normal' | CloseCode | Error;
 
 interface Entry {

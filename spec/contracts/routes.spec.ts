@@ -20,7 +20,7 @@ function routes(...routers: Pick<Router, 'stack'>[]): Map<string, Set<string>> {
   for (const { path, methods } of routers.flatMap(({ stack }) => stack)) {
     const template = String(path).replaceAll(/:(\w+)/g, '{$1}');
     const own = found.get(template) ?? new Set();
-    // A route for all methods only rejects those that the earlier routes do not take.
+    // A route for all methods only rejects the methods without a route of their own.
     if (methods.length <= 2) for (const method of methods) own.add(method.toLowerCase());
     found.set(template, own);
   }

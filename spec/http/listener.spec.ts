@@ -1,19 +1,14 @@
-import { once } from 'node:events';
-import { Agent, get, type RequestListener, type ServerResponse } from 'node:http';
+import type { RequestListener, ServerResponse } from 'node:http';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type ListenOptions, listen } from '../../main/http/listener.ts';
-import { rawResponse } from '../../main/http/raw-response.ts';
-import { apiHeaders } from '../../main/http/security-headers.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { countTurns } from '../support/event-loop-turns.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
-import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
+import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
-const never = new Promise<void>(() => {});
 const fine: RequestListener = (_request, response) => response.end('fine');
 
 /** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
@@ -169,47 +164,6 @@ describe('a request that waits for leave to send its body', () => {
   });
 });
 
-describe('requests that are sent without waiting for the answers', () => {
-  const three = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3);
-
-  it('are handled one after another, and not at all once the client is gone', async () => {
-    const held: ServerResponse[] = [];
-    const { listener, url, sockets } = await serve((_request, response) => held.push(response));
-    const raw = await connectRaw(listener.port);
-    raw.socket.write(three);
-    await until(() => held.length === 1);
-    held[0]?.end('1');
-    await until(() => held.length === 2);
-    raw.socket.resetAndDestroy();
-    await until(() => sockets.size === 0);
-    const other = request(url);
-    await until(() => held.length === 3);
-    held[2]?.end('other');
-    expect((await other).body).to.equal('other');
-    expect(held).to.have.lengthOf(3);
-  });
-
-  it('are not worked on behind one whose answer ends the connection', async () => {
-    let asked = 0;
-    const { listener, sockets } = await serve((_request, response) => {
-      asked += 1;
-      response.setHeader('Connection', 'close').end('last');
-    });
-    const raw = await connectRaw(listener.port);
-    raw.socket.write(three);
-    expect(await raw.ended).to.match(/last$/);
-    await until(() => sockets.size === 0);
-    expect(asked).to.equal(1);
-  });
-
-  it('cut their connection off when there are too many of them', async () => {
-    const { listener } = await startSlow();
-    const raw = await connectRaw(listener.port);
-    raw.socket.write(three.repeat(40));
-    expect(await raw.ended).to.equal('');
-  });
-});
-
 describe('a request that no app gets to see', () => {
   for (const [what, line, status, error] of [
     ['without a host', 'Accept: */*', 400, 'bad request'],
@@ -319,186 +273,5 @@ describe('the host of a request', () => {
     expect(await without.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*fine$/);
     const two = await connectRaw(listener.port, 'GET / HTTP/1.0', 'Host: x', 'Host: y');
     expect(parseResponse(await two.ended).status).to.equal(400);
-  });
-});
-
-describe('pipelined requests', () => {
-  it('are begun in turns of the event loop of their own, so that others are served in between', async () => {
-    const turn = countTurns();
-    const turns: number[] = [];
-    const { listener } = await serve((_request, response) => {
-      turns.push(turn());
-      response.end('fine');
-    });
-    const { socket } = await connectRaw(listener.port);
-    socket.write(head('GET / HTTP/1.1', 'Host: localhost').repeat(10));
-    await until(() => turns.length === 10);
-    expect(new Set(turns).size).to.equal(10);
-  });
-});
-
-describe('a pipelined upgrade', () => {
-  /** Starts a listener that holds its responses and records the paths of upgrades. */
-  async function startHeld() {
-    const held: ServerResponse[] = [];
-    const upgraded: (string | undefined)[] = [];
-    const server = await serve((_request, response) => held.push(response));
-    server.listener.server.on('upgrade', ({ url }, socket) => {
-      upgraded.push(url);
-      socket.end('HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n');
-    });
-    return { ...server, held, upgraded };
-  }
-  const upgrade = head(...handshake('/stream'));
-
-  it('is refused with 400 after the outstanding answers, and ends the connection', async () => {
-    const { listener, held, upgraded, sockets } = await startHeld();
-    const raw = await connectRaw(listener.port);
-    raw.socket.write(`GET /1 HTTP/1.1\r\nHost: x\r\n\r\nGET /2 HTTP/1.1\r\nHost: x\r\n\r\n${upgrade}`);
-    await until(() => held.length === 1);
-    held[0]?.end('first');
-    await until(() => held.length === 2);
-    held[1]?.end('second');
-    const { responses } = parseResponses(await raw.ended);
-    expect(responses.map(({ status, body }) => [status, body])).to.deep.equal([
-      [200, 'first'],
-      [200, 'second'],
-      [400, '{"error":"bad request"}'],
-    ]);
-    expect(responses[2]?.headers.get('connection')).to.equal('close');
-    expect(upgraded).to.deep.equal([]);
-    await until(() => sockets.size === 0);
-  });
-
-  it('is refused, too, when it comes in the middle of an answer', async () => {
-    const { listener, held, upgraded, sockets } = await startHeld();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await until(() => held.length === 1);
-    held[0]?.write('fi');
-    await raw.until(/fi\r\n$/);
-    const [socket] = sockets;
-    const before = socket?.bytesRead ?? 0;
-    // A frame sent as if the upgrade had succeeded.
-    const frame = Buffer.from('818500000000', 'hex');
-    raw.socket.write(Buffer.concat([Buffer.from(upgrade), frame, Buffer.from('hello')]));
-    await until(() => (socket?.bytesRead ?? 0) > before);
-    held[0]?.end('rst');
-    const { responses } = parseResponses(await raw.ended);
-    expect(responses.map(({ status, body }) => [status, body])).to.deep.equal([
-      [200, 'first'],
-      [400, '{"error":"bad request"}'],
-    ]);
-    expect(upgraded).to.deep.equal([]);
-  });
-
-  it('that arrives after the last answer leaves HTTP', async () => {
-    const { listener, held, upgraded } = await startHeld();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await until(() => held.length === 1);
-    held[0]?.end('first');
-    await raw.until(/first$/);
-    raw.socket.write(upgrade);
-    expect(await raw.ended).to.match(/firstHTTP\/1\.1 101 /);
-    expect(upgraded).to.deep.equal(['/stream']);
-  });
-});
-
-describe('a listener that closes', () => {
-  it('takes no more connections', async () => {
-    const { listener } = await serve(fine);
-    await listener.close(never);
-    const error = await connectRaw(listener.port).catch((reason: unknown) => reason);
-    expect(error).to.include({ code: 'ECONNREFUSED' });
-  });
-
-  it('ends idle connections at once', async () => {
-    const { listener } = await serve(fine);
-    const idle = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await idle.until(/fine$/);
-    await listener.close(never);
-    await idle.ended;
-  });
-
-  it('waits for requests that are open', async () => {
-    const { listener, asked, sockets } = await startSlow();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', 'Connection: close');
-    const response = await asked;
-    const idle = await connectRaw(listener.port);
-    await until(() => sockets.size === 2);
-    let closed = false;
-    const closing = listener.close(never).then(() => {
-      closed = true;
-    });
-    await idle.ended;
-    expect(closed).to.equal(false);
-    await once(response.end('done'), 'close');
-    expect(await raw.ended).to.match(/done$/);
-    await closing;
-  });
-
-  it('does not wait for the next request of a connection whose request was open', async () => {
-    const { listener, asked } = await startSlow({ timeouts: { keepAlive: 3_600_000 } });
-    const agent = new Agent({ keepAlive: true });
-    afterTest(() => agent.destroy());
-    const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
-    const response = await asked;
-    const closing = listener.close(never);
-    response.end('done');
-    const [answer] = await answered;
-    answer.resume();
-    await closing;
-  });
-
-  it('asks clients whose request is open to close', async () => {
-    const { listener, asked } = await startSlow();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    const response = await asked;
-    const closing = listener.close(never);
-    response.end('done');
-    expect(await raw.ended).to.match(/connection: close[\s\S]*done$/i);
-    await closing;
-  });
-
-  it('answers a request that is under way', async () => {
-    const { listener, sockets } = await serve(fine);
-    const raw = await connectRaw(listener.port);
-    raw.socket.write('GET / HTTP/1.1\r\nHo');
-    await until(() => [...sockets].some((socket) => socket.bytesRead > 0));
-    const closing = listener.close(never);
-    raw.socket.write('st: x\r\n\r\n');
-    expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*fine$/i);
-    await closing;
-  });
-
-  it('cuts off at the deadline what is still open', async () => {
-    const { listener, asked } = await startSlow();
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
-    await asked;
-    const half = await connectRaw(listener.port);
-    half.socket.write('GET / HT');
-    const deadline = Promise.withResolvers<void>();
-    const closing = listener.close(deadline.promise);
-    deadline.resolve();
-    await closing;
-    expect(await raw.ended).to.equal('');
-    await half.ended;
-  });
-});
-
-describe('a raw response', () => {
-  it('is a whole HTTP response that ends the connection', () => {
-    const text = rawResponse(400, { error: 'größer' }, { 'X-More': '1' });
-    const { status, headers, body } = parseResponse(text);
-    expect(status).to.equal(400);
-    expect(
-      headers.split('\r\n').filter((line) => !Object.keys(apiHeaders).some((name) => line.startsWith(name))),
-    ).to.deep.equal([
-      'HTTP/1.1 400 Bad Request',
-      'Content-Type: application/json; charset=utf-8',
-      'Content-Length: 20',
-      'Connection: close',
-      'X-More: 1',
-    ]);
-    expect(body).to.equal('{"error":"größer"}');
   });
 });

@@ -6,7 +6,7 @@ import { afterTest } from './cleanup.ts';
 export interface Severable {
   /** `http://<host>:<port>` */
   url: string;
-  /** Destroys every connection, and every new one until `mend` is called. */
+  /** Destroys every connection, and every new one until the connection is restored with `mend`. */
   cut(): void;
   mend(): void;
 }

@@ -29,6 +29,7 @@ export class SubmissionThread {
   readonly #options: SubmissionThreadOptions;
   #worker: Worker | undefined;
   #current: Job | undefined;
+  /** Submissions for the thread. Bounded by the byte budget of request bodies, which each of them holds until it is parsed. */
   readonly #waiting: Job[] = [];
   #idleTimer: NodeJS.Timeout | undefined;
   #stopped = false;

@@ -35,7 +35,7 @@ export class IdempotencyKeys {
     return record.taskId;
   }
 
-  /** Adds the key of a submission whose acceptance is being recorded. @returns evicted keys whose records are to be deleted */
+  /** Adds the key of a submission whose acceptance is being recorded. @returns evicted keys, whose records must be deleted */
   begin(record: KeyRecord): string[] {
     this.#pending.add(record.key);
     this.add(record);

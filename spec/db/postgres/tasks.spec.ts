@@ -13,7 +13,7 @@ async function fresh() {
   return {
     url,
     sql,
-    tasks: new PostgresTasks(database),
+    tasks: new PostgresTasks(database, 60_000),
     async insert(id: string, status: string, createdAt: number) {
       await sql("INSERT INTO tasks (id, payload, status, created_at) VALUES ($1, '{}', $2, $3)", [
         id,

@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { Agent, get, type RequestListener, type ServerResponse } from 'node:http';
+import { expect } from 'chai';
+import type { ListenOptions } from '../../main/http/listener.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { connectRaw } from '../support/raw-connection.ts';
+import { serve } from '../support/server.ts';
+import { until } from '../support/until.ts';
+
+const never = new Promise<void>(() => {});
+const fine: RequestListener = (_request, response) => response.end('fine');
+
+/** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
+async function startSlow(options: Partial<ListenOptions> = {}) {
+  const asked = Promise.withResolvers<ServerResponse>();
+  const server = await serve((_request, response) => asked.resolve(response), options);
+  return { ...server, asked: asked.promise };
+}
+
+describe('a listener that closes', () => {
+  it('takes no more connections', async () => {
+    const { listener } = await serve(fine);
+    await listener.close(never);
+    const error = await connectRaw(listener.port).catch((reason: unknown) => reason);
+    expect(error).to.include({ code: 'ECONNREFUSED' });
+  });
+
+  it('ends idle connections at once', async () => {
+    const { listener } = await serve(fine);
+    const idle = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await idle.until(/fine$/);
+    await listener.close(never);
+    await idle.ended;
+  });
+
+  it('waits for requests that are open', async () => {
+    const { listener, asked, sockets } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', 'Connection: close');
+    const response = await asked;
+    const idle = await connectRaw(listener.port);
+    await until(() => sockets.size === 2);
+    let closed = false;
+    const closing = listener.close(never).then(() => {
+      closed = true;
+    });
+    await idle.ended;
+    expect(closed).to.equal(false);
+    await once(response.end('done'), 'close');
+    expect(await raw.ended).to.match(/done$/);
+    await closing;
+  });
+
+  it('does not wait for the next request of a connection whose request was open', async () => {
+    const { listener, asked } = await startSlow({ timeouts: { keepAlive: 3_600_000 } });
+    const agent = new Agent({ keepAlive: true });
+    afterTest(() => agent.destroy());
+    const answered = once(get({ port: listener.port, host: '127.0.0.1', agent }), 'response');
+    const response = await asked;
+    const closing = listener.close(never);
+    response.end('done');
+    const [answer] = await answered;
+    answer.resume();
+    await closing;
+  });
+
+  it('asks clients whose request is open to close', async () => {
+    const { listener, asked } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    const response = await asked;
+    const closing = listener.close(never);
+    response.end('done');
+    expect(await raw.ended).to.match(/connection: close[\s\S]*done$/i);
+    await closing;
+  });
+
+  it('answers a request that is under way', async () => {
+    const { listener, sockets } = await serve(fine);
+    const raw = await connectRaw(listener.port);
+    raw.socket.write('GET / HTTP/1.1\r\nHo');
+    await until(() => [...sockets].some((socket) => socket.bytesRead > 0));
+    const closing = listener.close(never);
+    raw.socket.write('st: x\r\n\r\n');
+    expect(await raw.ended).to.match(/^HTTP\/1\.1 200 [\s\S]*connection: close[\s\S]*fine$/i);
+    await closing;
+  });
+
+  it('cuts off at the deadline what is still open', async () => {
+    const { listener, asked } = await startSlow();
+    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    await asked;
+    const half = await connectRaw(listener.port);
+    half.socket.write('GET / HT');
+    const deadline = Promise.withResolvers<void>();
+    const closing = listener.close(deadline.promise);
+    deadline.resolve();
+    await closing;
+    expect(await raw.ended).to.equal('');
+    await half.ended;
+  });
+});
