@@ -6,9 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
 import { afterTest } from '../support/cleanup.ts';
 import { describeWith, lacking } from '../support/requirements.ts';
+import { eventually } from '../support/until.ts';
 
 const PATHS = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 const executablePath = PATHS.find((path) => existsSync(path));
@@ -43,6 +44,8 @@ export function describeInBrowser(title: string, define: () => void): void {
 
 interface RunningBrowser {
   browser: Browser;
+  /** Context of all visits without one of their own. The pages under test keep nothing in it. */
+  shared: BrowserContext;
   close(): Promise<void>;
 }
 
@@ -59,8 +62,12 @@ async function startBrowser(): Promise<RunningBrowser> {
   process.once('exit', kill);
   const port = await debuggingPort(child, profile);
   const browser = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
+  const shared = await browser.newContext();
+  // An open page keeps the context's renderer process. A new process costs twice as much CPU time as a page.
+  await shared.newPage();
   return {
     browser,
+    shared,
     async close() {
       process.off('exit', kill);
       await browser.close();
@@ -89,21 +96,25 @@ export interface VisitOptions {
   reducedMotion?: 'reduce' | 'no-preference';
   /** Console errors that the test provokes on purpose. */
   tolerated?: RegExp;
+  /** Whether the test changes the browser context, as the page's clock does. */
+  ownContext?: boolean;
   /** Prepares the page before it loads. */
   prepare?(page: Page): Promise<unknown>;
 }
 
 /**
- * Opens a page in a fresh browser context and calls `test` with it. Fails if the page logged an error, threw one, or
+ * Opens a fresh page and calls `test` with it. Fails if the page logged an error, threw one, or
  * violated its Content-Security-Policy.
  */
 export async function visit(url: string, options: VisitOptions, test: (page: Page) => Promise<void>): Promise<void> {
   const { width = 1280, height = 800, colorScheme = 'light', reducedMotion = 'reduce', tolerated, prepare } = options;
   running ??= startBrowser();
-  const { browser } = await running;
-  const context = await browser.newContext({ viewport: { width, height }, colorScheme, reducedMotion });
-  afterTest(() => context.close());
+  const { browser, shared } = await running;
+  const context = options.ownContext ? await browser.newContext() : shared;
   const page = await context.newPage();
+  afterTest(() => (options.ownContext ? context.close() : page.close()));
+  await page.setViewportSize({ width, height });
+  await page.emulateMedia({ colorScheme, reducedMotion });
   const problems: string[] = [];
   page.on('console', (message) => {
     const text = `${message.text()} (${message.location().url})`;
@@ -143,9 +154,6 @@ export async function signIn(page: Page, apiKey: string): Promise<void> {
 }
 
 /** Waits until `read` returns a value other than `before`, and returns the new value. */
-export async function changes(read: () => Promise<string | null>, before: string | null): Promise<string | null> {
-  for (;;) {
-    const now = await read();
-    if (now !== before) return now;
-  }
+export function changes(read: () => Promise<string | null>, before: string | null): Promise<string | null> {
+  return eventually(read, (now) => now !== before);
 }

@@ -13,8 +13,8 @@ async function checkAppearance(page: Page, state: string): Promise<void> {
   expect(overflow, `${state}: pixels beyond the page's width`).to.be.at.most(0);
 }
 
-/** Defines the specs of every state of both pages at a given width and color scheme. */
-export function itLooksRightAt(width: number, colorScheme: 'light' | 'dark'): void {
+/** Defines the spec of every state of the ticker page at a given width and color scheme. */
+export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`ticker, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
     const { ticker, apiKey } = await startServices({ env: { TICK_INTERVAL_MS: '60000' } });
     const network = await severable(ticker);
@@ -22,7 +22,7 @@ export function itLooksRightAt(width: number, colorScheme: 'light' | 'dark'): vo
       await page.clock.install();
       await waitLongToReconnect(page);
     };
-    await visit(network.url, { width, colorScheme, tolerated: LOST, prepare }, async (page) => {
+    await visit(network.url, { width, colorScheme, tolerated: LOST, ownContext: true, prepare }, async (page) => {
       await checkAppearance(page, 'signed out');
       await page.getByLabel('API key', { exact: true }).fill('wrong');
       await page.keyboard.press('Enter');
@@ -42,7 +42,10 @@ export function itLooksRightAt(width: number, colorScheme: 'light' | 'dark'): vo
       await checkAppearance(page, 'signed out with charts');
     });
   }).timeout(120_000);
+}
 
+/** Defines the spec of every state of the task board at a given width and color scheme. */
+export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`task board, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
     const { tasks } = await startServices();
     const network = await severable(tasks);

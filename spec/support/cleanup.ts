@@ -12,6 +12,30 @@ export function afterTest(cleanup: Cleanup): void {
   cleanups.push(cleanup);
 }
 
+/**
+ * Starts something once for the tests of the enclosing suite, for tests that only read it. What `start` registers with
+ * {@link afterTest} is cleaned up after the suite.
+ */
+export function onceForSuite<Started>(start: () => Promise<Started>): () => Started {
+  let started: Started;
+  let own: Cleanup[] = [];
+  let outer: number;
+  before(async () => {
+    outer = expectedLeaks;
+    try {
+      started = await start();
+    } finally {
+      own = cleanups.splice(0);
+      expectedLeaks = leaks().length;
+    }
+  });
+  after(async () => {
+    expectedLeaks = outer;
+    await cleanUp(own);
+  });
+  return () => started;
+}
+
 /** Creates a folder that is removed after the test. */
 export async function temporaryFolder(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ticker-spec-'));
@@ -26,28 +50,34 @@ if (process.env.MOCHA_WORKER_ID !== undefined) process.on('SIGTERM', () => {});
 /** Kinds of resources that a test must not leave open. */
 const LEAKS = ['TCPServerWrap', 'ProcessWrap', 'MessagePort', 'FSEventWrap'];
 
+/** Number of resources that belong to running suites. */
+let expectedLeaks = 0;
+
 export const mochaHooks = {
-  async afterEach() {
-    const errors: unknown[] = [];
-    for (const cleanup of cleanups.splice(0).reverse()) {
-      try {
-        await cleanup();
-      } catch (error) {
-        errors.push(error);
-      }
-    }
+  afterEach: () => cleanUp(cleanups.splice(0)),
+};
+
+/** Runs cleanups, last one first, and fails if anything is still open that belongs to no running suite. */
+async function cleanUp(own: Cleanup[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const cleanup of own.reverse()) {
     try {
-      failIfUndescribed();
+      await cleanup();
     } catch (error) {
       errors.push(error);
     }
-    if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
-    // Stopped resources may need a moment to close.
-    for (let turn = 0; turn < 100 && leaks().length > 0; turn++)
-      await new Promise((resolve) => setTimeout(resolve, 10));
-    if (leaks().length > 0) throw new Error(`the test left running: ${leaks().join(', ')}`);
-  },
-};
+  }
+  try {
+    failIfUndescribed();
+  } catch (error) {
+    errors.push(error);
+  }
+  if (errors.length > 0) throw new AggregateError(errors, `cleaning up failed: ${errors.join('; ')}`);
+  // Stopped resources may need a moment to close.
+  for (let turn = 0; turn < 100 && leaks().length > expectedLeaks; turn++)
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  if (leaks().length > expectedLeaks) throw new Error(`the test left running: ${leaks().join(', ')}`);
+}
 
 function leaks(): string[] {
   return process.getActiveResourcesInfo().filter((kind) => LEAKS.includes(kind));
