@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { afterTest } from '../../support/cleanup.ts';
+import { afterTest, onceForSuite } from '../../support/cleanup.ts';
 import { post, type RunningServices, startServices } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
 import { connect } from '../../support/websocket.ts';
@@ -7,15 +7,19 @@ import { ask, type FrontProxy, open, PASSWORD, TASKS, TICKER } from './proxy.ts'
 
 const AUTHORIZATION = `Basic ${Buffer.from(`submitter:${PASSWORD}`).toString('base64')}`;
 
-/** Settings from the guide. */
-const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}` };
+/** Settings from the guide, and a limit that shows whose address the services count. */
+const ENV = { TRUST_PROXY: '1', ALLOWED_HOSTS: `${TICKER},${TASKS}`, TOKEN_REQUESTS_PER_MINUTE: '1' };
 
 /** Defines the specs of the services behind a proxy with the guide's configuration. */
 export function describeBehind(name: string, start: (services: RunningServices) => Promise<FrontProxy>): void {
   describeWith(lackingProgram(name, 'openssl'), `the ${name} of the guide`, () => {
-    it('lets the stream through', async () => {
+    const running = onceForSuite(async () => {
       const services = await startServices({ env: ENV });
-      const proxy = await start(services);
+      return { services, proxy: await start(services) };
+    });
+
+    it('lets the stream through', async () => {
+      const { services, proxy } = running();
       const { host, port, headers, ...tls } = proxy.to(TICKER);
       const { status, body } = await ask(proxy, TICKER, '/auth/token', { body: { api_key: services.apiKey } });
       expect(status).to.equal(200);
@@ -27,8 +31,7 @@ export function describeBehind(name: string, start: (services: RunningServices) 
     });
 
     it('tells the services the address of the client, and not what the client says of it', async () => {
-      const services = await startServices({ env: { ...ENV, TOKEN_REQUESTS_PER_MINUTE: '1' } });
-      const proxy = await start(services);
+      const { services, proxy } = running();
       const exchange = async (localAddress: string, claimed: string) => {
         const body = { api_key: services.apiKey };
         return (await ask(proxy, TICKER, '/auth/token', { body, localAddress, 'X-Forwarded-For': claimed })).status;
@@ -39,15 +42,14 @@ export function describeBehind(name: string, start: (services: RunningServices) 
     });
 
     it('lets only those who have the password to the task queue', async () => {
-      const proxy = await start(await startServices({ env: ENV }));
+      const { proxy } = running();
       const body = { action: 'sum', data: { numbers: [1, 2] } };
       expect((await ask(proxy, TASKS, '/tasks', { body })).status).to.equal(401);
       expect((await ask(proxy, TASKS, '/tasks', { body, Authorization: AUTHORIZATION })).status).to.equal(202);
     });
 
     it('passes events on as they come', async () => {
-      const services = await startServices({ env: ENV });
-      const proxy = await start(services);
+      const { services, proxy } = running();
       const events = await open(proxy, TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
       afterTest(() => events.destroy());
       await post(`${services.tasks}/tasks`, { action: 'sum' });

@@ -1,15 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { closeCodes } from '../../../main/ticker/close-codes.ts';
-import { describeInBrowser, visit } from '../../browser/chromium.ts';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, section } from '../../support/examples.ts';
-import { post, startServices, watch } from '../../support/program.ts';
+import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
 import { describeWith, lacking, program } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/clients.md';
@@ -24,22 +21,11 @@ const python = [program('python3'), '/usr/bin/python3'].find((each) => {
   }
 });
 
-/** Starts services, and writes an example adapted to them into a file. */
-async function prepare(heading: string, language: string, file: string) {
-  const services = await startServices();
+/** Writes an example adapted to running services into a file. Returns the path. */
+async function write(services: RunningServices, heading: string, language: string, file: string): Promise<string> {
   const path = join(await temporaryFolder(), file);
   await writeFile(path, adapt(examples(FILE, heading, language)[0], services));
-  return { services, path, env: { API_KEY: services.apiKey } };
-}
-
-/** Serves an empty page of another origin. Returns its URL. */
-async function blankPage(): Promise<string> {
-  const server = createServer((_, response) => {
-    response.writeHead(200, { 'Content-Type': 'text/html', Connection: 'close' }).end('<!doctype html>');
-  });
-  afterTest(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return path;
 }
 
 /** Waits until a client has printed two lines of prices. */
@@ -54,13 +40,15 @@ async function expectPrices(client: ReturnType<typeof watch>): Promise<void> {
 }
 
 describe('the clients of the guide', () => {
+  const running = onceForSuite(startServices);
+
   it('stream to Node', async () => {
-    const { path, env } = await prepare('Node', 'js', 'client.mjs');
-    await expectPrices(watch(paste(`exec node ${path}`, env)));
+    const path = await write(running(), 'Node', 'js', 'client.mjs');
+    await expectPrices(watch(paste(`exec node ${path}`, { API_KEY: running().apiKey })));
   });
 
   it('end in Node where connecting again would not help, and nowhere else', async () => {
-    const { path } = await prepare('Node', 'js', 'client.mjs');
+    const path = await write(running(), 'Node', 'js', 'client.mjs');
     const client = watch(paste(`exec node ${path}`, { API_KEY: 'none' }));
     expect(await client.exited).to.include({ code: 1 });
     expect(client.errors()).to.equal('closed: 401 invalid API key\n');
@@ -73,8 +61,7 @@ describe('the clients of the guide', () => {
   it('come back in Node after a restart of the server', async () => {
     const DATA_DIR = await temporaryFolder();
     const before = await startServices({ env: { DATA_DIR } });
-    const path = join(await temporaryFolder(), 'client.mjs');
-    await writeFile(path, adapt(examples(FILE, 'Node', 'js')[0], before));
+    const path = await write(before, 'Node', 'js', 'client.mjs');
     const client = watch(paste(`exec node ${path}`, { API_KEY: before.apiKey }));
     const nextPrices = () => new Promise((resolve) => client.child.stdout?.once('data', resolve));
     await nextPrices();
@@ -86,7 +73,7 @@ describe('the clients of the guide', () => {
   });
 
   it('stream to wscat', async () => {
-    const services = await startServices();
+    const services = running();
     const shell = paste(adapt(examples(FILE, 'The shell')[0], services), { API_KEY: services.apiKey });
     const client = watch(shell);
     await client.logged(({ type }) => type === 'ticker');
@@ -96,7 +83,7 @@ describe('the clients of the guide', () => {
   });
 
   it('submit a task twice and make it once', async () => {
-    const services = await startServices();
+    const services = running();
     const client = watch(paste(adapt(examples(FILE, 'Tasks')[0], services)));
     expect(await client.exited).to.include({ code: 0 });
     const [first, second] = client.lines;
@@ -105,14 +92,14 @@ describe('the clients of the guide', () => {
   });
 
   it('wait for the row', async () => {
-    const services = await startServices();
+    const services = running();
     const client = watch(paste(adapt(examples(FILE, 'Tasks')[1], services)));
     expect(await client.exited).to.include({ code: 0 });
     expect(JSON.parse(client.output())).to.include({ status: 'completed', result: '{"output":"HELLO"}' });
   });
 
   it('follow the events of tasks', async () => {
-    const services = await startServices();
+    const services = running();
     const client = watch(paste(`exec ${adapt(examples(FILE, 'Tasks')[2], services)}`));
     const said = async (text: string) => {
       while (!client.output().includes(text)) await once(client.child.stdout as NodeJS.ReadableStream, 'data');
@@ -122,27 +109,15 @@ describe('the clients of the guide', () => {
     await said('event: completed\n');
     expect(client.output()).to.match(/event: accepted\n[\s\S]*event: started\n/);
   });
-});
 
-describeWith(
-  python === undefined ? lacking('python3 with websockets', 'python3-websockets') : undefined,
-  'the Python client of the guide',
-  () => {
-    it('streams', async () => {
-      const { path, env } = await prepare('Python', 'python', 'client.py');
-      await expectPrices(watch(paste(`exec ${python} ${path}`, env)));
-    });
-  },
-);
-
-describeInBrowser('the browser client of the guide', () => {
-  it('streams to a page of any origin', async () => {
-    const services = await startServices();
-    const example = adapt(examples(FILE, 'Browser', 'js')[0], services);
-    await visit(await blankPage(), {}, async (page) => {
-      const logged = page.waitForEvent('console');
-      await page.evaluate(`const API_KEY = '${services.apiKey}'; (async () => { ${example} })()`);
-      expect((await logged).text()).to.match(/^[A-Z]{3}-USD \d+(\.\d+)?$/);
-    });
-  });
+  describeWith(
+    python === undefined ? lacking('python3 with websockets', 'python3-websockets') : undefined,
+    'in Python',
+    () => {
+      it('stream', async () => {
+        const path = await write(running(), 'Python', 'python', 'client.py');
+        await expectPrices(watch(paste(`exec ${python} ${path}`, { API_KEY: running().apiKey })));
+      });
+    },
+  );
 });

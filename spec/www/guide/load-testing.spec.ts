@@ -2,7 +2,7 @@ import { symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { WebSocket } from 'ws';
-import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { afterTest, onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
 import { projectFolder, request, startServices, watch } from '../../support/program.ts';
 import { describeWith, lackingProgram } from '../../support/requirements.ts';
@@ -11,37 +11,42 @@ const FILE = 'www/guide/load-testing.md';
 
 /** Reduces the numbers of an example, so that the test is short. */
 const brief = (example: string) =>
-  example.replace('1000 --duration 30', '20 --duration 2').replace('seq 1000', 'seq 40');
+  example.replace('1000 --duration 30', '20 --duration 2').replace('seq 1000', 'seq 10').replace('seq 20', 'seq 3');
 
 describe('the load tests of the guide', () => {
+  const running = onceForSuite(startServices);
+
   it('load the stream with the tool of the project', async () => {
-    const services = await startServices();
-    const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[0], services)), { API_KEY: services.apiKey }));
+    const services = running();
+    // Without `preload`, which installs what `npm test` has installed.
+    const env = { API_KEY: services.apiKey, npm_config_ignore_scripts: 'true' };
+    const shell = watch(paste(brief(adapt(examples(FILE, 'The stream')[0], services)), env));
     expect(await shell.exited, shell.errors()).to.include({ code: 0 });
     expect(shell.output()).to.match(/missed/);
   });
 
-  it('open twenty clients of wscat', async () => {
-    const [DATA_DIR, TMPDIR] = [await temporaryFolder(), await temporaryFolder()];
-    const services = await startServices({ env: { DATA_DIR } });
-    const block = examples(FILE, 'The stream')[1];
-    const shell = watch(paste(adapt(block, services), { TOKEN: await services.token(), TMPDIR }));
+  it('open clients of wscat', async () => {
+    const TMPDIR = await temporaryFolder();
+    const services = running();
+    const shell = watch(
+      paste(brief(adapt(examples(FILE, 'The stream')[1], services)), { TOKEN: await services.token(), TMPDIR }),
+    );
     expect(await shell.exited).to.include({ code: 0 });
     const counts = shell
       .output()
       .trim()
       .split('\n')
       .map((line) => Number(line.split(':')[1]));
-    expect(counts).to.have.lengthOf(20);
-    // The snapshot and at least one tick. Twenty clients start slowly on a loaded machine.
+    expect(counts).to.have.lengthOf(3);
+    // The snapshot and at least one tick. The clients start slowly on a loaded machine.
     for (const count of counts) expect(count).to.be.at.least(2);
   });
 
   it('load the task queue with curl', async () => {
-    const services = await startServices();
+    const services = running();
     const shell = watch(paste(brief(adapt(examples(FILE, 'Tasks')[0], services))));
     expect(await shell.exited, shell.errors()).to.include({ code: 0 });
-    expect(JSON.parse(shell.output())).to.include({ accepted: 40 });
+    expect(JSON.parse(shell.output())).to.include({ accepted: 10 });
   });
 
   it('are a script for k6 that fits its types', async () => {
@@ -53,6 +58,7 @@ describe('the load tests of the guide', () => {
         noEmit: true,
         checkJs: true,
         strict: false,
+        skipLibCheck: true,
         lib: ['esnext'],
         types: ['k6'],
         module: 'esnext',
@@ -61,12 +67,12 @@ describe('the load tests of the guide', () => {
       files: ['stream.js'],
     };
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config));
-    const compiler = watch(paste(`npx tsc -p ${folder}`));
+    const compiler = watch(paste(`node_modules/.bin/tsc -p ${folder}`));
     expect(await compiler.exited, compiler.output()).to.include({ code: 0 });
   });
 
   it('are a script for k6 that streams, when another runs what it says', async () => {
-    const services = await startServices();
+    const services = running();
     const text = adapt(examples(FILE, 'With k6', 'js')[0], services);
     const body = text
       .replace(/^import .*$/gm, '')
