@@ -1,0 +1,3 @@
+import { describeBrokenFrames } from './broken-frames.ts';
+
+describeBrokenFrames(300);

@@ -1,0 +1,3 @@
+import { describeMalformedHttp } from './malformed-http.ts';
+
+describeMalformedHttp(600);
