@@ -1,25 +1,105 @@
 import { expect } from 'chai';
-import { post, request, startProgram } from '../support/program.ts';
+import { post, type RunningServices, request, startProgram } from '../support/program.ts';
 import { describeWithServers } from '../support/servers.ts';
 import { eventually } from '../support/until.ts';
-import { connect } from '../support/websocket.ts';
+import { connect, type StreamClient } from '../support/websocket.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 import { startCluster } from './cluster.ts';
 
-async function twoNodes(env: Record<string, string> = {}) {
+async function twoNodes() {
   const cluster = await startCluster();
-  const [one, other] = await Promise.all([cluster.node({ env }), cluster.node({ env })]);
-  if (one === undefined || other === undefined) throw new Error('no nodes');
-  return { one, other, cluster };
+  const [one, other] = await Promise.all([cluster.node(), cluster.node()]);
+  return { one, other };
+}
+
+/** Records the prices of each second that a client receives from now on. */
+function recordTicks({ socket }: StreamClient): Map<number, string> {
+  const found = new Map<number, string>();
+  socket.on('message', (text) => {
+    const { type, data } = JSON.parse(text.toString());
+    // If a snapshot and a tick carry the same second, the tick is the later message.
+    if (type === 'ticker') found.set(data[0].timestamp, JSON.stringify(data));
+  });
+  return found;
+}
+
+async function expectSharedTask(one: RunningServices, other: RunningServices): Promise<void> {
+  const events = await followEvents(other.tasks);
+  const { status, body } = await request(`${one.tasks}/tasks`, {
+    method: 'POST',
+    headers: { Prefer: 'wait=20' },
+    body: '{"action":"uppercase","data":{"text":"wherever"}}',
+  });
+  expect({ status, result: body.result }).to.deep.equal({ status: 200, result: '{"output":"WHEREVER"}' });
+  expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
+  expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.equal([body]);
+  const steps = [await events.next(), await events.next(), await events.next()];
+  // Events of the other node may arrive before those of this node.
+  expect(steps.map((step) => step?.event)).to.have.members(['accepted', 'started', 'completed']);
+}
+
+async function expectSharedKeys(one: RunningServices, other: RunningServices): Promise<void> {
+  const submit = (tasks: string, action: string) =>
+    request(`${tasks}/tasks`, {
+      method: 'POST',
+      headers: { 'Idempotency-Key': 'order-1' },
+      body: JSON.stringify({ action }),
+    });
+  const first = await submit(one.tasks, 'sum');
+  const again = await submit(other.tasks, 'sum');
+  expect([first.status, again.status]).to.deep.equal([202, 202]);
+  expect(again.body).to.deep.equal(first.body);
+  expect((await submit(other.tasks, 'another')).status).to.equal(422);
+}
+
+async function expectSharedDeadLetters(one: RunningServices, other: RunningServices): Promise<void> {
+  const { body } = await post(`${one.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
+  const answer = await eventually(
+    () => request(`${other.tasks}/dead-letters`),
+    ({ body }) => body.dead_letters.length > 0,
+  );
+  expect(answer.body.dead_letters[0]).to.include({ id: body.id, status: 'failed', attempts: 1 });
+  const retried = await request(`${other.tasks}/dead-letters/${body.id}/retry`, { method: 'POST' });
+  expect(retried.status).to.equal(202);
+  await eventually(
+    () => request(`${one.tasks}/tasks/${body.id}`),
+    (found) => found.body.status === 'failed',
+  );
+  const deleted = await request(`${one.tasks}/dead-letters/${body.id}`, { method: 'DELETE' });
+  expect(deleted.status).to.equal(204);
+  await eventually(
+    () => request(`${other.tasks}/tasks/${body.id}`),
+    ({ status }) => status === 404,
+  );
+}
+
+/** Submits to both nodes in turn, and asserts that every task is completed with its own result. */
+async function expectEachCompleted(one: RunningServices, other: RunningServices, count: number): Promise<void> {
+  const answers = await Promise.all(
+    Array.from({ length: count }, (_, index) =>
+      post(`${(index % 2 === 0 ? one : other).tasks}/tasks`, { action: 'sum', data: { numbers: [index] } }),
+    ),
+  );
+  for (const [index, { body }] of answers.entries()) {
+    const task = await eventually(
+      () => request(`${other.tasks}/tasks/${body.id}`),
+      (found) => found.body.status === 'completed',
+    );
+    expect(task.body.result).to.equal(JSON.stringify({ output: index }));
+  }
 }
 
 describeWithServers('two nodes', () => {
-  it('know the same keys and tokens, and what one revokes is dead on the other', async () => {
+  it('know the same keys and tokens, revoke for each other, send the same prices, and are ready', async () => {
     const { one, other } = await twoNodes();
     expect(one.apiKey).to.equal(other.apiKey);
     const token = await one.token();
     const client = await connect(other.stream, { token });
     await client.nextOf('welcome');
+    const [here, there] = [
+      recordTicks(await connect(one.stream, { token: await other.token() })),
+      recordTicks(await connect(other.stream, { token: await other.token() })),
+    ];
     const revoked = await request(`${one.ticker}/auth/token`, {
       method: 'DELETE',
       headers: { Authorization: `Bearer ${token}` },
@@ -30,108 +110,26 @@ describeWithServers('two nodes', () => {
       () => expect.fail('the token is still valid'),
       (refused) => expect(refused.status).to.equal(401),
     );
-  });
 
-  it('send the same prices at the same second', async () => {
-    const { one, other } = await twoNodes();
-    const [here, there] = await Promise.all(
-      [one, other].map(async (node) => connect(node.stream, { token: await node.token() })),
-    );
-    const ticks = (client: typeof here) => {
-      const found = new Map<number, string>();
-      client?.socket.on('message', (text) => {
-        const { type, data } = JSON.parse(text.toString());
-        // If a snapshot and a tick carry the same second, the tick is the later message.
-        if (type === 'ticker') found.set(data[0].timestamp, JSON.stringify(data));
-      });
-      return found;
-    };
-    const [first, second] = [ticks(here), ticks(there)];
     const shared = await eventually(
-      () => [...first.keys()].filter((timestamp) => second.has(timestamp)).slice(1),
+      () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1),
       (timestamps) => timestamps.length >= 2,
     );
-    for (const timestamp of shared) expect(first.get(timestamp)).to.equal(second.get(timestamp));
-  });
+    for (const timestamp of shared) expect(here.get(timestamp)).to.equal(there.get(timestamp));
 
-  it('share tasks: one accepts them, both process them, both report their events', async () => {
-    const { one, other } = await twoNodes();
-    const events = await followEvents(other.tasks);
-    const { status, body } = await request(`${one.tasks}/tasks`, {
-      method: 'POST',
-      headers: { Prefer: 'wait=20' },
-      body: '{"action":"uppercase","data":{"text":"wherever"}}',
-    });
-    expect({ status, result: body.result }).to.deep.equal({ status: 200, result: '{"output":"WHEREVER"}' });
-    expect((await request(`${other.tasks}/tasks/${body.id}`)).body).to.deep.equal(body);
-    expect((await request(`${other.tasks}/tasks`)).body.tasks).to.deep.equal([body]);
-    const steps = [await events.next(), await events.next(), await events.next()];
-    // Events of the other node may arrive before those of this node.
-    expect(steps.map((step) => step?.event)).to.have.members(['accepted', 'started', 'completed']);
-  });
-
-  it('take a submission once under its idempotency key, whichever of them it reaches', async () => {
-    const { one, other } = await twoNodes();
-    const submit = (tasks: string, action: string) =>
-      request(`${tasks}/tasks`, {
-        method: 'POST',
-        headers: { 'Idempotency-Key': 'order-1' },
-        body: JSON.stringify({ action }),
-      });
-    const first = await submit(one.tasks, 'sum');
-    const again = await submit(other.tasks, 'sum');
-    expect([first.status, again.status]).to.deep.equal([202, 202]);
-    expect(again.body).to.deep.equal(first.body);
-    expect((await submit(other.tasks, 'another')).status).to.equal(422);
-  });
-
-  it('share dead letters: discarded on one, redriven by the other', async () => {
-    const { one, other } = await twoNodes();
-    const { body } = await post(`${one.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
-    const answer = await eventually(
-      () => request(`${other.tasks}/dead-letters`),
-      ({ body }) => body.dead_letters.length > 0,
-    );
-    expect(answer.body.dead_letters[0]).to.include({ id: body.id, status: 'failed', attempts: 1 });
-    const retried = await request(`${other.tasks}/dead-letters/${body.id}/retry`, { method: 'POST' });
-    expect(retried.status).to.equal(202);
-    await eventually(
-      () => request(`${one.tasks}/tasks/${body.id}`),
-      (found) => found.body.status === 'failed',
-    );
-    const deleted = await request(`${one.tasks}/dead-letters/${body.id}`, { method: 'DELETE' });
-    expect(deleted.status).to.equal(204);
-    await eventually(
-      () => request(`${other.tasks}/tasks/${body.id}`),
-      ({ status }) => status === 404,
-    );
-  });
-
-  it('take a thousand submissions and complete each once', async () => {
-    const { one, other } = await twoNodes();
-    const submit = (index: number) =>
-      post(`${(index % 2 === 0 ? one : other).tasks}/tasks`, { action: 'sum', data: { numbers: [index] } });
-    const ids: string[] = [];
-    for (let from = 0; from < 1000; from += 50) {
-      const answers = await Promise.all(Array.from({ length: 50 }, (_, each) => submit(from + each)));
-      ids.push(...answers.map(({ body }) => body.id));
-    }
-    for (const [index, id] of ids.entries()) {
-      const task = await eventually(
-        () => request(`${other.tasks}/tasks/${id}`),
-        ({ body }) => body.status === 'completed',
-      );
-      expect(task.body.result).to.equal(JSON.stringify({ output: index }));
-    }
-  });
-
-  it('are ready, and name what they share', async () => {
-    const { one } = await twoNodes();
-    const answer = await eventually(
+    const { body } = await eventually(
       () => request(`${one.admin}/readyz`),
       ({ status }) => status === 200,
     );
-    expect(answer.body.checks).to.include.keys('nats', 'auth_database', 'tasks_database', 'ticker');
+    expect(body.checks).to.include.keys('nats', 'auth_database', 'tasks_database', 'ticker');
+  });
+
+  it('share tasks, their events, idempotency keys and dead letters, and complete each task once', async () => {
+    const { one, other } = await twoNodes();
+    await expectSharedTask(one, other);
+    await expectSharedKeys(one, other);
+    await expectSharedDeadLetters(one, other);
+    await expectEachCompleted(one, other, 100);
   });
 
   it('share the ports of one machine', async () => {
