@@ -20,12 +20,14 @@ const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
  * @param create creates an empty queue; called for each test
  * @param reopen opens the queue of a closed driver again; absent if the queue does not outlive its driver
  * @param bytesOf bytes that the driver counts for a message; its memory if absent
+ * @param randomRuns number of queues that get random operations; fewer for a driver that needs milliseconds for each
  */
 export function describeDriver(
   name: string,
   create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => Queue | Promise<Queue>,
   reopen?: Reopen,
   bytesOf: BytesOf = heldBytes,
+  randomRuns = 100,
 ): void {
   const fresh: FreshQueue = async (bounds = {}, onEvent = () => {}) => {
     const queue = await create({ ...roomy, ...bounds }, onEvent);
@@ -41,7 +43,7 @@ export function describeDriver(
     describeDeadLetters(fresh);
     describeIdempotency(fresh);
     describeBounds(fresh);
-    describeCounts(fresh, bytesOf);
+    describeCounts(fresh, bytesOf, randomRuns);
     describeClosing(fresh, reopen);
   });
 }

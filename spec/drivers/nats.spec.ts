@@ -20,6 +20,7 @@ describeWithNats('NATS', () => {
     },
     async (closed) => openNode(nodes.get(closed) as NodeOptions),
     ({ body }) => Buffer.byteLength(body),
+    25,
   );
 
   it('lists dead letters without receiving their bodies, and leaves no consumer', async () => {

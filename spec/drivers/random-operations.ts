@@ -56,8 +56,8 @@ async function settle(delivery: Received, does: Operation['does']): Promise<'com
   }
 }
 
-/** Defines the spec that a driver's counts are correct after random operations. */
-export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
+/** Defines the spec that a driver's counts are correct after random operations, in `numRuns` queues. */
+export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf, numRuns: number): void {
   it('accounts for every message it accepted, within prefetch and bounds, whatever is done to it', async () => {
     await fc.assert(
       fc.asyncProperty(operations, async (steps) => {
@@ -134,7 +134,7 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf): void {
         expect(await lettersOf(queue)).to.have.lengthOf(ended.dead);
         await queue.close();
       }),
-      { numRuns: 100 },
+      { numRuns },
     );
   });
 }
