@@ -3,74 +3,35 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { inspect, inspectable, sabotage } from '../support/inspector.ts';
-import { Ledger, queueCounts } from '../support/ledger.ts';
 import { request, startServices } from '../support/program.ts';
-import { randomFrom, seedNote } from '../support/seed.ts';
 import { eventually } from '../support/until.ts';
-import { connect } from '../support/websocket.ts';
+import { itSurvivesThreadDeaths } from './thread-deaths.ts';
 import { completed, submit } from './uppercase-tasks.ts';
 
-const TICKER = /ticker/;
 const POOL = /piscina/;
 
-describe('the sudden death of pool threads', () => {
-  it('loses no task', async () => {
+describe('the sudden death', () => {
+  it('of both pool threads loses no task', async () => {
     const services = await startServices({ nodeOptions: inspectable });
     const inspector = await inspect(services);
     await inspector.alive(POOL, 2);
-    const before = submit(services, 20);
+    const before = submit(services, 8);
     const killing = inspector.kill(POOL);
     expect(killing.count).to.equal(2);
-    const ids = [...(await before), ...(await submit(services, 20))];
+    const ids = [...(await before), ...(await submit(services, 8))];
     await completed(services, ids);
     await killing.dead;
     await inspector.alive(POOL, 2);
-    await completed(services, await submit(services, 10));
+    await completed(services, await submit(services, 4));
   });
 
-  for (const driver of ['memory', 'sqlite']) {
-    it(`and of the ticker under load, ${driver} queue: threads are replaced, no task is lost ${seedNote}`, async () => {
-      const DATA_DIR = await temporaryFolder();
-      const env = { DATA_DIR, QUEUE_DRIVER: driver };
-      const services = await startServices({ nodeOptions: inspectable, env });
-      const inspector = await inspect(services);
-      const random = randomFrom(driver.length);
-      const client = await connect(services.stream, { token: await services.token() });
-      const ledger = new Ledger();
-      let over = false;
-      const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
-      let killed = 0;
-      for (const [pool, ticker] of [
-        [1, 0],
-        [1, 0],
-        [0, 1],
-        [2, 0],
-        [1, 1],
-        [2, 1],
-        [1, 0],
-        [2, 0],
-      ] as const) {
-        await inspector.alive(/./, 3);
-        await ledger.grows(random.below(30));
-        const victims = [inspector.kill(POOL, pool), inspector.kill(TICKER, ticker)];
-        expect(victims.map(({ count }) => count)).to.deep.equal([pool, ticker]);
-        killed += pool;
-        await Promise.all(victims.map(({ dead }) => dead));
-        await inspector.alive(POOL, 2);
-        await queueCounts(services.tasks);
-      }
-      over = true;
-      await load;
-      await ledger.settled(services, DATA_DIR);
-      const crashes = services.lines.filter(({ failure }) => failure === 'crash');
-      expect(crashes.length).to.be.at.most(killed);
-      expect(services.lines.filter(({ failure }) => failure === 'transient')).to.deep.equal([]);
-      const now = Date.now() / 1000;
-      while ((await client.nextOf('ticker')).data[0].timestamp <= now);
-    }).timeout(60_000);
-  }
+  itSurvivesThreadDeaths('sqlite', [
+    { pool: 1, ticker: 0 },
+    { pool: 0, ticker: 1 },
+    { pool: 2, ticker: 1 },
+  ]);
 
-  it('counts a crash for the task whose handler was running, and for no other task', async () => {
+  it('of a pool thread counts a crash for the task whose handler was running, and for no other task', async () => {
     const services = await startServices({ nodeOptions: inspectable });
     const inspector = await inspect(services);
     for (let round = 1; round <= 2; round++) {
@@ -84,7 +45,7 @@ describe('the sudden death of pool threads', () => {
         () => existsSync(begun),
         (exists) => exists,
       );
-      const others = submit(services, 20);
+      const others = submit(services, 8);
       writeFileSync(go, '');
       await completed(services, [bad, ...(await others)]);
       const failures = services.lines.filter(({ failure }) => failure !== undefined);
@@ -92,6 +53,6 @@ describe('the sudden death of pool threads', () => {
       expect(failures.at(-1)).to.include({ task: bad, failure: 'crash', attempt: 1, decision: 'retry' });
     }
     const { completed: done, dead } = (await request(`${services.tasks}/queue`)).body;
-    expect({ done, dead }).to.deep.equal({ done: 42, dead: 0 });
+    expect({ done, dead }).to.deep.equal({ done: 18, dead: 0 });
   });
 });
