@@ -1,0 +1,5 @@
+import { itServesBesideStalled } from './stalled-clients.ts';
+
+describe('clients that never read, many of them', () => {
+  itServesBesideStalled(1000);
+});
