@@ -73,42 +73,42 @@ describe('a database', () => {
     ['memory', ['auth.db', 'tasks.db']],
     ['sqlite', ['tasks.db', 'queue.db']],
   ] as const) {
-    for (const name of databases) {
-      it(`${name} under the ${driver} queue that is locked, taken away, replaced: nothing lost ${seedNote}`, async () => {
-        const DATA_DIR = await temporaryFolder();
-        const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: driver } });
-        const client = await watchSteadily(services);
-        const ledger = new Ledger();
-        const random = randomFrom(name.length);
-        let over = false;
-        const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
+    it(`that is locked, taken away, replaced, ${databases.join(' and ')} under the ${driver} queue: nothing lost ${seedNote}`, async () => {
+      const DATA_DIR = await temporaryFolder();
+      const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: driver } });
+      const client = await watchSteadily(services);
+      const ledger = new Ledger();
+      const random = randomFrom(driver.length);
+      let over = false;
+      const load = ledger.flood(services.tasks, random, { clients: 2, pauseMs: 20, over: () => over });
+      for (const name of databases) {
         for (const [what, fault] of Object.entries(faults)) {
           await eventually(
             () => ledger.submit(services.tasks, random),
             (status) => status === 202,
           );
           const mend = await fault(join(DATA_DIR, name));
-          for (let i = 2 + random.below(6); i > 0; i--) {
+          for (let i = 2 + random.below(3); i > 0; i--) {
             await ask(services);
             const status = await ledger.submit(services.tasks, random);
-            expect(status, what).to.equal(name === 'queue.db' ? 500 : 202);
+            expect(status, `${name} ${what}`).to.equal(name === 'queue.db' ? 500 : 202);
             await queueCounts(services.tasks);
           }
           await mend();
         }
-        over = true;
-        await load;
-        for (const address of [`${services.tasks}/tasks`, `${services.ticker}/`]) {
-          expect((await request(address)).status).to.equal(200);
-        }
-        expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
-        await ledger.settled(services, DATA_DIR);
-        await client.checkAfterNextTick();
-        expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
-        services.child.kill('SIGTERM');
-        expect(await services.exited).to.deep.include({ code: 0 });
-      }).timeout(60_000);
-    }
+      }
+      over = true;
+      await load;
+      for (const address of [`${services.tasks}/tasks`, `${services.ticker}/`]) {
+        expect((await request(address)).status).to.equal(200);
+      }
+      expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+      await ledger.settled(services, DATA_DIR);
+      await client.checkAfterNextTick();
+      expect(services.lines.filter(({ level }) => level >= 60)).to.deep.equal([]);
+      services.child.kill('SIGTERM');
+      expect(await services.exited).to.deep.include({ code: 0 });
+    }).timeout(60_000);
   }
 
   it('queue.db that is away at SIGTERM: an orderly end that reports its tasks as lost', async () => {
@@ -134,52 +134,11 @@ describe('a database', () => {
     await ledger.settled(await startServices({ env }), DATA_DIR);
   });
 
-  it('that is taken away and given back: errors meanwhile, nothing lost', async () => {
+  it('that is taken away, then locked by another process, then has lost its table: errors, and every task once', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
-    for (const name of ['auth.db', 'tasks.db']) await rename(join(DATA_DIR, name), join(DATA_DIR, `${name}.away`));
-
-    const unavailable = { status: 500, body: { error: 'database unavailable' } };
-    expect(await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).to.deep.include(unavailable);
-    expect(await request(`${services.tasks}/tasks`)).to.deep.include(unavailable);
-    const { body, status } = await post(`${services.tasks}/tasks`, { action: 'sum' });
-    expect(status).to.equal(202);
-    const pause = await services.logged(({ msg }) => msg === WAIT);
-    expect(pause.reason).to.match(/tasks\.db does not exist$/);
-    expect((await request(`${services.tasks}/tasks/${body.id}`)).body.status).to.be.oneOf(['queued', 'running']);
-
-    for (const name of ['auth.db', 'tasks.db']) await rename(join(DATA_DIR, `${name}.away`), join(DATA_DIR, name));
-    expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
-    const listing = await eventually(
-      () => request(`${services.tasks}/tasks`),
-      (answer) => answer.body.count > 0,
-    );
-    expect(listing.body.tasks.map(({ id }: { id: string }) => id)).to.deep.equal([body.id]);
-  });
-
-  it('that is locked by another process: tasks wait, are tried again, and are stored once', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR } });
-    const other = openBeside(join(DATA_DIR, 'tasks.db'));
-    other.exec('BEGIN IMMEDIATE');
-    const answers = await Promise.all(
-      Array.from({ length: 10 }, () => post(`${services.tasks}/tasks`, { action: 'sum' })),
-    );
-    const pause = await services.logged(({ msg }) => msg === WAIT);
-    expect(pause.reason).to.equal('database is locked');
-    expect((await request(`${services.tasks}/tasks`)).body.count).to.equal(0);
-    other.exec('COMMIT');
-    const { body } = await eventually(
-      () => request(`${services.tasks}/tasks`),
-      (answer) => answer.body.count >= 10,
-    );
-    const ids = body.tasks.map(({ id }: { id: string }) => id);
-    expect(ids).to.have.members(answers.map(({ body: { id } }) => id));
-  });
-
-  it('that has lost its table: 500 with the error of the query', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR } });
+    await expectBackAfterAbsence(services, DATA_DIR);
+    await expectStoredAfterLock(services, DATA_DIR);
     openBeside(join(DATA_DIR, 'auth.db')).exec('DROP TABLE api_keys');
     openBeside(join(DATA_DIR, 'tasks.db')).exec('DROP TABLE tasks');
     expect(await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).to.deep.include({
@@ -189,3 +148,42 @@ describe('a database', () => {
     expect(await request(`${services.tasks}/tasks`)).to.deep.include({ status: 500, body: { error: 'query failed' } });
   });
 });
+
+async function expectBackAfterAbsence(services: RunningServices, folder: string): Promise<void> {
+  const bringBack = await Promise.all(['auth.db', 'tasks.db'].map((name) => moveAway(join(folder, name))));
+  const unavailable = { status: 500, body: { error: 'database unavailable' } };
+  expect(await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).to.deep.include(unavailable);
+  expect(await request(`${services.tasks}/tasks`)).to.deep.include(unavailable);
+  const { body, status } = await post(`${services.tasks}/tasks`, { action: 'sum' });
+  expect(status).to.equal(202);
+  const pause = await services.logged(({ msg }) => msg === WAIT);
+  expect(pause.reason).to.match(/tasks\.db does not exist$/);
+  expect((await request(`${services.tasks}/tasks/${body.id}`)).body.status).to.be.oneOf(['queued', 'running']);
+
+  for (const giveBack of bringBack) await giveBack();
+  expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+  expect(await listedIds(services, 1)).to.deep.equal([body.id]);
+}
+
+/** Submits tasks while the rows are locked. The queue has stored one task before. */
+async function expectStoredAfterLock(services: RunningServices, folder: string): Promise<void> {
+  const before = await listedIds(services, 1);
+  const other = openBeside(join(folder, 'tasks.db'));
+  other.exec('BEGIN IMMEDIATE');
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => post(`${services.tasks}/tasks`, { action: 'sum' })),
+  );
+  await services.logged(({ msg, reason }) => msg === WAIT && reason === 'database is locked');
+  expect((await request(`${services.tasks}/tasks`)).body.count).to.equal(1);
+  other.exec('COMMIT');
+  expect(await listedIds(services, 11)).to.have.members([...before, ...answers.map(({ body }) => body.id)]);
+}
+
+/** Waits until at least `count` tasks are listed, and returns their ids. */
+async function listedIds({ tasks }: RunningServices, count: number): Promise<string[]> {
+  const { body } = await eventually(
+    () => request(`${tasks}/tasks`),
+    (answer) => answer.body.count >= count,
+  );
+  return body.tasks.map(({ id }: { id: string }) => id);
+}

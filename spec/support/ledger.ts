@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
 import { post, type RunningServices, request } from './program.ts';
 import type { Random } from './seed.ts';
@@ -43,10 +44,18 @@ export class Ledger {
     return answer?.status;
   }
 
-  /** Submits tasks with `clients` concurrent clients until a response is missing or `over` returns true. */
-  async flood(tasks: string, random: Random, { clients = 8, over = (): boolean => false } = {}): Promise<void> {
+  /**
+   * Submits tasks with `clients` concurrent clients until a response is missing or `over` returns true.
+   *
+   * @param options.pauseMs pause of a client after each response, which leaves the CPU to others
+   */
+  async flood(
+    tasks: string,
+    random: Random,
+    { clients = 8, pauseMs = 0, over = (): boolean => false } = {},
+  ): Promise<void> {
     const client = async () => {
-      while (!over() && (await this.submit(tasks, random)) !== undefined);
+      while (!over() && (await this.submit(tasks, random)) !== undefined) if (pauseMs > 0) await setTimeout(pauseMs);
     };
     await Promise.all(Array.from({ length: clients }, client));
   }
