@@ -18,10 +18,10 @@ describe('a backup under load', () => {
     const random = randomFrom(0);
     const [before, others] = [new Ledger(), new Ledger()];
     // Submissions continue until the process is killed.
-    const load = others.flood(first.tasks, random, { clients: 4 });
-    await before.flood(first.tasks, random, { clients: 4, over: () => before.size >= 200 });
+    const load = others.flood(first.tasks, random, { clients: 2 });
+    await before.flood(first.tasks, random, { clients: 4, over: () => before.size >= 50 });
     expect(await runCommand('backup', [folder], { dataDir })).to.include({ code: 0, stderr: '' });
-    await others.grows(50);
+    await others.grows(20);
     await client.checkAfterNextTick();
     first.child.kill('SIGKILL');
     await Promise.all([first.exited, load]);

@@ -47,22 +47,22 @@ describeWithSmallDisk('a full disk', () => {
     await client.checkAfterNextTick();
   });
 
-  it(`under the durable queue: nothing is accepted that is not on disk, and nothing is lost ${seedNote}`, async () => {
-    const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite' };
+  it(`under the durable queue: nothing is accepted that is not on disk, and nothing is lost, at a stop either ${seedNote}`, async () => {
+    const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500' };
     const services = await startServices({ env });
     const client = await watchSteadily(services);
     const ledger = new Ledger();
     const random = randomFrom(2);
     let over = false;
-    const load = ledger.flood(services.tasks, random, { clients: 4, over: () => over });
+    const load = ledger.flood(services.tasks, random, { clients: 2, over: () => over });
     /** Submits large tasks until a response has the status `wanted`. */
     const answers = (wanted: number) =>
       eventually(
         () => ledger.submit(services.tasks, random, LARGE),
         (status) => status === wanted,
       );
-    for (let time = 0; time < 3; time++) {
-      await ledger.grows(random.below(60));
+    for (let time = 0; time < 2; time++) {
+      await ledger.grows(random.below(30));
       disk.fill();
       await answers(500);
       await untilQueueFile(services, 'failed', async () => void (await ledger.submit(services.tasks, random, LARGE)));
@@ -84,28 +84,20 @@ describeWithSmallDisk('a full disk', () => {
     await ledger.settled(services, disk.path);
     await client.checkAfterNextTick();
 
-    // The writes that failed on the full disk were repeated, so the next process finds the same tasks.
-    services.child.kill('SIGTERM');
-    expect((await services.exited).code).to.equal(0);
-    await ledger.settled(await startServices({ env }), disk.path);
-  }).timeout(60_000);
-
-  it('at a stop of the durable queue: in order all the same, and the next start has everything', async () => {
-    const env = { DATA_DIR: disk.path, QUEUE_DRIVER: 'sqlite', SHUTDOWN_TIMEOUT_MS: '500' };
-    const services = await startServices({ env });
-    const ledger = new Ledger();
     const lock = new DatabaseSync(join(disk.path, 'tasks.db'));
     afterTest(() => lock.close());
     lock.exec('BEGIN IMMEDIATE');
-    for (let i = 0; i < 20; i++) await ledger.submit(services.tasks, randomFrom(3), LARGE);
+    for (let i = 0; i < 20; i++) await ledger.submit(services.tasks, random, LARGE);
     disk.fill();
     services.child.kill('SIGTERM');
     expect(await services.exited).to.deep.include({ code: 0 });
-    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 20 });
+    const stopped = services.lines.find(({ msg }) => msg.startsWith('stopped'));
+    expect(stopped).to.include({ msg: 'stopped', unfinished: 20 });
     lock.exec('ROLLBACK');
     await disk.free();
+    // The writes that failed on the full disk were repeated, so the next process finds the same tasks.
     await ledger.settled(await startServices({ env }), disk.path);
-  });
+  }).timeout(60_000);
 
   it('at the start is said in one line', async () => {
     disk.fill();

@@ -7,7 +7,7 @@ import { post, startServices } from '../support/program.ts';
 import { itSurvivesKills } from './kill-rounds.ts';
 
 describe('kill -9 with the durable queue', () => {
-  itSurvivesKills(4);
+  itSurvivesKills(3);
 
   it('is not needed for a deploy: on SIGTERM unsettled tasks are kept, and the next process completes them', async () => {
     const env = { DATA_DIR: await temporaryFolder(), QUEUE_DRIVER: 'sqlite' };
