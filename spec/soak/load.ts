@@ -132,10 +132,12 @@ export interface SoakLength {
   minutes: number;
   /** Number of rounds that the minutes are divided into. After each round, the idle process is measured. */
   rounds: number;
+  /** Number of clients that read the stream throughout. */
+  readers: number;
 }
 
 /** Defines the spec that puts every kind of load on one process and asserts that no resource grows. */
-export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds }: SoakLength): void {
+export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, readers }: SoakLength): void {
   it(`leaves nothing behind with the ${QUEUE_DRIVER} queue, loses no task and no tick ${seedNote}`, async function () {
     if (process.platform !== 'linux') this.skip();
     const DATA_DIR = await temporaryFolder();
@@ -148,7 +150,7 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds }:
     const crowd = await gather({
       port: Number(port),
       token: await services.token(),
-      readers: 200,
+      readers,
       silent: 0,
       chatty: 0,
     });
@@ -189,7 +191,7 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds }:
     expect(last.threads, 'threads').to.equal(first.threads);
 
     steady.check();
-    expect(await crowd.report()).to.deep.include({ open: 200, behind: 0, gaps: 0, closed: {} });
+    expect(await crowd.report()).to.deep.include({ open: readers, behind: 0, gaps: 0, closed: {} });
     console.log(`    ${ledger.size} tasks, ${steady.ticks()} ticks`);
     await ledger.settled(services, DATA_DIR, QUEUE_DRIVER === 'sqlite');
     expect(services.lines.filter(({ level }) => level >= 50)).to.deep.equal([]);
