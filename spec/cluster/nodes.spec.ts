@@ -6,12 +6,6 @@ import { connect, type StreamClient } from '../support/websocket.ts';
 import { followEvents } from '../tasks/http/event-client.ts';
 import { startCluster } from './cluster.ts';
 
-async function twoNodes() {
-  const cluster = await startCluster();
-  const [one, other] = await Promise.all([cluster.node(), cluster.node()]);
-  return { one, other };
-}
-
 /** Records the prices of each second that a client receives from now on. */
 function recordTicks({ socket }: StreamClient): Map<number, string> {
   const found = new Map<number, string>();
@@ -89,47 +83,55 @@ async function expectEachCompleted(one: RunningServices, other: RunningServices,
   }
 }
 
-describeWithServers('two nodes', () => {
-  it('know the same keys and tokens, revoke for each other, send the same prices, and are ready', async () => {
-    const { one, other } = await twoNodes();
-    expect(one.apiKey).to.equal(other.apiKey);
-    const token = await one.token();
-    const client = await connect(other.stream, { token });
-    await client.nextOf('welcome');
-    const [here, there] = [
-      recordTicks(await connect(one.stream, { token: await other.token() })),
-      recordTicks(await connect(other.stream, { token: await other.token() })),
-    ];
-    const revoked = await request(`${one.ticker}/auth/token`, {
-      method: 'DELETE',
-      headers: { Authorization: `Bearer ${token}` },
-    });
-    expect(revoked.status).to.equal(204);
-    expect((await client.closed).code).to.equal(4001);
-    await connect(other.stream, { token }).then(
-      () => expect.fail('the token is still valid'),
-      (refused) => expect(refused.status).to.equal(401),
-    );
-
-    const shared = await eventually(
-      () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1),
-      (timestamps) => timestamps.length >= 2,
-    );
-    for (const timestamp of shared) expect(here.get(timestamp)).to.equal(there.get(timestamp));
-
-    const { body } = await eventually(
-      () => request(`${one.admin}/readyz`),
-      ({ status }) => status === 200,
-    );
-    expect(body.checks).to.include.keys('nats', 'auth_database', 'tasks_database', 'ticker');
+/** Revokes a token on one node while a client uses it on the other node. */
+async function expectSharedTokens(one: RunningServices, other: RunningServices): Promise<void> {
+  expect(one.apiKey).to.equal(other.apiKey);
+  const token = await one.token();
+  const client = await connect(other.stream, { token });
+  await client.nextOf('welcome');
+  const revoked = await request(`${one.ticker}/auth/token`, {
+    method: 'DELETE',
+    headers: { Authorization: `Bearer ${token}` },
   });
+  expect(revoked.status).to.equal(204);
+  expect((await client.closed).code).to.equal(4001);
+  await connect(other.stream, { token }).then(
+    () => expect.fail('the token is still valid'),
+    (refused) => expect(refused.status).to.equal(401),
+  );
+}
 
-  it('share tasks, their events, idempotency keys and dead letters, and complete each task once', async () => {
-    const { one, other } = await twoNodes();
+async function expectSamePrices(one: RunningServices, other: RunningServices): Promise<void> {
+  const [here, there] = [
+    recordTicks(await connect(one.stream, { token: await other.token() })),
+    recordTicks(await connect(other.stream, { token: await one.token() })),
+  ];
+  const shared = await eventually(
+    () => [...here.keys()].filter((timestamp) => there.has(timestamp)).slice(1),
+    (timestamps) => timestamps.length >= 2,
+  );
+  for (const timestamp of shared) expect(here.get(timestamp)).to.equal(there.get(timestamp));
+}
+
+async function expectReady({ admin }: RunningServices): Promise<void> {
+  const { body } = await eventually(
+    () => request(`${admin}/readyz`),
+    ({ status }) => status === 200,
+  );
+  expect(body.checks).to.include.keys('nats', 'auth_database', 'tasks_database', 'ticker');
+}
+
+describeWithServers('two nodes', () => {
+  it('share API keys, tokens, prices, tasks with their events, idempotency keys and dead letters, and are ready', async () => {
+    const cluster = await startCluster();
+    const [one, other] = await Promise.all([cluster.node(), cluster.node()]);
+    await expectSharedTokens(one, other);
+    await expectSamePrices(one, other);
     await expectSharedTask(one, other);
     await expectSharedKeys(one, other);
     await expectSharedDeadLetters(one, other);
     await expectEachCompleted(one, other, 100);
+    await expectReady(one);
   });
 
   it('share the ports of one machine', async () => {
