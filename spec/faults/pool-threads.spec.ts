@@ -11,20 +11,6 @@ import { completed, submit } from './uppercase-tasks.ts';
 const POOL = /piscina/;
 
 describe('the sudden death', () => {
-  it('of both pool threads loses no task', async () => {
-    const services = await startServices({ nodeOptions: inspectable });
-    const inspector = await inspect(services);
-    await inspector.alive(POOL, 2);
-    const before = submit(services, 8);
-    const killing = inspector.kill(POOL);
-    expect(killing.count).to.equal(2);
-    const ids = [...(await before), ...(await submit(services, 8))];
-    await completed(services, ids);
-    await killing.dead;
-    await inspector.alive(POOL, 2);
-    await completed(services, await submit(services, 4));
-  });
-
   itSurvivesThreadDeaths('sqlite', [
     { pool: 1, ticker: 0 },
     { pool: 0, ticker: 1 },

@@ -1,0 +1,5 @@
+import { itSurvivesDamage } from './damaged-databases.ts';
+
+describe('a database', () => {
+  itSurvivesDamage('memory', ['auth.db', 'tasks.db']);
+});
