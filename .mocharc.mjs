@@ -1,3 +1,8 @@
+import { join } from 'node:path';
+
+// Threads and programs that load TypeScript start in half the CPU time, because types are already stripped.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, 'node_modules/.cache/node-compile');
+
 /** Options of `mocha`: all specs, or the spec files named on the command line. */
 const named = process.argv.slice(2).some((argument) => argument.endsWith('.ts'));
 
