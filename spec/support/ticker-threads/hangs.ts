@@ -4,5 +4,7 @@ import '../../../workers/ticker.ts';
 import type { MainToTicker } from '../../../workers/messages.ts';
 
 parentPort?.on('message', (messages: MainToTicker) => {
-  while (messages.some((message) => message.topic === 'unsubscribe' && message.handler_pid === 'poison'));
+  if (!messages.some((message) => message.topic === 'unsubscribe' && message.handler_pid === 'poison')) return;
+  // Blocks the thread without using the CPU.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
 });
