@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { temporaryFolder } from '../support/cleanup.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { projectFolder, startServices } from '../support/program.ts';
 
 interface Run {
@@ -22,9 +22,14 @@ async function load(args: string[], env: Record<string, string> = {}): Promise<R
 }
 
 describe('the load tool', () => {
-  it('opens clients, counts their ticks, and ends with 0 when no limit is broken', async () => {
+  const started = onceForSuite(async () => {
     const DATA_DIR = await temporaryFolder();
-    const { ticker } = await startServices({ env: { DATA_DIR, TICK_INTERVAL_MS: '100' } });
+    return { DATA_DIR, services: await startServices({ env: { DATA_DIR, TICK_INTERVAL_MS: '100' } }) };
+  });
+
+  it('opens clients, counts their ticks, and ends with 0 when no limit is broken', async () => {
+    const { DATA_DIR, services } = started();
+    const { ticker } = services;
     // Tolerates missed ticks, because a slow machine skips ticks.
     const args = ['--connections', '50', '--duration', '1', '--url', ticker, '--max-missed', '1000000'];
     const { code, stdout, stderr } = await load(args, { DATA_DIR });
@@ -52,7 +57,7 @@ describe('the load tool', () => {
 
   it('says in one line what is wrong', async () => {
     const DATA_DIR = await temporaryFolder();
-    const { ticker } = await startServices();
+    const { ticker } = started().services;
     for (const [args, message] of [
       [['--connections', '0'], '--connections must be a whole number of at least 1, got "0"'],
       [['--max-skew', 'x'], '--max-skew must be a number of at least 0, got "x"'],

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { expect } from 'chai';
+import { onceForSuite } from '../support/cleanup.ts';
 import { projectFolder, startServices, watch } from '../support/program.ts';
 import type { StreamMessage } from '../support/websocket.ts';
 
@@ -16,8 +17,10 @@ async function wscat(args: string[], input: string, count: number): Promise<Stre
 }
 
 describe('wscat', () => {
+  const services = onceForSuite(() => startServices());
+
   it('shows welcome, snapshot and ticks, and the pong to a ping', async () => {
-    const { stream, token } = await startServices();
+    const { stream, token } = services();
     const header = `Authorization: Bearer ${await token()}`;
     const messages = await wscat(['--connect', stream, '--header', header, '--execute', '{"type":"ping"}'], '', 5);
     const types = messages.map(({ type }) => type);
@@ -26,7 +29,7 @@ describe('wscat', () => {
   });
 
   it('connects with the token as a subprotocol, and in the address', async () => {
-    const { stream, token } = await startServices();
+    const { stream, token } = services();
     const bearer = await token();
     const bySubprotocol = ['--connect', stream, '--subprotocol', 'ticker.v1', '--subprotocol', `bearer.${bearer}`];
     for (const args of [bySubprotocol, ['--connect', `${stream}?token=${bearer}`]]) {
@@ -36,7 +39,7 @@ describe('wscat', () => {
   });
 
   it('receives the reason of a refusal without a token', async () => {
-    const { stream } = await startServices();
+    const { stream } = services();
     const program = watch(spawn('node_modules/.bin/wscat', ['--connect', stream], { cwd: projectFolder }));
     await program.exited;
     expect(program.output() + program.errors()).to.include('401');
