@@ -7,6 +7,18 @@ import { post, type RunningServices, request, startProgram, startServices } from
 import { eventually } from '../support/until.ts';
 import { connect } from '../support/websocket.ts';
 
+/** Names of the checks, with the in-memory queue. */
+const NAMES = [
+  'shutdown',
+  'auth_database',
+  'ticker',
+  'tasks_database',
+  'task_threads',
+  'task_queue',
+  'token_store',
+  'dead_letters',
+];
+
 /** Scrapes all samples of a process, keyed by name and labels. */
 async function samples({ admin }: RunningServices): Promise<Map<string, number>> {
   const { body } = await request(`${admin}/metrics`);
@@ -29,14 +41,6 @@ async function ready({ admin }: RunningServices, status: number, because?: strin
 }
 
 describe('the admin listener', () => {
-  it('listens on loopback by default', async () => {
-    const services = await startServices({ env: { HOST: '0.0.0.0' } });
-    const line = await services.logged(({ service }) => service === 'admin');
-    expect(line).to.include({ msg: 'listening', host: '127.0.0.1' });
-    // This warning shows that service B listens on all interfaces.
-    await services.logged(({ msg }) => msg.includes('set TASKS_REQUIRE_TOKEN=true'));
-  });
-
   it('is not there when it is off', async () => {
     const { lines, child, exited, logged } = await startProgram({ env: { ADMIN_PORT: 'off' } });
     await logged(({ service }) => service === 'tasks');
@@ -45,8 +49,12 @@ describe('the admin listener', () => {
     expect(lines.some(({ service }) => service === 'admin')).to.equal(false);
   });
 
-  it('counts what happened', async () => {
-    const services = await startServices();
+  it('listens on loopback by default, and counts what happened', async () => {
+    const services = await startServices({ env: { HOST: '0.0.0.0' } });
+    const line = await services.logged(({ service }) => service === 'admin');
+    expect(line).to.include({ msg: 'listening', host: '127.0.0.1' });
+    // This warning shows that service B listens on all interfaces.
+    await services.logged(({ msg }) => msg.includes('set TASKS_REQUIRE_TOKEN=true'));
     const client = await connect(services.stream, { token: await services.token() });
     await connect(services.stream, { token: 'none' }).catch(() => {});
     await post(`${services.ticker}/auth/token`, { api_key: 'none' });
@@ -105,7 +113,7 @@ describe('the admin listener', () => {
     );
   });
 
-  it('tells how old the oldest task is that waits, and that tasks wait, and why', async () => {
+  it('tells how old the oldest waiting task is and why tasks wait, and is not ready from the signal on until the work is done', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR } });
     const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
@@ -119,29 +127,27 @@ describe('the admin listener', () => {
     database.exec('ROLLBACK');
     const found = await samplesWhen(services, (all) => all.get('tasks_completed_total') === 1);
     expect(found.get('tasks_queue_oldest_age_seconds')).to.equal(0);
-    expect(Object.values((await ready(services, 200)).checks)).to.deep.equal(Array(8).fill({ state: 'ok' }));
+    const { checks: healthy } = await ready(services, 200);
+    expect(Object.keys(healthy)).to.have.members(NAMES);
+    expect(Object.values(healthy)).to.deep.equal(Array(NAMES.length).fill({ state: 'ok' }));
+
+    database.exec('BEGIN EXCLUSIVE');
+    await post(`${services.tasks}/tasks`, { action: 'sum' });
+    services.child.kill('SIGTERM');
+    await services.logged(({ msg }) => msg === 'stopping');
+    const { checks: last } = await ready(services, 503, 'shutdown');
+    expect(last.shutdown).to.deep.equal({ state: 'failed', detail: 'shutting down' });
+    database.exec('ROLLBACK');
+    expect((await services.exited).code).to.equal(0);
+    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
   });
 
-  it('is ready once the first tick was made, and names what it looked at', async () => {
-    const services = await startServices();
-    const { status, checks } = await ready(services, 200);
-    expect(status).to.equal('ready');
-    expect(Object.keys(checks)).to.have.members([
-      'shutdown',
-      'auth_database',
-      'ticker',
-      'tasks_database',
-      'task_threads',
-      'task_queue',
-      'token_store',
-      'dead_letters',
-    ]);
-  });
-
-  it('is not ready while a database is gone, names it, and is ready when it is back', async () => {
+  it('is ready once the first tick was made, and not while a database is gone, which it names, until it is back', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR, QUEUE_DRIVER: 'sqlite' } });
-    await ready(services, 200);
+    const { status, checks: first } = await ready(services, 200);
+    expect(status).to.equal('ready');
+    expect(Object.keys(first)).to.have.members([...NAMES, 'queue_file', 'row_sync']);
     for (const [name, check] of [
       ['auth.db', 'auth_database'],
       ['tasks.db', 'tasks_database'],
@@ -155,22 +161,5 @@ describe('the admin listener', () => {
       await rename(`${path}.away`, path);
       await ready(services, 200);
     }
-  });
-
-  it('is not ready from the signal on, and answers until the work is done', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const services = await startServices({ env: { DATA_DIR } });
-    await ready(services, 200);
-    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
-    afterTest(() => database.close());
-    database.exec('BEGIN EXCLUSIVE');
-    await post(`${services.tasks}/tasks`, { action: 'sum' });
-    services.child.kill('SIGTERM');
-    await services.logged(({ msg }) => msg === 'stopping');
-    const { checks } = await ready(services, 503, 'shutdown');
-    expect(checks.shutdown).to.deep.equal({ state: 'failed', detail: 'shutting down' });
-    database.exec('ROLLBACK');
-    expect((await services.exited).code).to.equal(0);
-    expect(services.lines.at(-1)).to.include({ msg: 'stopped', unfinished: 0 });
   });
 });

@@ -14,7 +14,7 @@ async function npmRunKeys(DATA_DIR: string, ...args: string[]): Promise<string> 
 }
 
 describe('npm run keys', () => {
-  it('makes and revokes keys of services that run', async () => {
+  it('makes and revokes keys of services that run, and replaces the key of the demo user, with a start in between', async () => {
     const DATA_DIR = await temporaryFolder();
     const services = await startServices({ env: { DATA_DIR, LOG_LEVEL: 'trace' } });
     const exchange = (api_key: string) => post(`${services.ticker}/auth/token`, { api_key });
@@ -35,17 +35,13 @@ describe('npm run keys', () => {
     expect(await exchange(key)).to.deep.include({ status: 401, body: { error: 'invalid API key' } });
     expect((await exchange(services.apiKey)).status).to.equal(200);
     expect(services.output()).to.not.include(key);
-  });
 
-  it('replaces the key of the demo user, with a start in between', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const first = await startServices({ env: { DATA_DIR } });
     await npmRunKeys(DATA_DIR, 'revoke', '1');
-    expect((await post(`${first.ticker}/auth/token`, { api_key: first.apiKey })).status).to.equal(401);
-    first.child.kill('SIGTERM');
-    await first.exited;
+    expect((await exchange(services.apiKey)).status).to.equal(401);
+    services.child.kill('SIGTERM');
+    await services.exited;
     const second = await startServices({ env: { DATA_DIR } });
     expect(second.lines.find((line) => line.api_key)?.msg).to.equal('demo API key created');
-    expect(second.apiKey).to.not.equal(first.apiKey);
+    expect(second.apiKey).to.not.equal(services.apiKey);
   });
 });

@@ -24,15 +24,11 @@ function oldNode(): string | undefined {
 const node = oldNode() ?? '';
 
 describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, 'an old Node', () => {
-  it('starts the installed Node, which serves', async () => {
-    const services = await startServices({ node });
-    expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
-    expect((await post(`${services.tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
-  });
-
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) {
-    it(`passes ${signal} on and ends with the exit code 0`, async () => {
+    it(`starts the installed Node, which serves, passes ${signal} on to it and ends with the exit code 0`, async () => {
       const services = await startServices({ node });
+      expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
+      expect((await post(`${services.tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
       services.child.kill(signal);
       expect(await services.exited).to.deep.equal({ code: 0, signal: null });
       expect(services.lines.at(-1)).to.include({ msg: 'stopped' });

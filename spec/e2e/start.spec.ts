@@ -23,18 +23,14 @@ async function failure(env: Record<string, string>): Promise<{ code: number | nu
 }
 
 describe('the start', () => {
-  it('logs a listening line for each listener, with its port', async () => {
-    const { lines, ticker, tasks } = await startServices();
-    const listening = lines.filter(({ msg }) => msg === 'listening');
-    expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks', 'admin']);
-    for (const { host } of listening) expect(host).to.equal('127.0.0.1');
-    expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
-    expect(ticker).to.not.equal(tasks);
-  });
-
-  it('makes the demo key once and logs it at every start', async () => {
+  it('logs a line for each listener with its port, and the demo key, which is created once, at every start', async () => {
     const DATA_DIR = await temporaryFolder();
     const first = await startServices({ env: { DATA_DIR } });
+    const listening = first.lines.filter(({ msg }) => msg === 'listening');
+    expect(listening.map(({ service }) => service)).to.deep.equal(['ticker', 'tasks', 'admin']);
+    for (const { host } of listening) expect(host).to.equal('127.0.0.1');
+    expect(first.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+    expect(first.ticker).to.not.equal(first.tasks);
     expect(first.apiKey).to.match(/^[0-9a-f]{32}$/);
     expect(first.lines.find((line) => line.api_key)?.msg).to.equal('demo API key created');
     first.child.kill('SIGTERM');
