@@ -1,19 +1,8 @@
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { migrate } from '../../db/sqlite/migrate.ts';
-import { afterTest, temporaryFolder } from '../support/cleanup.ts';
+import { temporaryFolder } from '../support/cleanup.ts';
 import { runCommand } from '../support/command.ts';
-
-/** Creates a data folder, a runner of the keys program on it, and a second connection to its keys. */
-async function fresh() {
-  const dataDir = await temporaryFolder();
-  migrate(dataDir);
-  const beside = new DatabaseSync(join(dataDir, 'auth.db'));
-  afterTest(() => beside.close());
-  const records = () => beside.prepare('SELECT * FROM api_keys ORDER BY id').all();
-  return { dataDir, beside, records, keys: (...args: string[]) => runCommand('keys', args, { dataDir }) };
-}
+import { fresh, itRefuses } from './keys-program.ts';
 
 const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
 
@@ -86,40 +75,14 @@ describe('the program of the keys', () => {
     }
   });
 
-  for (const [args, line] of [
+  // Further arguments are in keys.long.ts.
+  itRefuses([
     [[], 'a command is missing'],
-    [['remove'], 'unknown command "remove"'],
     [['toString'], 'unknown command "toString"'],
-    [['list', '7'], /^Unexpected argument '7'/],
     [['create'], '--user is missing'],
-    [['create', '--user'], /argument missing$/],
-    [['create', '--user', '-x'], /^Option '--user' argument is ambiguous\. /],
-    [['create', '--user', ''], '--user must not be empty'],
-    [['create', '--user', ' \u{a0}'], '--user must not be empty'],
-    [['create', '--user', 'a\nb'], '--user must hold no control characters'],
-    [['create', '--user', 'a', '--role', ''], '--role must not be empty'],
-    [['create', '--user', 'a', '--role', '\u{85}a'], '--role must hold no control characters'],
-    [['create', '--user', 'a'.repeat(129)], '--user must have 128 characters at most'],
     [['create', '--users', 'a'], /^Unknown option '--users'/],
-    [['create', '--user', 'a', 'b'], /^Unexpected argument 'b'/],
-    [['revoke'], 'the id of a key is missing'],
-    [['revoke', '1', '2'], 'revoke takes one id'],
     [['revoke', 'x\u001b'], 'the id of a key is a whole number, got "x\\u001b"'],
-    [['revoke', '0'], 'the id of a key is a whole number, got "0"'],
-    [['revoke', '1.5'], 'the id of a key is a whole number, got "1.5"'],
-    [['revoke', '--', '-1'], 'the id of a key is a whole number, got "-1"'],
-  ] as [string[], string | RegExp][]) {
-    it(`refuses ${JSON.stringify(args)} with one line and the usage`, async () => {
-      const { keys, records } = await fresh();
-      const { code, stdout, stderr } = await keys(...args);
-      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
-      const [first, empty, usage] = stderr.split('\n');
-      if (typeof line === 'string') expect(first).to.equal(line);
-      else expect(first).to.match(line);
-      expect([empty, usage]).to.deep.equal(['', 'npm run keys -- <command>']);
-      expect(records()).to.deep.equal([]);
-    });
-  }
+  ]);
 
   it('says in one line that there is no such key', async () => {
     const { keys } = await fresh();
