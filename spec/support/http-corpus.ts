@@ -1,4 +1,5 @@
 import fc from 'fast-check';
+import { anyCharacter } from './any-character.ts';
 
 /** Bytes that a client sends on one connection, one write per piece. */
 export type Sending = Buffer[];
@@ -59,7 +60,7 @@ const path = fc.oneof(
     ),
   },
   { weight: 1, arbitrary: fc.webPath() },
-  { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 30 }).map((value) => `/${value}`) },
+  { weight: 1, arbitrary: fc.string({ unit: anyCharacter, maxLength: 30 }).map((value) => `/${value}`) },
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 20_000 }).map((length) => `/tasks?status=${'x'.repeat(length)}`) },
 );
 
@@ -146,7 +147,7 @@ const header = fc.oneof(
       ],
     ),
   },
-  { weight: 1, arbitrary: fc.string({ unit: 'binary', maxLength: 40 }) },
+  { weight: 1, arbitrary: fc.string({ unit: anyCharacter, maxLength: 40 }) },
   { weight: 1, arbitrary: fc.integer({ min: 1, max: 20_000 }).map((length) => `X-Long: ${'y'.repeat(length)}`) },
 );
 
