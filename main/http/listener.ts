@@ -8,6 +8,8 @@ import { hostOf } from './host.ts';
 import { PlainConnections } from './plain-connections.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
+import { BODY_BYTES_PER_TURN, RequestReader } from './request-reader.ts';
+import { Turns } from './turns.ts';
 
 export interface ListenOptions {
   /** Host name or address to bind to. Undefined means every interface. */
@@ -75,7 +77,10 @@ export interface Listener {
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
-  const order = new RequestOrder(() => {
+  const readers = new WeakMap<Duplex, RequestReader>();
+  const bodies = new Turns(BODY_BYTES_PER_TURN);
+  const order = new RequestOrder((socket) => {
+    readers.get(socket)?.onAnswered();
     if (closing) server.closeIdleConnections();
   });
   const upgrades = (request: IncomingMessage) => server.listenerCount('upgrade') > 0 && isHandshake(request);
@@ -85,12 +90,17 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (host === undefined) return 'badRequest';
     return isAllowed(host) ? undefined : 'hostNotAllowed';
   };
-  const server = createBareServer(
-    options,
-    times,
+  const server = createBareServer(options, times, (request) => {
+    const reader = readers.get(request.socket);
     // Node emits `upgrade` before outstanding responses are sent. A handshake declined here is queued behind them.
-    (request) => upgrades(request) && order.outstanding(request.socket).length === 0 && refusal(request) === undefined,
-  );
+    const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
+    if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
+    reader?.onUpgrade();
+    return true;
+  });
+  server.on('connection', (socket) => {
+    readers.set(socket, new RequestReader(socket, () => order.outstanding(socket).length > 0, bodies));
+  });
   const begin: RequestListener = (request, response) => {
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
@@ -99,7 +109,10 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
-  handleInOrder(server, order, begin);
+  handleInOrder(server, begin, (request, response, answer) => {
+    readers.get(request.socket)?.onHeaders(request);
+    order.enqueue(request, response, answer);
+  });
   const connections = new PlainConnections(server, times, options);
   answerClientErrors(server, order, () => times.closing * connections.patience);
 
@@ -125,16 +138,16 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 }
 
 /** Handles the requests of each connection in order, including those with `Expect`. */
-function handleInOrder(server: Server, order: RequestOrder, begin: RequestListener): void {
+function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
   // Only in the request's turn: for a queued response, Node would write the headers before `100 Continue`.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);
   };
-  server.on('request', (request, response) => order.enqueue(request, response, begin));
-  server.on('checkContinue', (request, response) => order.enqueue(request, response, beginContinued));
+  server.on('request', (request, response) => enqueue(request, response, begin));
+  server.on('checkContinue', (request, response) => enqueue(request, response, beginContinued));
   server.on('checkExpectation', (request, response) => {
-    order.enqueue(request, response, () => refuse(response, 'expectationFailed'));
+    enqueue(request, response, () => refuse(response, 'expectationFailed'));
   });
 }
 

@@ -126,12 +126,12 @@ describe('bytes that are no HTTP request', () => {
 
   it('are not answered in the middle of another response, nor do they wait for it forever', async () => {
     const { listener, asked } = await startSlow({ timeouts: { closing: 50 } });
-    const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x');
+    const raw = await connectRaw(listener.port, 'POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
     const response = await asked;
     response.writeHead(200, { 'Content-Length': 10 });
     response.write('12345');
     await raw.until(/12345$/);
-    raw.socket.write('garbage\r\n\r\n');
+    raw.socket.write('no chunk\r\n\r\n');
     expect(await raw.ended).to.match(/\r\n\r\n12345$/);
   });
 });

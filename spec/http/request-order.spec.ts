@@ -1,19 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import { expect } from 'chai';
-import type { ListenOptions } from '../../main/http/listener.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, head } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
-
-/** Starts a listener that does not respond to its first request. `asked` resolves with that response. */
-async function startSlow(options: Partial<ListenOptions> = {}) {
-  const asked = Promise.withResolvers<ServerResponse>();
-  const server = await serve((_request, response) => asked.resolve(response), options);
-  return { ...server, asked: asked.promise };
-}
 
 describe('requests that are sent without waiting for the answers', () => {
   const three = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3);
@@ -46,13 +38,6 @@ describe('requests that are sent without waiting for the answers', () => {
     expect(await raw.ended).to.match(/last$/);
     await until(() => sockets.size === 0);
     expect(asked).to.equal(1);
-  });
-
-  it('cut their connection off when there are too many of them', async () => {
-    const { listener } = await startSlow();
-    const raw = await connectRaw(listener.port);
-    raw.socket.write(three.repeat(40));
-    expect(await raw.ended).to.equal('');
   });
 });
 

@@ -9,7 +9,7 @@ const staying = head('GET /queue HTTP/1.1', 'Host: localhost');
 
 /** Counts the responses of a pipeline whose last request ends the connection. */
 function countAnswers(attacker: Attacker, wire: string): void {
-  const answers = wire.match(/^HTTP\/1\.1 \d{3}/gm) ?? [];
+  const answers = wire.match(/HTTP\/1\.1 \d{3} /g) ?? [];
   attacker.got(answers.length === REQUESTS ? 'all answered' : 'answered in part');
 }
 

@@ -8,12 +8,6 @@ const LARGE_ROWS = 30;
 
 const get = (path: string) => head(`GET ${path} HTTP/1.1`, 'Host: localhost');
 
-/**
- * Node parses all requests of a packet in one turn of the event loop, about 8 µs each: 100 requests each of 200
- * connections are 160 ms.
- */
-const PARSING_MS = 300;
-
 const group = 'readers';
 
 export const readers: readonly Scenario[] = [
@@ -28,7 +22,6 @@ export const readers: readonly Scenario[] = [
   {
     name: 'slow-static',
     group,
-    bounds: { tickMs: PARSING_MS },
     attack: async (attacker) => {
       await attacker.readSlowly('ticker', 200, get('/vendor/uplot.js').repeat(99));
     },
