@@ -29,6 +29,8 @@ export class RequestReader {
   #missing = 0;
   /** Whether the buffer has bytes that wait for a response. */
   #isHeld = false;
+  /** Whether a part of the body waits for its turn. */
+  #isWaiting = false;
   /** Whether the next part of the body has been granted its turn. */
   #hasTurn = false;
   #isPipelined = false;
@@ -121,7 +123,11 @@ export class RequestReader {
   #holdForTurn(rest: Buffer): void {
     this.#socket.pause();
     this.#socket.unshift(rest);
+    // Node may have resumed the socket while the part was waiting.
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
     this.#bodies.defer(rest.length, () => {
+      this.#isWaiting = false;
       this.#hasTurn = true;
       this.#socket.resume();
     });
