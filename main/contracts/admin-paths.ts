@@ -1,10 +1,8 @@
 import Type from 'typebox';
-import { getAndHead, guarded, operation, type PathItem } from './paths.ts';
-import { json, unsupportedMethods } from './responses.ts';
+import { corsPreflight, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
+import { errors, json } from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict } from './task-schemas.ts';
-
-const TAG = 'admin';
 
 /** Named schemas of the admin listener. */
 export const adminSchemas = {
@@ -29,56 +27,24 @@ export const adminSchemas = {
   ),
 };
 
-const document = (operationId: string, summary: string): PathItem => ({
-  servers: [servers.admin],
-  ...getAndHead(
-    operation({ operationId, tags: [TAG], summary, responses: { 200: json('The document.', ref('Document')) } }),
-  ),
-  'x-other-methods': unsupportedMethods('GET', 'HEAD'),
-});
+/** Describes a path that only supports `GET` and refuses all cross-site requests. */
+function adminPath(operationId: string, summary: string, responses: OperationDetails['responses']): PathItem {
+  const get: OperationDetails = { operationId, summary, responses, errors: ['crossSiteRequest'] };
+  return pathItem('admin', [servers.admin], { get }, { ...errors(['crossSiteRequest']), ...corsPreflight });
+}
 
-const paths: Readonly<Record<string, PathItem>> = {
-  '/healthz': {
-    servers: [servers.admin],
-    ...getAndHead(
-      operation({
-        operationId: 'getHealth',
-        tags: [TAG],
-        summary: 'Liveness of the process',
-        responses: { 200: json('Alive.', ref('Health')) },
-      }),
-    ),
-    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
-  },
-  '/readyz': {
-    servers: [servers.admin],
-    ...getAndHead(
-      operation({
-        operationId: 'getReadiness',
-        tags: [TAG],
-        summary: 'Readiness of both services',
-        responses: { 200: json('Ready.', ref('Readiness')), 503: json('Not ready.', ref('Readiness')) },
-      }),
-    ),
-    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
-  },
-  '/metrics': {
-    servers: [servers.admin],
-    ...getAndHead(
-      operation({
-        operationId: 'getMetrics',
-        tags: [TAG],
-        summary: 'Metrics in the Prometheus text format',
-        responses: { 200: { description: 'The metrics.', content: { 'text/plain': { schema: Type.String() } } } },
-      }),
-    ),
-    'x-other-methods': unsupportedMethods('GET', 'HEAD'),
-  },
-  '/openapi.json': document('getOpenApi', 'This document'),
-  '/asyncapi.json': document('getAsyncApi', 'The messages of the price stream, as AsyncAPI 3.0'),
-};
+const document = { 200: json('The document.', ref('Document')) };
 
 /** Paths of the admin listener. */
-export const adminPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
-  Object.entries(paths).map(([path, item]) => [path, guarded(item, 'all')]),
-);
+export const adminPaths: Readonly<Record<string, PathItem>> = {
+  '/healthz': adminPath('getHealth', 'Liveness of the process', { 200: json('Alive.', ref('Health')) }),
+  '/readyz': adminPath('getReadiness', 'Readiness of both services', {
+    200: json('Ready.', ref('Readiness')),
+    503: json('Not ready.', ref('Readiness')),
+  }),
+  '/metrics': adminPath('getMetrics', 'Metrics in the Prometheus text format', {
+    200: { description: 'The metrics.', content: { 'text/plain': { schema: Type.String() } } },
+  }),
+  '/openapi.json': adminPath('getOpenApi', 'This document', document),
+  '/asyncapi.json': adminPath('getAsyncApi', 'The messages of the price stream, as AsyncAPI 3.0', document),
+};

@@ -14,36 +14,28 @@ const price = Type.Object(
   strict,
 );
 
-const examples = {
-  welcome: { type: 'welcome', user_id: 'user:demo' },
-  ticker: {
-    type: 'ticker',
-    data: [
-      { symbol: 'BTC-USD', price: 42_013.37, timestamp: 1_790_000_000 },
-      { symbol: 'ETH-USD', price: 2_499.1, timestamp: 1_790_000_000 },
-      { symbol: 'SOL-USD', price: 95, timestamp: 1_790_000_000 },
-    ],
-  },
-  pong: { type: 'pong' },
-  ping: { type: 'ping' },
-};
+const prices = [
+  { symbol: 'BTC-USD', price: 42_013.37, timestamp: 1_790_000_000 },
+  { symbol: 'ETH-USD', price: 2_499.1, timestamp: 1_790_000_000 },
+  { symbol: 'SOL-USD', price: 95, timestamp: 1_790_000_000 },
+];
 
 const messages = {
   welcome: message(
-    'welcome',
     'Sent once, when the client has joined.',
     Type.Object({ type: Type.Literal('welcome'), user_id: Type.String() }, strict),
+    { type: 'welcome', user_id: 'user:demo' },
   ),
   ticker: message(
-    'ticker',
     'All prices, in any order: one message after the welcome, then one every second.',
     Type.Object({ type: Type.Literal('ticker'), data: Type.Array(price, { minItems: 3, maxItems: 3 }) }, strict),
+    { type: 'ticker', data: prices },
   ),
-  pong: message('pong', 'The response to a ping.', Type.Object({ type: Type.Literal('pong') }, strict)),
+  pong: message('The response to a ping.', Type.Object({ type: Type.Literal('pong') }, strict), { type: 'pong' }),
   ping: message(
-    'ping',
     'Requests a pong. Other fields and all other messages are ignored.',
     Type.Object({ type: Type.Literal('ping') }),
+    { type: 'ping' },
   ),
 };
 
@@ -109,15 +101,9 @@ export const asyncApi = {
   },
 };
 
-function message(name: keyof typeof examples, summary: string, payload: TSchema) {
-  return {
-    name,
-    title: name,
-    summary,
-    contentType: 'application/json',
-    payload,
-    examples: [{ payload: examples[name] }],
-  };
+function message(summary: string, payload: TSchema, example: { type: string; [field: string]: unknown }) {
+  const { type: name } = example;
+  return { name, title: name, summary, contentType: 'application/json', payload, examples: [{ payload: example }] };
 }
 
 function operation(action: 'send' | 'receive', summary: string, name: string, reply?: string) {

@@ -1,14 +1,19 @@
 import project from '../../package.json' with { type: 'json' };
 import { adminPaths, adminSchemas } from './admin-paths.ts';
-import { clientPaths } from './client-paths.ts';
-import type { PathItem } from './paths.ts';
+import { browserClientPaths } from './browser-client-paths.ts';
+import type { PathItem } from './path-item.ts';
 import { apiHeaderComponents, errorComponents } from './responses.ts';
 import { servers } from './servers.ts';
 import { taskSchemas } from './task-schemas.ts';
 import { tasksPaths } from './tasks-paths.ts';
 import { securitySchemes, tickerPaths, tickerSchemas } from './ticker-paths.ts';
 
-const paths: Readonly<Record<string, PathItem>> = { ...tickerPaths, ...tasksPaths, ...adminPaths, ...clientPaths };
+const paths: Readonly<Record<string, PathItem>> = {
+  ...tickerPaths,
+  ...tasksPaths,
+  ...adminPaths,
+  ...browserClientPaths,
+};
 
 /** OpenAPI 3.1 document: every path, method, status, header and error text of both services and the admin listener. */
 export const openApi = {

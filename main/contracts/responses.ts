@@ -1,6 +1,7 @@
 import type { TSchema } from 'typebox';
 import { catalogue, type ErrorName } from '../http/errors.ts';
 import { apiHeaders } from '../http/security-headers.ts';
+import type { ServiceName } from './servers.ts';
 
 /** OpenAPI's responses object: response objects by status. */
 export type OpenApiResponses = Readonly<Record<string, OpenApiResponse | { $ref: string }>>;
@@ -106,38 +107,34 @@ export function methodNotAllowed(...allowed: string[]): OpenApiResponses {
 }
 
 /** Errors that any operation can respond with: those sent before the request reaches the app, and internal errors. */
-const ALWAYS = [
+const ALWAYS: readonly ErrorName[] = [
   'badRequest',
   'requestTimeout',
   'expectationFailed',
   'hostNotAllowed',
   'headersTooLarge',
   'internalError',
-] as const;
+];
 
-/** Responses for errors that share their status with no other error, as components of the document. */
+/** Errors that share their status with no other error. Their responses are components of the document. */
+const UNIQUE = ['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const;
+
 export const errorComponents: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
-  (['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const).map(
-    (name) => [name, errorAnswer([name], {})],
-  ),
+  UNIQUE.map((name) => [name, errorAnswer([name], {})]),
 );
 
-const componentOf = new Map<string, { $ref: string }>(
-  Object.keys(errorComponents).map((name) => [
-    String(catalogue[name as ErrorName][0]),
-    { $ref: `#/components/responses/${name}` },
-  ]),
+const componentRefs: OpenApiResponses = Object.fromEntries(
+  UNIQUE.map((name) => [catalogue[name][0], { $ref: `#/components/responses/${name}` }]),
 );
 
 /** Returns the responses for the errors of one operation, including the errors of every operation. */
 export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
-  const answers = errors([...ALWAYS, ...names]);
-  return Object.fromEntries(
-    Object.entries(answers).map(([status, answer]) => [status, componentOf.get(status) ?? answer]),
-  );
+  const answers = Object.entries(errors([...ALWAYS, ...names]));
+  return Object.fromEntries(answers.map(([status, answer]) => [status, componentRefs[status] ?? answer]));
 }
 
-/** Returns all responses to methods that a path does not support. */
-export function unsupportedMethods(...allowed: string[]): OpenApiResponses {
-  return { ...methodNotAllowed(...allowed), ...allErrors() };
+/** Marks responses that only some servers of a path send. */
+export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
+  const marked = Object.entries(answers).map(([status, answer]) => [status, { ...answer, 'x-servers': names }]);
+  return Object.fromEntries(marked);
 }

@@ -1,4 +1,4 @@
-import Type from 'typebox';
+import Type, { type TProperties } from 'typebox';
 
 /** Returns a reference to a named schema of the document. */
 export function ref(name: string) {
@@ -6,14 +6,19 @@ export function ref(name: string) {
 }
 
 export const strict = { additionalProperties: false } as const;
-export const count = Type.Integer({ minimum: 0 });
+const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
+
+/** Returns a schema of an object without other fields. @param description omitted if empty */
+function strictObject(description: string, properties: TProperties, ...examples: object[]) {
+  return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
+}
 
 const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
 const QUEUED_AT = 1_790_000_000;
 const PAYLOAD = JSON.stringify({ id: ID, action: 'uppercase', data: { text: 'hello' }, created_at: QUEUED_AT });
 
-export const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
+const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
 const payload = Type.String({
   contentMediaType: 'application/json',
   description:
@@ -22,148 +27,115 @@ const payload = Type.String({
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
-const submission = Type.Object(
-  {
-    action: Type.String({ description: '`uppercase`, `sum`, or any other string, which outputs `processed`' }),
-    data: Type.Optional(Type.Object({}, { additionalProperties: true, default: {} })),
-  },
-  {
-    description: 'Other fields are ignored.',
-    examples: [
-      { action: 'uppercase', data: { text: 'hello' } },
-      { action: 'sum', data: { numbers: [1, 2.5] } },
-      { action: 'anything' },
-    ],
-  },
-);
-
-const task = Type.Object(
-  {
-    id: taskId,
-    payload,
-    status: Type.Enum(['completed', 'pending'], {
-      type: 'string',
-      description: '`completed`, because a row is written only on completion. `pending` is the default of the column.',
-    }),
-    result: Type.Union([Type.String({ contentMediaType: 'application/json' }), Type.Null()], {
-      description: 'JSON text of an object with the field `output`',
-    }),
-    created_at: unixSeconds,
-    processed_at: Type.Union([unixSeconds, Type.Null()]),
-  },
-  {
-    ...strict,
-    description: 'A completed task.',
-    examples: [
-      {
-        id: ID,
-        payload: PAYLOAD,
-        status: 'completed',
-        result: '{"output":"HELLO"}',
-        created_at: QUEUED_AT,
-        processed_at: QUEUED_AT + 1,
-      },
-    ],
-  },
-);
-
-const queued = Type.Object(
-  { id: taskId, status: Type.Literal('queued') },
-  { ...strict, description: 'A task waiting in the queue.', examples: [{ id: ID, status: 'queued' }] },
-);
-
-const running = Type.Object(
-  { id: taskId, status: Type.Literal('running'), attempt: Type.Integer({ minimum: 1 }) },
-  { ...strict, description: 'A task that is running.', examples: [{ id: ID, status: 'running', attempt: 1 }] },
-);
-
-const retrying = Type.Object(
-  { id: taskId, status: Type.Literal('retrying'), attempts, reason, next_attempt_at: unixSeconds },
-  {
-    ...strict,
-    description: 'A task whose last attempt failed and that will be retried.',
-    examples: [
-      {
-        id: ID,
-        status: 'retrying',
-        attempts: 1,
-        reason: 'the thread ended with exit code 1',
-        next_attempt_at: QUEUED_AT + 2,
-      },
-    ],
-  },
-);
-
-const failed = Type.Object(
-  {
-    id: taskId,
-    status: Type.Literal('failed'),
-    payload,
-    reason,
-    attempts,
-    first_at: Type.Integer({ minimum: 0, description: 'time of acceptance, in Unix seconds' }),
-    last_at: Type.Integer({ minimum: 0, description: 'time of dead-lettering, in Unix seconds' }),
-  },
-  {
-    ...strict,
-    description: 'A dead letter: a task that failed and will not be retried.',
-    examples: [
-      {
-        id: ID,
-        status: 'failed',
-        payload: PAYLOAD,
-        reason: 'data.text is no string',
-        attempts: 1,
-        first_at: QUEUED_AT,
-        last_at: QUEUED_AT + 1,
-      },
-    ],
-  },
-);
-
-const taskList = Type.Object(
-  { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
-  { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
-);
-
-const deadLetterList = Type.Object(
-  { dead_letters: Type.Array(ref('FailedTask'), { maxItems: 100 }), count },
-  { ...strict, description: 'Latest first. `count` is the number of dead letters in the list.' },
-);
-
-const queueCounts = Type.Object(
-  {
-    accepted: count,
-    completed: count,
-    dead: Type.Integer({ minimum: 0, description: 'stored dead letters' }),
-    dropped: Type.Integer({ minimum: 0, description: 'dead letters that were purged or evicted' }),
-    waiting: count,
-    delayed: count,
-    bytes: Type.Integer({
-      minimum: 0,
-      description:
-        'memory of the texts of messages that are waiting, delayed or in flight; on several nodes, their size in UTF-8',
-    }),
-    in_flight: count,
-  },
-  {
-    ...strict,
-    description: 'At any time accepted = completed + dead + dropped + waiting + delayed + in_flight.',
-    examples: [{ accepted: 7, completed: 4, dead: 1, dropped: 0, waiting: 1, delayed: 0, bytes: 228, in_flight: 1 }],
-  },
-);
-
 /** Named schemas of service B. */
 export const taskSchemas = {
-  Submission: submission,
-  Task: task,
-  QueuedTask: queued,
-  RunningTask: running,
-  RetryingTask: retrying,
-  FailedTask: failed,
-  TaskList: taskList,
-  DeadLetterList: deadLetterList,
-  QueueCounts: queueCounts,
+  Submission: Type.Object(
+    {
+      action: Type.String({ description: '`uppercase`, `sum`, or any other string, which outputs `processed`' }),
+      data: Type.Optional(Type.Object({}, { additionalProperties: true, default: {} })),
+    },
+    {
+      description: 'Other fields are ignored.',
+      examples: [
+        { action: 'uppercase', data: { text: 'hello' } },
+        { action: 'sum', data: { numbers: [1, 2.5] } },
+        { action: 'anything' },
+      ],
+    },
+  ),
+  Task: strictObject(
+    'A completed task.',
+    {
+      id: taskId,
+      payload,
+      status: Type.Enum(['completed', 'pending'], {
+        type: 'string',
+        description:
+          '`completed`, because a row is written only on completion. `pending` is the default of the column.',
+      }),
+      result: Type.Union([Type.String({ contentMediaType: 'application/json' }), Type.Null()], {
+        description: 'JSON text of an object with the field `output`',
+      }),
+      created_at: unixSeconds,
+      processed_at: Type.Union([unixSeconds, Type.Null()]),
+    },
+    {
+      id: ID,
+      payload: PAYLOAD,
+      status: 'completed',
+      result: '{"output":"HELLO"}',
+      created_at: QUEUED_AT,
+      processed_at: QUEUED_AT + 1,
+    },
+  ),
+  QueuedTask: strictObject(
+    'A task waiting in the queue.',
+    { id: taskId, status: Type.Literal('queued') },
+    { id: ID, status: 'queued' },
+  ),
+  RunningTask: strictObject(
+    'A task that is running.',
+    { id: taskId, status: Type.Literal('running'), attempt: Type.Integer({ minimum: 1 }) },
+    { id: ID, status: 'running', attempt: 1 },
+  ),
+  RetryingTask: strictObject(
+    'A task whose last attempt failed and that will be retried.',
+    { id: taskId, status: Type.Literal('retrying'), attempts, reason, next_attempt_at: unixSeconds },
+    {
+      id: ID,
+      status: 'retrying',
+      attempts: 1,
+      reason: 'the thread ended with exit code 1',
+      next_attempt_at: QUEUED_AT + 2,
+    },
+  ),
+  FailedTask: strictObject(
+    'A dead letter: a task that failed and will not be retried.',
+    {
+      id: taskId,
+      status: Type.Literal('failed'),
+      payload,
+      reason,
+      attempts,
+      first_at: Type.Integer({ minimum: 0, description: 'time of acceptance, in Unix seconds' }),
+      last_at: Type.Integer({ minimum: 0, description: 'time of dead-lettering, in Unix seconds' }),
+    },
+    {
+      id: ID,
+      status: 'failed',
+      payload: PAYLOAD,
+      reason: 'data.text is no string',
+      attempts: 1,
+      first_at: QUEUED_AT,
+      last_at: QUEUED_AT + 1,
+    },
+  ),
+  TaskList: Type.Object(
+    { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
+    { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
+  ),
+  DeadLetterList: Type.Object(
+    { dead_letters: Type.Array(ref('FailedTask'), { maxItems: 100 }), count },
+    { ...strict, description: 'Latest first. `count` is the number of dead letters in the list.' },
+  ),
+  QueueCounts: strictObject(
+    'At any time accepted = completed + dead + dropped + waiting + delayed + in_flight.',
+    {
+      accepted: count,
+      completed: count,
+      dead: Type.Integer({ minimum: 0, description: 'stored dead letters' }),
+      dropped: Type.Integer({ minimum: 0, description: 'dead letters that were purged or evicted' }),
+      waiting: count,
+      delayed: count,
+      bytes: Type.Integer({
+        minimum: 0,
+        description:
+          'memory of the texts of messages that are waiting, delayed or in flight; on several nodes, their size in UTF-8',
+      }),
+      in_flight: count,
+    },
+    { accepted: 7, completed: 4, dead: 1, dropped: 0, waiting: 1, delayed: 0, bytes: 228, in_flight: 1 },
+  ),
 };
 
 /** Schemas of the data of `GET /tasks/events`, by event name. */
@@ -171,21 +143,17 @@ export const taskEvents = {
   accepted: ref('QueuedTask'),
   started: ref('RunningTask'),
   retrying: ref('RetryingTask'),
-  completed: Type.Object(
-    { id: taskId, status: Type.Literal('completed') },
-    { ...strict, examples: [{ id: ID, status: 'completed' }] },
-  ),
-  failed: Type.Object(
+  completed: strictObject('', { id: taskId, status: Type.Literal('completed') }, { id: ID, status: 'completed' }),
+  failed: strictObject(
+    '',
     { id: taskId, status: Type.Literal('failed'), reason, attempts },
-    { ...strict, examples: [{ id: ID, status: 'failed', reason: 'data.text is no string', attempts: 1 }] },
+    { id: ID, status: 'failed', reason: 'data.text is no string', attempts: 1 },
   ),
-  gap: Type.Object(
+  gap: strictObject(
+    'Events were missed because they are no longer stored.',
     { missed: Type.Union([count, Type.Null()], { description: 'number of missed events; null if unknown' }) },
-    {
-      ...strict,
-      description: 'Events were missed because they are no longer stored.',
-      examples: [{ missed: 12 }, { missed: null }],
-    },
+    { missed: 12 },
+    { missed: null },
   ),
 };
 

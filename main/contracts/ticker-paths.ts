@@ -1,8 +1,7 @@
 import Type from 'typebox';
 import { RELAY_HEADER } from '../ticker/relay.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
-import { onlyAt } from './client-paths.ts';
-import { crossOrigin, jsonBody, operation, type PathItem } from './paths.ts';
+import { crossOrigin, jsonBody, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
 import {
   constant,
   errors,
@@ -10,8 +9,8 @@ import {
   methodNotAllowed,
   type OpenApiResponse,
   type OpenApiResponses,
+  onlyAt,
   optional,
-  unsupportedMethods,
 } from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict, unixSeconds } from './task-schemas.ts';
@@ -68,24 +67,6 @@ export const securitySchemes = {
 
 const anyToken = [{ bearer: [] }, { subprotocol: [] }, { token: [] }];
 
-const preflight = (id: string) =>
-  operation({
-    operationId: id,
-    tags: [TAG],
-    summary: 'Answers the CORS preflight of any origin',
-    description: 'Without `Access-Control-Request-Method`, the method is not allowed.',
-    parameters: [{ name: 'Access-Control-Request-Method', in: 'header', required: true, schema: Type.String() }],
-    responses: {
-      204: {
-        description: 'The cross-origin request is allowed.',
-        headers: {
-          'Access-Control-Allow-Methods': constant('GET,HEAD,PUT,POST,DELETE,PATCH'),
-          'Access-Control-Allow-Headers': { description: 'the requested headers', schema: { type: 'string' } },
-        },
-      },
-    },
-  });
-
 const switched: OpenApiResponse = {
   description: 'The connection is now a WebSocket. See `asyncapi.json` for its messages.',
   headers: {
@@ -97,13 +78,21 @@ const switched: OpenApiResponse = {
   },
 };
 
-const preflightOf = (id: string, further: OpenApiResponses, ...allowed: string[]) => {
-  const options = preflight(id);
-  return { ...options, responses: { ...options.responses, ...methodNotAllowed(...allowed), ...further } };
-};
+/** Answers to the CORS preflight of any origin. */
+function preflight(operationId: string, responses: OpenApiResponses, ...allowed: string[]): OperationDetails {
+  return {
+    operationId,
+    summary: 'Answers the CORS preflight of any origin',
+    description: 'Without `Access-Control-Request-Method`, the method is not allowed.',
+    parameters: [{ name: 'Access-Control-Request-Method', in: 'header', required: true, schema: Type.String() }],
+    responses: { ...methodNotAllowed(...allowed), ...responses },
+  };
+}
 
 /** Service B has the path with `TASKS_REQUIRE_TOKEN=true` only, and refuses cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
+
+const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';
 
 const tokenPreflight: OpenApiResponse = {
   description: 'It may. Service B allows an origin in `CORS_ORIGINS` by name.',
@@ -111,25 +100,30 @@ const tokenPreflight: OpenApiResponse = {
     'Access-Control-Allow-Origin': { required: true, schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
     'Access-Control-Allow-Methods': {
       required: true,
-      schema: { type: 'string', enum: ['GET,HEAD,PUT,POST,DELETE,PATCH', 'GET,HEAD,POST,DELETE'] },
+      schema: { type: 'string', enum: [ANY_ORIGIN_METHODS, 'GET,HEAD,POST,DELETE'] },
     },
     'Access-Control-Allow-Headers': { description: 'those that were asked for', schema: { type: 'string' } },
   },
 };
 
-/** Paths of service A, except those of its browser client. */
-export const tickerPaths: Readonly<Record<string, PathItem>> = {
-  '/auth/token': crossOrigin({
-    servers: [servers.ticker, servers.tasks],
-    post: operation(
-      {
-        operationId: 'createToken',
-        tags: [TAG],
-        summary: 'Exchanges an API key for a bearer token',
-        requestBody: jsonBody(ref('TokenRequest')),
-        responses: { 200: json('A token.', ref('Token')), ...atTasks },
-      },
-      [
+const streamPreflight: OpenApiResponse = {
+  description: 'The cross-origin request is allowed.',
+  headers: {
+    'Access-Control-Allow-Methods': constant(ANY_ORIGIN_METHODS),
+    'Access-Control-Allow-Headers': { description: 'the requested headers', schema: { type: 'string' } },
+  },
+};
+
+const tokenPath = pathItem(
+  TAG,
+  [servers.ticker, servers.tasks],
+  {
+    post: {
+      operationId: 'createToken',
+      summary: 'Exchanges an API key for a bearer token',
+      requestBody: jsonBody(ref('TokenRequest')),
+      responses: { 200: json('A token.', ref('Token')), ...atTasks },
+      errors: [
         'invalidJson',
         'apiKeyRequired',
         'invalidApiKey',
@@ -141,46 +135,45 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
         'tokenCreationFailed',
         'serverBusy',
       ],
-    ),
-    delete: operation(
-      {
-        operationId: 'revokeToken',
-        tags: [TAG],
-        summary: 'Revokes the token of the request and closes its connections',
-        security: anyToken,
-        responses: { 204: { description: 'It is revoked.' }, ...atTasks },
-      },
-      ['authenticationRequired', 'tokenStoreUnavailable'],
-    ),
-    options: preflightOf('preflightToken', { ...atTasks, 204: tokenPreflight }, 'POST', 'DELETE'),
-    'x-other-methods': { ...unsupportedMethods('POST', 'DELETE'), ...atTasks },
-  }),
-  '/ws/ticker': crossOrigin({
-    servers: [servers.ticker],
-    get: operation(
-      {
-        operationId: 'openStream',
-        tags: [TAG],
-        summary: 'Opens the price stream',
-        description: 'A WebSocket handshake, version 13.',
-        security: anyToken,
-        parameters: [
-          { name: 'Sec-WebSocket-Key', in: 'header', schema: Type.String({ pattern: '^[A-Za-z0-9+/]{22}==$' }) },
-          { name: 'Sec-WebSocket-Version', in: 'header', schema: Type.String({ const: '13' }) },
-        ],
-        responses: { 101: switched },
-      },
-      [
-        'invalidHandshake',
-        'authenticationRequired',
-        'upgradeRequired',
-        'tooManyConnectionsFromAddress',
-        'failedToCreateHandler',
-        'tokenStoreUnavailable',
-        'tooManyConnections',
-      ],
-    ),
-    options: preflightOf('preflightStream', {}, 'GET'),
-    'x-other-methods': unsupportedMethods('GET'),
-  }),
+    },
+    delete: {
+      operationId: 'revokeToken',
+      summary: 'Revokes the token of the request and closes its connections',
+      security: anyToken,
+      responses: { 204: { description: 'It is revoked.' }, ...atTasks },
+      errors: ['authenticationRequired', 'tokenStoreUnavailable'],
+    },
+    options: preflight('preflightToken', { ...atTasks, 204: tokenPreflight }, 'POST', 'DELETE'),
+  },
+  atTasks,
+);
+
+const streamPath = pathItem(TAG, [servers.ticker], {
+  get: {
+    operationId: 'openStream',
+    summary: 'Opens the price stream',
+    description: 'A WebSocket handshake, version 13.',
+    security: anyToken,
+    parameters: [
+      { name: 'Sec-WebSocket-Key', in: 'header', schema: Type.String({ pattern: '^[A-Za-z0-9+/]{22}==$' }) },
+      { name: 'Sec-WebSocket-Version', in: 'header', schema: Type.String({ const: '13' }) },
+    ],
+    responses: { 101: switched },
+    errors: [
+      'invalidHandshake',
+      'authenticationRequired',
+      'upgradeRequired',
+      'tooManyConnectionsFromAddress',
+      'failedToCreateHandler',
+      'tokenStoreUnavailable',
+      'tooManyConnections',
+    ],
+  },
+  options: preflight('preflightStream', { 204: streamPreflight }, 'GET'),
+});
+
+/** Paths of service A, except those of its browser client. */
+export const tickerPaths: Readonly<Record<string, PathItem>> = {
+  '/auth/token': crossOrigin(tokenPath),
+  '/ws/ticker': crossOrigin(streamPath),
 };

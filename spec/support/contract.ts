@@ -2,7 +2,7 @@ import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 import { asyncApi } from '../../main/contracts/asyncapi.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
-import type { PathItem } from '../../main/contracts/paths.ts';
+import type { PathItem } from '../../main/contracts/path-item.ts';
 import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../../main/contracts/responses.ts';
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
 import { taskEvents } from '../../main/contracts/task-schemas.ts';

@@ -1,0 +1,80 @@
+import Type from 'typebox';
+import { pageHeaders } from '../http/static-client.ts';
+import { corsPreflight, type PathItem, pathItem } from './path-item.ts';
+import { allErrors, constant, errors, type OpenApiResponse, onlyAt } from './responses.ts';
+import { servers } from './servers.ts';
+
+const TAG = 'clients';
+
+const headers = {
+  ...Object.fromEntries(Object.entries(pageHeaders).map(([name, value]) => [name, constant(value)])),
+  // CORS adds `Origin`.
+  Vary: { required: true, schema: { type: 'string', pattern: '^(Origin, )?Accept-Encoding$' } },
+  'Last-Modified': { required: true, schema: { type: 'string' } },
+};
+
+const text = { schema: Type.String() };
+const image = { schema: Type.String({ contentMediaType: 'image/png' }) };
+
+const page: OpenApiResponse = { description: 'The page.', headers, content: { 'text/html': text } };
+
+const file: OpenApiResponse = {
+  description: 'The file, or the page of service A.',
+  headers,
+  content: {
+    'text/html': text,
+    'text/css': text,
+    'text/javascript': text,
+    'text/plain': text,
+    'image/svg+xml': text,
+    'image/png': image,
+  },
+};
+
+const unchanged: OpenApiResponse = { description: 'Not modified.', headers };
+
+const unknown = {
+  ...onlyAt(['tasks', 'admin'], errors(['notFound'])),
+  ...onlyAt(['tasks'], errors(['authenticationRequired'])),
+};
+const refused = errors(['crossSiteRequest']);
+
+/** Paths of the browser clients, and of all requests that match no other path. */
+export const browserClientPaths: Readonly<Record<string, PathItem>> = {
+  '/': pathItem(
+    TAG,
+    [servers.ticker, servers.tasks],
+    {
+      get: {
+        operationId: 'getPage',
+        summary: 'The browser client of the service',
+        responses: { 200: page, 304: unchanged },
+      },
+    },
+    onlyAt(['tasks'], { ...refused, ...corsPreflight }),
+  ),
+  '/{path}': pathItem(
+    TAG,
+    [servers.ticker, servers.tasks, servers.admin],
+    {
+      get: {
+        operationId: 'getFile',
+        summary: 'A file of the browser client',
+        description:
+          'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404, service B without a valid token and with `TASKS_REQUIRE_TOKEN=true` with 401.',
+        parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
+        responses: {
+          ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),
+          ...unknown,
+          ...onlyAt(['admin'], refused),
+        },
+        errors: ['tokenStoreUnavailable'],
+      },
+    },
+    {
+      ...allErrors(['tokenStoreUnavailable']),
+      ...unknown,
+      ...onlyAt(['tasks', 'admin'], { ...refused, ...corsPreflight }),
+    },
+  ),
+};
