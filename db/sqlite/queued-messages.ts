@@ -1,49 +1,45 @@
 import type { Database } from './database.ts';
 
-/** A stored message. Times are milliseconds since the epoch. */
+/** A queued message and its state. Times are milliseconds since the epoch. */
 export interface StoredMessage {
-  /** Position in the order of acceptance. */
+  /** The message's number in the order of arrival. */
   sequence: number;
-  /** Position in the order of delivery. */
+  /** Position in the order of delivery; a retry gets a new one. */
   position: number;
   id: string;
+  /** JSON text of the specification's queued task message. */
   body: string;
   attempts: number;
   crashes: number;
   /** Whether a process died while the message was in flight, and no attempt has ended since. */
   suspect: boolean;
-  /** Why the last attempt failed. */
+  /** Reason of the last failure. */
   reason: string | null;
-  /** When the message may be delivered again; 0 if it is not delayed. */
+  /** Time of the next delivery; 0 if the message is not delayed. */
   dueAt: number;
   acceptedAt: number;
 }
 
-/** A stored dead letter. */
-export interface StoredDeadLetter {
-  sequence: number;
-  id: string;
-  body: string;
+/** A message that failed and will not be retried. */
+export interface DeadLetter extends Pick<StoredMessage, 'sequence' | 'id' | 'body' | 'attempts' | 'acceptedAt'> {
   reason: string;
-  attempts: number;
-  acceptedAt: number;
   failedAt: number;
 }
 
-/** A stored idempotency key. */
-export interface StoredKey {
+/** An idempotency key and its task. */
+export interface KeyRecord {
   key: string;
-  /** Distinguishes submissions that use the same key. */
+  /** Hash of the content, which distinguishes submissions with the same key. */
   fingerprint: string;
   taskId: string;
   acceptedAt: number;
 }
 
-/** Contents of the database: messages by position, dead letters by time of failure, keys by time of acceptance. */
-export interface StoredQueue {
-  messages: StoredMessage[];
-  deadLetters: StoredDeadLetter[];
-  keys: StoredKey[];
+/** Contents of a queue: messages in the order of delivery, dead letters and keys oldest first. */
+export interface QueueSnapshot {
+  messages: readonly StoredMessage[];
+  deadLetters: readonly DeadLetter[];
+  keys: readonly KeyRecord[];
 }
 
 /** Stored state of a queue: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
@@ -58,7 +54,7 @@ export class QueuedMessages {
    * Reads the stored queue and changes nothing, so a failed start can be repeated. A message that was in flight when its process
    * died becomes a suspect, due at once. A suspect that was running is charged an attempt and a crash.
    */
-  read(): StoredQueue {
+  read(): QueueSnapshot {
     const messages = this.#database.statement(
       `SELECT seq AS sequence, turn AS position, id, body, attempts + charged AS attempts, crashes + charged AS crashes, suspect OR running AS suspect,
          iif(charged, 'the process died while the task was running', reason) AS reason,
@@ -74,8 +70,8 @@ export class QueuedMessages {
     );
     return {
       messages: messages.all().map((row) => ({ ...row, suspect: row.suspect === 1 })) as unknown as StoredMessage[],
-      deadLetters: deadLetters.all() as unknown as StoredDeadLetter[],
-      keys: keys.all() as unknown as StoredKey[],
+      deadLetters: deadLetters.all() as unknown as DeadLetter[],
+      keys: keys.all() as unknown as KeyRecord[],
     };
   }
 
@@ -109,7 +105,7 @@ export class QueuedMessages {
     this.#run('DELETE FROM messages WHERE seq = ?', sequence);
   }
 
-  insertDeadLetter({ sequence, id, body, reason, attempts, acceptedAt, failedAt }: StoredDeadLetter): void {
+  insertDeadLetter({ sequence, id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter): void {
     const columns = 'seq, id, body, reason, attempts, first_at, last_at';
     const values = [sequence, id, body, reason, attempts, acceptedAt, failedAt];
     this.#run(`INSERT OR REPLACE INTO dead_letters (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, ...values);
@@ -119,7 +115,7 @@ export class QueuedMessages {
     this.#run('DELETE FROM dead_letters WHERE seq = ?', sequence);
   }
 
-  insertKey({ key, fingerprint, taskId, acceptedAt }: StoredKey): void {
+  insertKey({ key, fingerprint, taskId, acceptedAt }: KeyRecord): void {
     const columns = 'key, fingerprint, task_id, accepted_at';
     const values = [key, fingerprint, taskId, acceptedAt];
     this.#run(`INSERT OR REPLACE INTO idempotency_keys (${columns}) VALUES (?, ?, ?, ?)`, ...values);

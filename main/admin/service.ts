@@ -8,9 +8,7 @@ import { MetricsRegistry } from '../metrics/registry.ts';
 import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
-import { registerLogMetrics } from './log-metrics.ts';
 import { registerProcessMetrics } from './process-metrics.ts';
-import { registerRequestMetrics } from './request-metrics.ts';
 import { registerTasksMetrics } from './tasks-metrics.ts';
 import { registerTickerMetrics } from './ticker-metrics.ts';
 
@@ -24,16 +22,12 @@ export interface AdminService {
 
 /** Starts the admin listener. @returns undefined if `ADMIN_PORT` is `off` @throws {Error} if the port cannot be bound */
 export async function startAdmin(
-  {
-    adminHost,
-    adminPort,
-    allowedHosts,
-    corsOrigins,
-  }: Pick<Config, 'adminHost' | 'adminPort' | 'allowedHosts' | 'corsOrigins'>,
+  config: Pick<Config, 'adminHost' | 'adminPort' | 'allowedHosts' | 'corsOrigins'>,
   { backend, ticker, tasks }: { backend: Pick<Backend, 'checks'>; ticker: TickerService; tasks: TasksService },
   shares: Pick<ConnectionShares, 'admin'>,
   { log, metrics: logCounters }: Pick<LogOutput, 'log' | 'metrics'>,
 ): Promise<AdminService | undefined> {
+  const { adminHost, adminPort, allowedHosts, corsOrigins } = config;
   if (adminPort === undefined) return undefined;
   let stopping = false;
   const shutdown = () => (stopping ? 'shutting down' : undefined);
@@ -41,9 +35,11 @@ export async function startAdmin(
   const registry = new MetricsRegistry();
   registerTickerMetrics(registry, ticker.metrics);
   registerTasksMetrics(registry, tasks.metrics);
-  registerRequestMetrics(registry, { ticker: ticker.metrics.requests, tasks: tasks.metrics.requests });
-  registerLogMetrics(registry, logCounters);
-  registerProcessMetrics(registry, { main: loop.delays, ticker: ticker.metrics.ticker.loopDelays });
+  registerProcessMetrics(registry, {
+    log: logCounters,
+    requests: { ticker: ticker.metrics.requests, tasks: tasks.metrics.requests },
+    loopDelays: { main: loop.delays, ticker: ticker.metrics.ticker.loopDelays },
+  });
   const app = createAdminApp({
     checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
     warnings: { ...ticker.warnings, ...tasks.warnings },

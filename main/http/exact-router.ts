@@ -1,7 +1,16 @@
 import Router, { type RouterOptions } from '@koa/router';
-import type { DefaultState } from 'koa';
+import type { DefaultState, Middleware } from 'koa';
+import { HttpError } from './errors.ts';
 
 /** Creates a router with case-sensitive paths and strict trailing slashes, so that each resource has one path. */
 export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, 'prefix'> = {}): Router<State> {
   return new Router<State>({ ...options, sensitive: true, strict: true });
+}
+
+/** Last route of a path: responds 405, with the `allowed` methods in `Allow`. */
+export function refuseOtherMethods(...allowed: string[]): Middleware {
+  const headers = { Allow: allowed.join(', ') };
+  return () => {
+    throw new HttpError('methodNotAllowed', { headers });
+  };
 }

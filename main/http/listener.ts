@@ -114,7 +114,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     order.enqueue(request, response, answer);
   });
   const connections = new PlainConnections(server, times, options);
-  answerClientErrors(server, order, () => times.closing * connections.patience);
+  answerClientErrors(server, order, () => times.closing * connections.timeoutFactor);
 
   const { address: host, port } = await open(server, options);
   isAllowed = hostCheck(options.allowedHosts ?? ['*'], host, options.host);

@@ -1,10 +1,10 @@
 import type { Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { rateLimitKey } from './client-address.ts';
 import { ConnectionLimiter } from './connection-limiter.ts';
+import { rateLimitKey } from './rate-limit-key.ts';
 
-/** Lower bound on {@link PlainConnections.patience}, when no connection is free. */
+/** Lower bound on {@link PlainConnections.timeoutFactor}, when no connection is free. */
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
@@ -42,7 +42,7 @@ export class PlainConnections {
    * Factor for client timeouts: 1 while at least half of the connections that no WebSocket uses are free, then proportionally
    * less.
    */
-  get patience(): number {
+  get timeoutFactor(): number {
     const free = this.#available > 0 ? 1 - this.#limiter.taken / this.#available : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
   }
@@ -75,8 +75,8 @@ export class PlainConnections {
 
   /** Adjusts the server's timeouts, which Node reads at each check of open requests. */
   #adjust(): void {
-    const { patience } = this;
-    this.#server.headersTimeout = Math.max(1, Math.round(this.#times.headers * patience));
-    this.#server.requestTimeout = Math.max(1, Math.round(this.#times.request * patience));
+    const { timeoutFactor } = this;
+    this.#server.headersTimeout = Math.max(1, Math.round(this.#times.headers * timeoutFactor));
+    this.#server.requestTimeout = Math.max(1, Math.round(this.#times.request * timeoutFactor));
   }
 }

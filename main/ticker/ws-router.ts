@@ -1,9 +1,9 @@
 import cors from '@koa/cors';
 import type Router from '@koa/router';
 import type { Pid } from '../../workers/messages.ts';
-import { rateLimitKey } from '../http/client-address.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
 import { exactRouter } from '../http/exact-router.ts';
+import { rateLimitKey } from '../http/rate-limit-key.ts';
 import type { HandlersByToken } from './handlers-by-token.ts';
 import { allows } from './policy.ts';
 import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';

@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import { expect } from 'chai';
-import { adminRouter } from '../../main/admin/admin-router.ts';
+import { adminRouter } from '../../main/admin/app.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import { servers } from '../../main/contracts/servers.ts';
 import { eventsRouter } from '../../main/tasks/http/events-router.ts';

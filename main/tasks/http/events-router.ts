@@ -1,9 +1,8 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
-import { rateLimitKey } from '../../http/client-address.ts';
 import { ConnectionLimiter } from '../../http/connection-limiter.ts';
-import { exactRouter } from '../../http/exact-router.ts';
-import { refuseOtherMethods } from '../../http/other-methods.ts';
+import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { rateLimitKey } from '../../http/rate-limit-key.ts';
 import { apiHeaders } from '../../http/security-headers.ts';
 import type { TaskEvent } from '../queue/queue.ts';
 import type { Cursor, TaskEvents } from '../task-events.ts';

@@ -1,9 +1,8 @@
 import type Router from '@koa/router';
 import type { ParameterizedContext } from 'koa';
 import { HttpError } from '../../http/errors.ts';
-import { exactRouter } from '../../http/exact-router.ts';
+import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { replyJson, replyListing } from '../../http/json-reply.ts';
-import { refuseOtherMethods } from '../../http/other-methods.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { queueError } from './queue-errors.ts';

@@ -1,4 +1,4 @@
-import type { KeyRecord } from './journal.ts';
+import type { KeyRecord } from '../../../db/sqlite/queued-messages.ts';
 import { type IdempotencyKey, KeyInUse, KeyReused } from './queue.ts';
 
 /** Lifetime of an idempotency key. */

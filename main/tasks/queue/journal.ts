@@ -1,29 +1,10 @@
-import type { DeadLetter, IdempotencyKey, Message, UnsyncedRows } from './queue.ts';
+import type { DeadLetter, KeyRecord, StoredMessage } from '../../../db/sqlite/queued-messages.ts';
+import type { UnsyncedRows } from './queue.ts';
 
-/** An unsettled message and its state. Times are milliseconds since the epoch. */
-export interface Entry extends Message {
-  /** The message's number in the order of arrival. */
-  sequence: number;
-  /** Position in the order of delivery; a retry gets a new one. */
-  position: number;
+/** An unsettled message and its state. */
+export interface Entry extends StoredMessage {
   /** Memory of body and reason in bytes; see `heldBytes`. */
   bytes: number;
-  attempts: number;
-  crashes: number;
-  /** Whether a process died while the message was in flight, and no attempt has ended since. */
-  suspect: boolean;
-  /** Reason of the last failure. */
-  reason: string | null;
-  /** Time of the next delivery; 0 if the message is not delayed. */
-  dueAt: number;
-  acceptedAt: number;
-}
-
-/** An idempotency key and its task. */
-export interface KeyRecord extends IdempotencyKey {
-  taskId: string;
-  /** Milliseconds since the epoch. */
-  acceptedAt: number;
 }
 
 /**
@@ -57,14 +38,4 @@ export interface Journal {
   unsynced(): UnsyncedRows;
   /** Retries failed writes, then closes the storage. @throws {Error} if a write fails again, or the storage is gone */
   close(): Promise<void>;
-}
-
-/** Contents of a queue, which another queue restores. */
-export interface QueueSnapshot {
-  /** Messages in the order of delivery. */
-  messages: readonly Omit<Entry, 'bytes'>[];
-  /** Dead letters, oldest first. */
-  deadLetters: readonly DeadLetter[];
-  /** Idempotency keys, oldest first. */
-  keys: readonly KeyRecord[];
 }

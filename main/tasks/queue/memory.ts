@@ -1,8 +1,9 @@
+import type { QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { Backlog, type BacklogBounds } from './backlog.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { heldBytes } from './held-bytes.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
-import type { Entry, Journal, QueueSnapshot } from './journal.ts';
+import type { Entry, Journal } from './journal.ts';
 import type {
   DeadLetter,
   Delivery,

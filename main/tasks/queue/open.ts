@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { Locked, lock } from '../../../db/sqlite/lock.ts';
+import { Locked, lock } from '../../../db/sqlite/file-lock.ts';
 import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';

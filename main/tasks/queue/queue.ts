@@ -1,3 +1,7 @@
+import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
+
+export type { DeadLetter };
+
 /**
  * The queue between the tasks router and the dispatcher. A message is published, taken as a delivery, and settled. The
  * conformance suite of all drivers is `spec/drivers`.
@@ -167,16 +171,6 @@ export interface QueueCounts {
   inFlight: number;
   /** Bytes of the messages that are waiting, delayed or in flight. */
   bytes: number;
-}
-
-/** A discarded task. Times are milliseconds since the epoch. */
-export interface DeadLetter extends Message {
-  /** The message's number in the order of arrival. */
-  sequence: number;
-  reason: string;
-  attempts: number;
-  acceptedAt: number;
-  failedAt: number;
 }
 
 /** A dead letter in a listing. */

@@ -1,6 +1,5 @@
 import { Database } from '../../../db/sqlite/database.ts';
-import { QueuedMessages } from '../../../db/sqlite/queued-messages.ts';
-import type { QueueSnapshot } from './journal.ts';
+import { QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { BUSY_TIMEOUT_MS } from './sqlite.ts';
 
 /** Snapshot of a memory queue in `queue.db`: written at an orderly stop, read at the next start, and cleared before the first delivery. */

@@ -1,6 +1,6 @@
 import { Database } from '../../../db/sqlite/database.ts';
-import { QueuedMessages } from '../../../db/sqlite/queued-messages.ts';
-import type { Entry, Journal, KeyRecord, QueueSnapshot } from './journal.ts';
+import { type KeyRecord, QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
+import type { Entry, Journal } from './journal.ts';
 import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 

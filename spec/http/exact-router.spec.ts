@@ -1,8 +1,8 @@
 import Router from '@koa/router';
 import { expect } from 'chai';
 import Koa from 'koa';
+import { refuseOtherMethods } from '../../main/http/exact-router.ts';
 import { jsonErrors } from '../../main/http/json-errors.ts';
-import { refuseOtherMethods } from '../../main/http/other-methods.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
 import { serve } from '../support/server.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
-import { rateLimitKey } from '../../main/http/client-address.ts';
+import { rateLimitKey } from '../../main/http/rate-limit-key.ts';
 
-describe('http/client-address', () => {
+describe('http/rate-limit-key', () => {
   for (const [ip, share] of [
     ['192.0.2.7', '192.0.2.7'],
     ['::ffff:192.0.2.7', '192.0.2.7'],

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { Locked, lock } from '../../../db/sqlite/lock.ts';
+import { Locked, lock } from '../../../db/sqlite/file-lock.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 describe('lock', () => {
@@ -18,7 +18,7 @@ describe('lock', () => {
 
   it('is held by another process until that ends, however it ends', async () => {
     const path = join(await temporaryFolder(), 'a.lock');
-    const code = `(await import(${JSON.stringify(new URL('../../../db/sqlite/lock.ts', import.meta.url).href)})).lock(process.argv[1]);
+    const code = `(await import(${JSON.stringify(new URL('../../../db/sqlite/file-lock.ts', import.meta.url).href)})).lock(process.argv[1]);
       console.log('locked'); setInterval(() => {}, 1000);`;
     const holder = spawn(process.execPath, ['--input-type=module', '--eval', code, path]);
     const exited = once(holder, 'exit');
