@@ -47,12 +47,8 @@ export class Tasks {
    * @throws as {@link list}
    */
   locate(status?: string): TaskLocation[] {
-    const sql = `SELECT id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes FROM tasks`;
-    const rows =
-      status === undefined
-        ? this.#database.statement(`${sql} ${NEWEST}`).all()
-        : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
-    return rows as unknown as TaskLocation[];
+    const columns = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
+    return this.#newest(columns, status) as unknown as TaskLocation[];
   }
 
   /** Returns a task's row, or undefined if there is none. @throws as {@link list} */
@@ -67,11 +63,14 @@ export class Tasks {
    * @throws {Error} of SQLite if the query fails
    */
   list(status?: string): TaskRecord[] {
-    const rows =
-      status === undefined
-        ? this.#database.statement(`SELECT ${COLUMNS} FROM tasks ${NEWEST}`).all()
-        : this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE status = ? ${NEWEST}`).all(status);
-    return rows as unknown as TaskRecord[];
+    return this.#newest(COLUMNS, status) as unknown as TaskRecord[];
+  }
+
+  #newest(columns: string, status: string | undefined): object[] {
+    const sql = `SELECT ${columns} FROM tasks`;
+    return status === undefined
+      ? this.#database.statement(`${sql} ${NEWEST}`).all()
+      : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
   }
 
   /**

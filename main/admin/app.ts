@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import Koa from 'koa';
-import type { Checks } from '../check.ts';
+import type { Check, Checks } from '../check.ts';
 import { Admission, TURN_BYTES } from '../http/admission.ts';
 import { crossSite } from '../http/cross-site.ts';
 import { exactRouter, refuseOtherMethods } from '../http/exact-router.ts';
@@ -8,10 +8,11 @@ import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { replyJson } from '../http/json-reply.ts';
 import type { Log } from '../log.ts';
 import type { MetricsRegistry } from '../metrics/registry.ts';
-import { readiness } from './readiness.ts';
 
 export interface AdminAppOptions {
+  /** Checks by name. The process is ready if all are healthy. They must not block the main thread. */
   checks: Checks;
+  /** Checks by name whose problems are shown but leave the process ready. */
   warnings?: Checks;
   metrics: Pick<MetricsRegistry, 'text' | 'contentType'>;
   /** Origins whose pages may send cross-origin requests. */
@@ -33,14 +34,16 @@ export function createAdminApp(options: AdminAppOptions): Koa {
 const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
 
 /** Creates the router for health checks, metrics, and the contracts of all listeners. */
-export function adminRouter({ checks, warnings, metrics }: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
+export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
   const router = exactRouter();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
 
   router.get('/readyz', async (ctx) => {
-    const result = await readiness(checks, warnings);
-    replyJson(ctx, result.status === 'ready' ? 200 : 503, result);
+    const states = await Promise.all([...run(checks, 'failed'), ...run(warnings, 'warning')]);
+    const isReady = states.every(([, { state }]) => state !== 'failed');
+    const status = isReady ? 'ready' : 'not ready';
+    replyJson(ctx, isReady ? 200 : 503, { status, checks: Object.fromEntries(states) });
   });
 
   // One rendering in each turn of the event loop: it takes milliseconds, and ticks and health probes come in between.
@@ -65,4 +68,18 @@ export function adminRouter({ checks, warnings, metrics }: Omit<AdminAppOptions,
   for (const path of PATHS) router.all(path, refuseOtherMethods('GET', 'HEAD'));
 
   return router;
+}
+
+/** Runs all checks. @param problem state of an unhealthy check */
+function run(checks: Checks, problem: 'failed' | 'warning') {
+  return Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
+}
+
+async function stateOf(check: Check, problem: 'failed' | 'warning'): Promise<{ state: string; detail?: string }> {
+  try {
+    const detail = await check();
+    return detail === undefined ? { state: 'ok' } : { state: problem, detail };
+  } catch (error) {
+    return { state: problem, detail: (error as Error).message };
+  }
 }

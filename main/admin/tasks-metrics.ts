@@ -1,5 +1,4 @@
 import { labelled, type MetricsRegistry } from '../metrics/registry.ts';
-import type { RequestMetrics } from '../metrics/request-metrics.ts';
 import type { TasksMetrics } from '../tasks/service.ts';
 
 /** Registers the metrics of service B. */
@@ -9,8 +8,10 @@ export function registerTasksMetrics(
 ): void {
   const { metrics: dispatched } = dispatcher;
   const counts = () => queue.counts();
+  const submissions = (withError: string) =>
+    requests.count(({ route, method, error }) => route === '/tasks' && method === 'POST' && error === withError);
   registry.counter('tasks_accepted_total', 'Submissions that this process accepted (200 or 202).', () =>
-    submissions(requests, ''),
+    submissions(''),
   );
   registry.counter(
     'tasks_completed_total',
@@ -24,7 +25,7 @@ export function registerTasksMetrics(
     labelled('reason', dispatched.dead.entries()),
   );
   registry.counter('tasks_refused_total', 'Submissions that the queue refused.', () =>
-    submissions(requests, 'failed to queue task'),
+    submissions('failed to queue task'),
   );
   registry.gauge('tasks_queue_length', 'Tasks in the queue.', () => {
     const { waiting, delayed, inFlight } = counts();
@@ -77,11 +78,4 @@ export function registerTasksMetrics(
   registry.gauge('tasks_pool_threads', 'Worker threads that process tasks.', () =>
     labelled('state', Object.entries({ busy: pool.busy, idle: pool.threads - pool.busy })),
   );
-}
-
-/** Returns the number of submissions with the error `withError`, or of successful ones if it is empty. */
-function submissions(requests: RequestMetrics, withError: string): number {
-  return [...requests.series()]
-    .filter(({ route, method, error }) => route === '/tasks' && method === 'POST' && error === withError)
-    .reduce((sum, { durations }) => sum + durations.cumulative().count, 0);
 }

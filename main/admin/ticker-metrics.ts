@@ -1,4 +1,5 @@
 import { labelled, type MetricsRegistry } from '../metrics/registry.ts';
+import type { RequestSeries } from '../metrics/request-metrics.ts';
 import type { TickerMetrics } from '../ticker/service.ts';
 
 /** Registers the metrics of service A. */
@@ -28,20 +29,14 @@ export function registerTickerMetrics(
   );
   registry.counter('ticker_thread_restarts_total', 'Restarts of the ticker thread.', () => ticker.restarts);
 
-  const exchanges = () =>
-    [...requests.series()].filter(({ route, method }) => route === '/auth/token' && method === 'POST');
+  const isExchange = ({ route, method }: RequestSeries) => route === '/auth/token' && method === 'POST';
   registry.counter('auth_tokens_issued_total', 'API keys exchanged for a token.', () =>
-    exchanges()
-      .filter(({ status }) => status === 200)
-      .reduce((sum, { durations }) => sum + durations.cumulative().count, 0),
+    requests.count((series) => isExchange(series) && series.status === 200),
   );
   registry.counter('auth_tokens_refused_total', 'Refused exchanges of an API key, by error.', () =>
-    labelled(
-      'reason',
-      exchanges()
-        .filter(({ error }) => error !== '')
-        .map(({ error, durations }) => [error, durations.cumulative().count] as const),
-    ),
+    [...requests.series()]
+      .filter((series) => isExchange(series) && series.error !== '')
+      .map(({ error, durations }) => [{ reason: error }, durations.cumulative().count] as const),
   );
   registry.gauge('auth_tokens_live', 'Valid tokens.', () => tokens.store.size);
   registry.gauge('auth_tokens_limit', 'Limit of `auth_tokens_live`.', () => tokens.store.maxTokens);

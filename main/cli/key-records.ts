@@ -1,16 +1,13 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type ApiKeyOwner, type ApiKeyRecord, ApiKeys } from '../../db/sqlite/api-keys.ts';
+import type { PostgresApiKeys } from '../../db/postgres/api-keys.ts';
+import { ApiKeys } from '../../db/sqlite/api-keys.ts';
 import { Database, DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
 
-/** Management of the stored API keys, in SQLite or PostgreSQL. */
-export interface KeyRecords {
-  list(): Awaitable<ApiKeyRecord[]>;
-  create(owner: ApiKeyOwner, now: number): Awaitable<{ id: number; apiKey: string }>;
-  revoke(id: number): Awaitable<(ApiKeyOwner & { others: number }) | undefined>;
-}
+/** Management of the stored API keys. */
+type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke'>;
 
 /** Longest wait for a lock on the file. The services' writes are much shorter, so a longer lock is another program's. */
 const BUSY_TIMEOUT_MS = 2000;

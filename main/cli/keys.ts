@@ -71,16 +71,10 @@ function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, '\u{fffd}');
 }
 
-function printTable(rows: readonly (readonly string[])[]): void {
-  const widths = rows.reduce<number[]>(
-    (widest, row) => row.map((cell, column) => Math.max(widest[column] ?? 0, cell.length)),
-    [],
-  );
-  for (const row of rows)
-    console.log(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join('  ')
-        .trimEnd(),
-    );
+function printTable(rows: readonly string[][]): void {
+  const widthOf = (column: number) => Math.max(...rows.map((row) => row[column]?.length ?? 0));
+  for (const row of rows) {
+    const cells = row.map((cell, column) => cell.padEnd(widthOf(column)));
+    console.log(cells.join('  ').trimEnd());
+  }
 }

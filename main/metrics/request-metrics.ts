@@ -30,6 +30,11 @@ export class RequestMetrics {
     series.durations.observe(seconds);
   }
 
+  /** Returns the number of requests whose series `matches`. */
+  count(matches: (series: RequestSeries) => boolean): number {
+    return [...this.series()].filter(matches).reduce((sum, { durations }) => sum + durations.cumulative().count, 0);
+  }
+
   series(): IterableIterator<RequestSeries> {
     return this.#series.values();
   }
