@@ -10,9 +10,8 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Responds to malformed requests and to requests that time out, after all earlier responses of the connection.
- *
- * @param closingMs time for the client to close its side after the response
+ * Answers malformed requests and those that time out, after all earlier responses of the connection. The client has `closingMs`
+ * to close its side.
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
   /** Connections with an error; later errors on them are ignored. */

@@ -10,10 +10,7 @@ export interface ConnectionBounds {
 /** Seconds after which a refused client should retry. */
 const RETRY_AFTER = '5';
 
-/**
- * Limits connections in total and by address. A socket holds a slot until it emits `close`, which every socket does, so
- * the counts are exact.
- */
+/** Limits connections in total and by address. A socket holds a slot until it emits `close`, as every socket does. */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
   readonly #byAddress = new Map<string, number>();
@@ -24,7 +21,6 @@ export class ConnectionLimiter {
     this.#bounds = bounds;
   }
 
-  /** Number of slots in use. */
   get taken(): number {
     return this.#holders.size;
   }
@@ -60,7 +56,7 @@ export class ConnectionLimiter {
     this.hold(socket, address);
   }
 
-  /** Acquires a slot without a check. The caller has called {@link refusal}. */
+  /** Acquires a slot after the caller has checked {@link refusal}. */
   hold(socket: Duplex, address: string): void {
     this.#holders.set(socket, address);
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);

@@ -4,24 +4,15 @@ import { HttpError } from './errors.ts';
 
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
-export interface CrossSiteOptions {
-  /** Origins whose pages may send any request and read the responses. */
-  corsOrigins: readonly string[];
-  /** Cross-site requests to refuse, except from `corsOrigins`. */
-  refused: 'writes' | 'all';
-}
-
 /**
- * Refuses browsers' cross-site requests, except from `corsOrigins`. CORS alone is not enough: it hides the response of a
- * simple POST, but does not prevent the request.
+ * Refuses browsers' cross-site writes or all their cross-site requests, except from `corsOrigins`, whose pages may also read the
+ * responses. CORS alone is not enough: it hides the response of a simple POST, but does not prevent the request.
  */
-export function crossSite({ corsOrigins, refused }: CrossSiteOptions): Middleware[] {
-  const origins = new Set(corsOrigins);
+export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
+  const origins = new Set(options.corsOrigins);
   const guard: Middleware = (ctx, next) => {
-    const isRefused = refused === 'all' || !SAFE_METHODS.has(ctx.method);
-    if (isRefused && isCrossSite(ctx) && !origins.has(ctx.get('Origin'))) {
-      throw new HttpError('crossSiteRequest');
-    }
+    const isGuarded = options.refused === 'all' || !SAFE_METHODS.has(ctx.method);
+    if (isGuarded && isCrossSite(ctx) && !origins.has(ctx.get('Origin'))) throw new HttpError('crossSiteRequest');
     return next();
   };
   if (origins.size === 0) return [guard];

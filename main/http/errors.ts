@@ -1,6 +1,4 @@
-/**
- * Status and text of every error response. The first group is from the specification, the second is not covered by it.
- */
+/** Status and text of every error response. The specification covers the first group only. */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],

@@ -35,7 +35,7 @@ function isRepeated(rawHeaders: readonly string[]): boolean {
   return count > 1;
 }
 
-/** Whether a text is a host without a port, in canonical form except for its case. */
+/** Whether a text is a canonical host without a port, in any case. */
 export function isHost(text: string): boolean {
   return parseHost(text) === text.toLowerCase();
 }

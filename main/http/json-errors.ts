@@ -43,17 +43,11 @@ function answer(ctx: Context, thrown: unknown, log: Log): void {
   replyJson(ctx, error.status, { error: error.message }, error.headers);
 }
 
-/** Error thrown by Koa and its middleware. `expose` says whether clients may see `message`. */
-interface LibraryError {
-  status: number;
-  expose: boolean;
-  message: string;
-}
-
 function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'overload'> {
   if (thrown instanceof HttpError) return thrown;
-  const { status, expose, message } = (thrown ?? {}) as Partial<LibraryError>;
-  if (status !== undefined && status >= 400 && status < 500 && expose && message) {
+  // Koa and its middleware set `expose` if clients may see the message.
+  const { status = 500, expose, message } = (thrown ?? {}) as { status?: number; expose?: boolean; message?: string };
+  if (status >= 400 && status < 500 && expose && message) {
     return { status, message: message.toLowerCase(), headers: {}, overload: false };
   }
   return new HttpError('internalError');

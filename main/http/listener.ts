@@ -30,34 +30,26 @@ export interface ListenOptions {
   timeouts?: Partial<Timeouts>;
 }
 
-/** Client timeouts in milliseconds. */
-export interface Timeouts {
-  /** Time from the connection, or the first byte of a later request, to the end of the headers. */
-  headers: number;
-  /** Time from the connection, or the first byte of a later request, to the end of the body. */
-  request: number;
-  /** Interval at which the two timeouts above are checked. */
-  check: number;
-  /** Idle time between two requests. */
-  keepAlive: number;
-  /** Time without traffic in either direction, which also bounds the wait for a client that does not read. */
-  stalled: number;
-  /** Time for the client to close its side after an error response. */
-  closing: number;
-}
-
 /**
- * Default timeouts, generous for a bad mobile network. Node's own are 60 s for headers, 300 s for a request and none for
- * a stalled response.
+ * Client timeouts in milliseconds, generous for a bad mobile network. Node's defaults are 60 s for headers, 300 s for a request
+ * and none for a stalled response.
  */
-export const timeouts: Readonly<Timeouts> = {
+export const timeouts = {
+  /** Time from the connection, or the first byte of a later request, to the end of the headers. */
   headers: 10_000,
+  /** Time from the connection, or the first byte of a later request, to the end of the body. */
   request: 30_000,
+  /** Interval at which the two timeouts above are checked. */
   check: 1_000,
+  /** Idle time between two requests. */
   keepAlive: 5_000,
+  /** Time without traffic in either direction, which also bounds the wait for a client that does not read. */
   stalled: 60_000,
+  /** Time for the client to close its side after an error response. */
   closing: 5_000,
 };
+
+export type Timeouts = typeof timeouts;
 
 export interface Listener {
   server: Server;
@@ -151,7 +143,6 @@ function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestO
   });
 }
 
-/** Creates a server with the options and limits of a listener, but without request handling. */
 function createBareServer(
   { highWaterMark, maxConnections }: ListenOptions,
   times: Timeouts,

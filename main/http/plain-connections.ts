@@ -38,10 +38,7 @@ export class PlainConnections {
     server.on('connection', (socket: Socket) => this.#accept(socket));
   }
 
-  /**
-   * Factor for client timeouts: 1 while at least half of the connections that no WebSocket uses are free, then proportionally
-   * less.
-   */
+  /** Factor for client timeouts: 1 while at least half of the available connections are free, then proportionally less. */
   get timeoutFactor(): number {
     const free = this.#available > 0 ? 1 - this.#limiter.taken / this.#available : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));

@@ -9,10 +9,7 @@ export interface RateLimitOptions {
   maxAddresses?: number;
 }
 
-/**
- * Rate limit with a token bucket for each address. A bucket is stored as the time at which it will be full again (the
- * generic cell rate algorithm), so it needs no timer.
- */
+/** Rate limit with a token bucket for each address, without timers (the generic cell rate algorithm). */
 export class RateLimit {
   readonly #intervalMs: number;
   readonly #maxAddresses: number;

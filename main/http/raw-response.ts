@@ -2,19 +2,11 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import { type ErrorName, HttpError } from './errors.ts';
 import { apiHeaders } from './security-headers.ts';
 
-const JSON_TYPE = 'application/json; charset=utf-8';
-
 /** Serializes an HTTP response with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = JSON.stringify(body);
-  const all = {
-    ...apiHeaders,
-    'Content-Type': JSON_TYPE,
-    'Content-Length': Buffer.byteLength(text),
-    Connection: 'close',
-    ...headers,
-  };
-  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
+  const all = Object.entries({ ...headersOf(text), ...headers });
+  const head = all.map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
 }
 
@@ -22,6 +14,10 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
   const text = JSON.stringify({ error: message });
-  const headers = { ...apiHeaders, 'Content-Type': JSON_TYPE, 'Content-Length': Buffer.byteLength(text) };
-  response.writeHead(status, { ...headers, Connection: 'close' }).end(text);
+  response.writeHead(status, headersOf(text)).end(text);
+}
+
+function headersOf(text: string) {
+  const type = 'application/json; charset=utf-8';
+  return { ...apiHeaders, 'Content-Type': type, 'Content-Length': Buffer.byteLength(text), Connection: 'close' };
 }
