@@ -28,7 +28,7 @@ interface Snapshot {
 }
 
 /**
- * The stored API keys: table `api_keys` of the specification.
+ * The stored API keys: table `api_keys` of the specification. Methods throw as {@link Database.statement}, or SQLite's error.
  *
  * Keys are looked up in memory, by a digest that includes a random secret of this process. The lookup time depends only on
  * that digest, so it reveals nothing about the keys. Comparing the keys themselves, as an index does, would allow a timing
@@ -43,12 +43,7 @@ export class ApiKeys {
     this.#database = database;
   }
 
-  /**
-   * Returns the owner of `apiKey`, or undefined for an unknown key.
-   *
-   * @throws {DatabaseUnavailable} if the database cannot be opened
-   * @throws {Error} of SQLite if the query fails
-   */
+  /** Returns the owner of `apiKey`, or undefined for an unknown key. */
   findOwner(apiKey: string): ApiKeyOwner | undefined {
     return this.#owners().get(this.#digest(apiKey));
   }
@@ -71,7 +66,7 @@ export class ApiKeys {
     return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
   }
 
-  /** Returns all records, oldest first. @throws as {@link findOwner} */
+  /** Returns all records, oldest first. */
   list(): ApiKeyRecord[] {
     const rows = this.#database.statement(
       `SELECT id, user_id, role, created_at, iif(length(api_key) >= ${SHORTEST_SHOWN}, substr(api_key, -4), '') AS ending
@@ -80,44 +75,34 @@ export class ApiKeys {
     return rows.all() as unknown as ApiKeyRecord[];
   }
 
-  /**
-   * Creates a key for a user, who may have several. The record is on disk when the call returns.
-   *
-   * @param now creation time in Unix seconds
-   * @throws as {@link findOwner}, and if the record could not be written
-   */
+  /** Creates a key for a user, who may have several. It is then on disk. @param now creation time in Unix seconds */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();
-    let id = 0;
-    this.#write(() => {
-      const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
-      id = Number(this.#database.statement(insert).run(apiKey, user_id, role, now).lastInsertRowid);
-    });
-    return { id, apiKey };
+    const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
+    const { lastInsertRowid } = this.#write(() => this.#database.statement(insert).run(apiKey, user_id, role, now));
+    return { id: Number(lastInsertRowid), apiKey };
   }
 
   /**
    * Deletes a key. The deletion is on disk when the call returns.
    *
    * @returns the key's owner and the number of keys that this user still has; undefined for an unknown id
-   * @throws as {@link create}
    */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
-    let revoked: (ApiKeyOwner & { others: number }) | undefined;
-    this.#write(() => {
-      const owner = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role').get(id);
-      if (owner === undefined) return;
-      const { user_id, role } = owner as unknown as ApiKeyOwner;
+    return this.#write(() => {
+      const remove = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role');
+      const owner = remove.get(id) as ApiKeyOwner | undefined;
+      if (owner === undefined) return undefined;
       const count = this.#database.statement('SELECT count(*) AS others FROM api_keys WHERE user_id = ?');
-      revoked = { user_id, role, ...(count.get(user_id) as { others: number }) };
+      return { ...owner, ...(count.get(owner.user_id) as { others: number }) };
     });
-    return revoked;
   }
 
   /** Runs a durable transaction, so that a loss of power neither loses a new key nor restores a revoked key. */
-  #write(work: () => void): void {
-    this.#database.transaction(true, work);
+  #write<T>(work: () => T): T {
+    const result = this.#database.transaction(true, work);
     this.#snapshot = undefined;
+    return result;
   }
 
   #owners(): Map<string, ApiKeyOwner> {

@@ -15,37 +15,32 @@ import { dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
-/** A copied database file. */
-export interface CopiedFile {
-  file: string;
-  bytes: number;
-}
-
 /**
  * Databases in the order of their snapshots. A task is deleted from `queue.db` only after its row is in `tasks.db`. With the
  * queue's snapshot first, a task completed between the two snapshots is in both copies instead of in none.
  */
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
-/** Files that a data folder of an older version may lack. */
-const OPTIONAL: readonly string[] = ['queue.db'];
-
+/** File that a data folder of an older version may lack. */
+const OPTIONAL = 'queue.db';
 /** Pages copied between two checks of the abort signal: 4 MiB. */
 const PAGES_PER_STEP = 1000;
 /** Longest wait for a database that is locked, for example while its log is recovered. */
 const BUSY_TIMEOUT_MS = 5000;
 
 /**
- * Copies the databases of `dataDir` into `folder`, which is created if missing. The copies have the state at the time of the
- * call, even if other processes write in the meantime. Every copy is checked and synced to disk before any file gets its final
- * name. After an error, no file is left behind.
+ * Copies the databases of `dataDir`, as they are at the time of the call, into `folder`, which is created if missing. Every copy is
+ * checked and synced to disk before any file gets its final name. After an error, no file is left behind.
  *
- * @param signal aborts the backup
- * @throws {Error} with one line that says what to fix, or with the signal's reason
+ * @throws {Error} with one line that says what to fix, or with the reason of `signal`, which aborts the backup
  */
-export async function backUpDatabases(dataDir: string, folder: string, signal: AbortSignal): Promise<CopiedFile[]> {
+export async function backUpDatabases(
+  dataDir: string,
+  folder: string,
+  signal: AbortSignal,
+): Promise<{ file: string; bytes: number }[]> {
   const files = FILES.filter((file) => {
     if (existsSync(join(dataDir, file))) return true;
-    if (OPTIONAL.includes(file)) return false;
+    if (file === OPTIONAL) return false;
     throw new Error(`${join(dataDir, file)} does not exist: set DATA_DIR to the folder of the databases`);
   });
   checkFolder(dataDir, folder);
@@ -55,7 +50,9 @@ export async function backUpDatabases(dataDir: string, folder: string, signal: A
   try {
     for (const file of files) sources.push({ file, connection: openSnapshot(join(dataDir, file)) });
     for (const { file, connection } of sources) {
-      await withFileName(file, () => copy(connection, join(folder, file), made, signal));
+      await copy(connection, join(folder, file), made, signal).catch((error: Error) => {
+        throw new Error(`cannot copy ${file}: ${error.message}`, { cause: error });
+      });
     }
     signal.throwIfAborted();
     for (const [index, file] of files.entries()) {
@@ -128,10 +125,9 @@ function check(path: string): void {
   url.searchParams.set('immutable', '1');
   const connection = new DatabaseSync(url);
   try {
-    const { integrity_check: result } = connection.prepare('PRAGMA integrity_check(1)').get() as {
-      integrity_check: string;
-    };
-    if (result !== 'ok') throw new Error(`it is damaged: ${result.replaceAll('\n', ' ')}`);
+    const check = connection.prepare('PRAGMA integrity_check(1)').get() as { integrity_check: string };
+    const result = check.integrity_check.replaceAll('\n', ' ');
+    if (result !== 'ok') throw new Error(`it is damaged: ${result}`);
   } finally {
     connection.close();
   }
@@ -148,11 +144,4 @@ function sync(path: string): void {
 
 function partialPath(path: string): string {
   return `${path}.partial`;
-}
-
-/** Runs `work` and adds the file's name to its error. */
-async function withFileName(file: string, work: () => Promise<void>): Promise<void> {
-  await work().catch((error: Error) => {
-    throw new Error(`cannot copy ${file}: ${error.message}`, { cause: error });
-  });
 }

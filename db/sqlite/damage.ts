@@ -1,31 +1,28 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Size in bytes up to which every page is checked. Checking a larger file would delay the start. */
+/** Bytes up to which every page is checked. Checking a larger file would delay the start. */
 const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
 
 const SQLITE_CORRUPT = 11;
 const SQLITE_NOTADB = 26;
 
-/** The database file is damaged. */
 export class Damaged extends Error {
   override name = 'Damaged';
 }
 
 /**
- * Checks every page of a database for damage. If it is larger than `maxWholeCheck` bytes, reads only the first and last row of each
- * table.
+ * Checks every page of a database, or only the first and last row of each table if it is larger than `maxWholeCheck` bytes.
  *
  * @throws {Damaged} or SQLite's error
  */
 export function checkDamage(database: DatabaseSync, tables: readonly string[], maxWholeCheck = MAX_WHOLE_CHECK): void {
-  const { bytes } = database
-    .prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size')
-    .get() as { bytes: number };
+  const size = database.prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size');
+  const { bytes } = size.get() as { bytes: number };
   if (bytes > maxWholeCheck) {
     const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
     for (const table of tables.filter((name) => present.get(name) !== undefined)) {
-      for (const order of ['ASC', 'DESC'])
-        database.prepare(`SELECT * FROM ${table} ORDER BY rowid ${order} LIMIT 1`).get();
+      database.prepare(`SELECT * FROM ${table} ORDER BY rowid LIMIT 1`).get();
+      database.prepare(`SELECT * FROM ${table} ORDER BY rowid DESC LIMIT 1`).get();
     }
     return;
   }
@@ -35,8 +32,7 @@ export function checkDamage(database: DatabaseSync, tables: readonly string[], m
 
 /** Whether an error of SQLite or of {@link checkDamage} means that the file is damaged. */
 export function isDamage(error: unknown): boolean {
-  const { errcode } = error as { errcode?: number };
   // The low byte of an extended result code is the primary result code.
-  const primary = errcode === undefined ? undefined : errcode & 0xff;
+  const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
   return error instanceof Damaged || primary === SQLITE_CORRUPT || primary === SQLITE_NOTADB;
 }

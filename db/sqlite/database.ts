@@ -27,10 +27,8 @@ interface OpenFile {
 
 /**
  * One connection to an existing SQLite file. Each use first checks that the path still leads to the open file, so that nothing
- * is written to a deleted file. A file that returns is used again automatically.
- *
- * A file that replaced the open one is opened only if the old file's log is gone, too. SQLite would apply the old log to the
- * new file, and so mix the rows of both, or delete commits that only the log holds.
+ * is written to a deleted file. A file that replaced the open one is opened only if the old file's log is gone, too: SQLite would
+ * apply the old log to the new file, and so mix the rows of both, or delete commits that only the log holds.
  */
 export class Database {
   readonly #path: string;
@@ -73,7 +71,7 @@ export class Database {
    * @param durable whether the commit waits for the disk, so that it survives a loss of power
    * @throws {DatabaseUnavailable} if the file cannot be opened, and any error of SQLite or `work`
    */
-  transaction(durable: boolean, work: () => void): void {
+  transaction<T>(durable: boolean, work: () => T): T {
     const open = this.#openFile();
     this.#transaction = open;
     try {
@@ -82,8 +80,9 @@ export class Database {
         open.durable = durable;
       }
       this.statement('BEGIN IMMEDIATE').run();
-      work();
+      const result = work();
       this.statement('COMMIT').run();
+      return result;
     } catch (error) {
       // SQLite rolls back automatically after some errors.
       if (open.connection.isTransaction) open.connection.exec('ROLLBACK');

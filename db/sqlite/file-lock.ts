@@ -6,11 +6,9 @@ export class Locked extends Error {
 }
 
 /**
- * Locks a file, which is created if missing. The lock is released when the returned function is called or the process ends,
- * even by `kill -9`.
+ * Locks a file, which is created if missing, until the returned function is called or the process ends, even by `kill -9`.
  *
- * @throws {Locked} if the file is locked already, by this process or another
- * @throws {Error} if the file cannot be created or locked
+ * @throws {Locked} if the file is locked already, by this process or another; any other Error if it cannot be locked
  */
 export function lock(path: string): () => void {
   let database: DatabaseSync | undefined;

@@ -3,13 +3,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { checkDamage, isDamage } from './damage.ts';
 
-/** A database in the data folder: file name, tables, and folder of numbered migrations. */
-interface Schema {
-  file: string;
-  tables: readonly string[];
-  migrations: URL;
-}
-
 /** A database that a migration created. */
 export interface CreatedDatabase {
   file: string;
@@ -17,23 +10,24 @@ export interface CreatedDatabase {
   wasEmpty: boolean;
 }
 
-export const schemas: readonly Schema[] = [
-  { file: 'auth.db', tables: ['api_keys'], migrations: new URL('../migrations/auth/', import.meta.url) },
-  { file: 'tasks.db', tables: ['tasks'], migrations: new URL('../migrations/tasks/', import.meta.url) },
-  {
-    file: 'queue.db',
-    tables: ['messages', 'dead_letters', 'idempotency_keys'],
-    migrations: new URL('../migrations/queue/', import.meta.url),
-  },
+/** The databases, each with the numbered migrations in the folder of its name. */
+export const schemas = [
+  describeSchema('auth', 'api_keys'),
+  describeSchema('tasks', 'tasks'),
+  describeSchema('queue', 'messages', 'dead_letters', 'idempotency_keys'),
 ];
 
+type Schema = ReturnType<typeof describeSchema>;
+
+function describeSchema(name: string, ...tables: string[]) {
+  return { file: `${name}.db`, tables, migrations: new URL(`../migrations/${name}/`, import.meta.url) };
+}
+
 /**
- * Migrates every database in `dataDir` to the newest schema. Creates missing folders, files and tables, and keeps existing rows.
- * Several processes may run it at once.
+ * Migrates every database in `dataDir` to the newest schema, and creates what is missing. Several processes may run it at once.
  *
  * @returns the databases that were created
- * @throws {Error} with one line that names the file, if it is not a database, is damaged, cannot be written, or has a newer
- *   schema
+ * @throws {Error} with one line that names the file, if it is no database, is damaged, cannot be written, or has a newer schema
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   try {

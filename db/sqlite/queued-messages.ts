@@ -75,13 +75,11 @@ export class QueuedMessages {
     };
   }
 
-  /** Sequences of all messages. */
   sequences(): Set<number> {
     const messages = this.#database.statement('SELECT seq FROM messages').all();
     return new Set(messages.map(({ seq }) => seq as number));
   }
 
-  /** Deletes everything. */
   clear(): void {
     for (const table of ['messages', 'dead_letters', 'idempotency_keys']) this.#run(`DELETE FROM ${table}`);
   }

@@ -30,8 +30,8 @@ export class TaskRetention {
 
   /** Returns the first `limit` rows in the order of arrival. */
   oldest(limit: number): AgedRow[] {
-    const rows = this.#database.statement(`SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`).all(limit);
-    return rows as unknown as AgedRow[];
+    const rows = this.#database.statement(`SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`);
+    return rows.all(limit) as unknown as AgedRow[];
   }
 
   /** Returns up to `limit` rows after the row `last`, oldest first, of tasks submitted before `time` (Unix seconds). */

@@ -33,7 +33,7 @@ const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
-/** The stored tasks: table `tasks` of the specification. */
+/** The stored tasks: table `tasks` of the specification. Methods throw as {@link Database.statement}, or SQLite's error. */
 export class Tasks {
   readonly #database: Database;
 
@@ -41,27 +41,18 @@ export class Tasks {
     this.#database = database;
   }
 
-  /**
-   * Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results.
-   *
-   * @throws as {@link list}
-   */
+  /** Returns the ids and sizes of the rows of {@link list}, without loading them. */
   locate(status?: string): TaskLocation[] {
     const columns = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
     return this.#newest(columns, status) as unknown as TaskLocation[];
   }
 
-  /** Returns a task's row, or undefined if there is none. @throws as {@link list} */
+  /** Returns a task's row, or undefined if there is none. */
   find(id: string): TaskRecord | undefined {
     return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
   }
 
-  /**
-   * Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`.
-   *
-   * @throws {DatabaseUnavailable} if the database cannot be opened
-   * @throws {Error} of SQLite if the query fails
-   */
+  /** Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`. */
   list(status?: string): TaskRecord[] {
     return this.#newest(COLUMNS, status) as unknown as TaskRecord[];
   }
@@ -73,12 +64,7 @@ export class Tasks {
       : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
   }
 
-  /**
-   * Writes the row of a completed task and replaces an earlier row with the same id.
-   *
-   * @throws {DatabaseUnavailable} if the database cannot be opened
-   * @throws {Error} of SQLite if the row was not written
-   */
+  /** Writes the row of a completed task and replaces an earlier row with the same id. */
   store({ id, payload, status, result, created_at, processed_at, arrival = null }: OrderedTask): void {
     this.#database.statement(STORE).run(arrival, id, payload, status, result, created_at, processed_at);
   }

@@ -14,11 +14,7 @@ export class WalSync {
     this.#path = `${path}-wal`;
   }
 
-  /**
-   * Resolves when everything committed before the call is on disk. Calls during a running sync share the next one.
-   *
-   * @throws {Error} if the sync fails
-   */
+  /** Resolves when everything committed before the call is on disk. Calls during a running sync share the next one. */
   sync(): Promise<void> {
     this.#next ??= this.#flushNext();
     return this.#next;

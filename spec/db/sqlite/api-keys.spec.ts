@@ -45,7 +45,7 @@ describe('ApiKeys', () => {
     const { transaction } = database;
     database.transaction = (waits, work) => {
       durable.push(waits);
-      transaction.call(database, waits, work);
+      return transaction.call(database, waits, work) as ReturnType<typeof work>;
     };
     keys.create({ user_id: 'alice', role: 'user' }, 1);
     keys.revoke(1);
