@@ -34,7 +34,7 @@ export interface Config {
   tasksRequireToken: boolean;
   /** How often one address may exchange an API key. */
   tokenRequestsPerMinute: number;
-  /** Hosts that requests may address beside loopback; see `http/allowed-hosts`. */
+  /** Hosts that requests may address beside loopback; see `http/host.ts`. */
   allowedHosts: readonly string[];
   /** Origins whose pages may write to service B and use the admin listener. */
   corsOrigins: readonly string[];

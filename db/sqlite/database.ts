@@ -50,7 +50,7 @@ export class Database {
   }
 
   /**
-   * Returns the prepared statement for `sql`. Statements are cached by their text without limit, so pass constants.
+   * Returns the prepared statement for `sql`. Statements are cached without limit, so pass constants.
    *
    * @throws {DatabaseUnavailable} if the file cannot be opened
    * @throws {Error} of SQLite if the statement does not fit the schema
@@ -158,7 +158,6 @@ export class Database {
   }
 }
 
-/** Returns device and inode, which identify a file independently of its path. */
 function identity({ dev, ino }: { dev: number; ino: number }): string {
   return `${dev}:${ino}`;
 }

@@ -47,13 +47,8 @@ export async function startAdmin(
     corsOrigins,
     log,
   });
-  const listener = await listen(app.callback(), {
-    host: adminHost,
-    port: adminPort,
-    allowedHosts,
-    maxConnections: shares.admin,
-    addressShare: addressShare(0),
-  });
+  const bounds = { maxConnections: shares.admin, addressShare: addressShare(0) };
+  const listener = await listen(app.callback(), { host: adminHost, port: adminPort, allowedHosts, ...bounds });
   return {
     listener,
     shuttingDown() {

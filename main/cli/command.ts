@@ -13,10 +13,7 @@ export function databaseUrl(): string | undefined {
   return process.env.DATABASE_URL || undefined;
 }
 
-/**
- * Runs a command-line program. `--help` prints `usage`. An error prints one line to standard error, followed by the usage for a
- * {@link UsageError}, and sets exit code 1.
- */
+/** Runs a command-line program. An error prints one line, with the usage if it is a {@link UsageError}, and sets exit code 1. */
 export async function runCommand(usage: string, work: (args: string[]) => void | Promise<void>): Promise<void> {
   const args = process.argv.slice(2);
   if (args.includes('--help') || args.includes('-h')) {

@@ -9,18 +9,14 @@ import { databaseUrl, dataFolder } from './command.ts';
 /** Management of the stored API keys. */
 type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke'>;
 
-/** Longest wait for a lock on the file. The services' writes are much shorter, so a longer lock is another program's. */
+/** Longest wait for a lock on the file, much longer than a write of the services. */
 const BUSY_TIMEOUT_MS = 2000;
 const SQLITE_BUSY = 5;
 /** Statement timeout in PostgreSQL. */
 const TIME_LIMIT_MS = 5000;
 const UNDEFINED_TABLE = '42P01';
 
-/**
- * Calls `work` with the stored keys: in PostgreSQL if `DATABASE_URL` is set, else in `DATA_DIR`.
- *
- * @throws {Error} with one line that says what to fix
- */
+/** Calls `work` with the stored keys, in PostgreSQL or SQLite. @throws {Error} with one line that says what to fix */
 export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
   return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);

@@ -8,13 +8,6 @@ import { taskSchemas } from './task-schemas.ts';
 import { tasksPaths } from './tasks-paths.ts';
 import { securitySchemes, tickerPaths, tickerSchemas } from './ticker-paths.ts';
 
-const paths: Readonly<Record<string, PathItem>> = {
-  ...tickerPaths,
-  ...tasksPaths,
-  ...adminPaths,
-  ...browserClientPaths,
-};
-
 /** OpenAPI 3.1 document: every path, method, status, header and error text of both services and the admin listener. */
 export const openApi = {
   openapi: '3.1.1',
@@ -37,7 +30,7 @@ export const openApi = {
     { name: 'clients', description: 'The browser clients' },
     { name: 'admin', description: 'Health, metrics and API documents, for operators' },
   ],
-  paths,
+  paths: { ...tickerPaths, ...tasksPaths, ...adminPaths, ...browserClientPaths } as Readonly<Record<string, PathItem>>,
   components: {
     schemas: { ...tickerSchemas, ...taskSchemas, ...adminSchemas },
     headers: apiHeaderComponents,

@@ -3,6 +3,8 @@ import { catalogue, type ErrorName } from '../http/errors.ts';
 import { apiHeaders } from '../http/security-headers.ts';
 import type { ServiceName } from './servers.ts';
 
+type Headers = Readonly<Record<string, Header>>;
+
 /** OpenAPI's responses object: response objects by status. */
 export type OpenApiResponses = Readonly<Record<string, OpenApiResponse | { $ref: string }>>;
 
@@ -28,12 +30,10 @@ export interface Header {
 
 const JSON_TYPE = 'application/json';
 
-/** Returns a required header with a fixed value. */
 export function constant(value: string): Header {
   return { required: true, schema: { type: 'string', const: value } };
 }
 
-/** Returns the same header, but not required. */
 export function optional(header: Header): Header {
   return { ...header, required: false };
 }
@@ -45,7 +45,7 @@ export const retryAfter: Header = {
 };
 
 /** Headers of every JSON response, as components of the document. */
-export const apiHeaderComponents: Readonly<Record<string, Header>> = Object.fromEntries(
+export const apiHeaderComponents: Headers = Object.fromEntries(
   Object.entries(apiHeaders).map(([name, value]) => [name, constant(value)]),
 );
 
@@ -54,16 +54,12 @@ const dataHeaderRefs = Object.fromEntries(
 );
 
 /** Returns a response with a JSON body. */
-export function json(
-  description: string,
-  schema: TSchema,
-  headers: Readonly<Record<string, Header>> = {},
-): OpenApiResponse {
+export function json(description: string, schema: TSchema, headers: Headers = {}): OpenApiResponse {
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { [JSON_TYPE]: { schema } } };
 }
 
 /** Headers of certain errors, in addition to those of the path. */
-const errorHeaders: Partial<Record<ErrorName, Readonly<Record<string, Header>>>> = {
+const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
   invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },
   idempotencyKeyInUse: { 'Retry-After': retryAfter },
@@ -77,14 +73,11 @@ const errorHeaders: Partial<Record<ErrorName, Readonly<Record<string, Header>>>>
 };
 
 /** Returns one response for several errors with the same status. */
-function errorAnswer(names: readonly ErrorName[], further: Readonly<Record<string, Header>>): OpenApiResponse {
+function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResponse {
   const texts = names.map((name) => catalogue[name][1]);
-  const headers: Record<string, Header> = { ...further };
-  for (const name of names) {
-    for (const [header, value] of Object.entries(errorHeaders[name] ?? {})) {
-      headers[header] = names.length === 1 ? value : optional(value);
-    }
-  }
+  const own = names.flatMap((name) => Object.entries(errorHeaders[name] ?? {}));
+  const sent = own.map(([name, header]) => [name, names.length === 1 ? header : optional(header)]);
+  const headers: Headers = { ...further, ...Object.fromEntries(sent) };
   const schema = {
     type: 'object',
     properties: { error: { type: 'string', enum: texts } },
@@ -96,7 +89,7 @@ function errorAnswer(names: readonly ErrorName[], further: Readonly<Record<strin
 }
 
 /** Returns the responses for some errors, by status. @param headers headers of all these responses */
-export function errors(names: readonly ErrorName[], headers: Readonly<Record<string, Header>> = {}): OpenApiResponses {
+export function errors(names: readonly ErrorName[], headers: Headers = {}): OpenApiResponses {
   const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
   return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
 }

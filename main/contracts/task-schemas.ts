@@ -10,7 +10,7 @@ const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
 
 /** Returns a schema of an object without other fields. @param description omitted if empty */
-function strictObject(description: string, properties: TProperties, ...examples: object[]) {
+export function strictObject(description: string, properties: TProperties, ...examples: object[]) {
   return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
 }
 

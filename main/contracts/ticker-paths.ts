@@ -13,7 +13,7 @@ import {
   optional,
 } from './responses.ts';
 import { servers } from './servers.ts';
-import { ref, strict, unixSeconds } from './task-schemas.ts';
+import { ref, strict, strictObject, unixSeconds } from './task-schemas.ts';
 
 const TAG = 'ticker';
 
@@ -23,17 +23,15 @@ export const tickerSchemas = {
     { api_key: Type.String({ minLength: 1, description: 'The API key of the demo user is in the log.' }) },
     { description: 'Other fields are ignored.', examples: [{ api_key: 'n8xP2kQvL0sT6wYb3hRj9dFgZc5mA7eU' }] },
   ),
-  Token: Type.Object(
+  Token: strictObject(
+    '',
     {
       token: Type.String({ pattern: '^v3\\.local\\.[A-Za-z0-9_-]+$', description: 'a bearer token' }),
       user_id: Type.String(),
       role: Type.String(),
       expires_in: Type.Integer({ minimum: 1, maximum: 3600, description: 'seconds' }),
     },
-    {
-      ...strict,
-      examples: [{ token: 'v3.local.c29tZSBieXRlcw', user_id: 'demo', role: 'user', expires_in: 3600 }],
-    },
+    { token: 'v3.local.c29tZSBieXRlcw', user_id: 'demo', role: 'user', expires_in: 3600 },
   ),
   RelayTarget: Type.Object(
     {
@@ -57,12 +55,7 @@ export const securitySchemes = {
     name: 'Sec-WebSocket-Protocol',
     description: `For browsers, which cannot set headers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`. The server selects \`${SUBPROTOCOL}\`.`,
   },
-  token: {
-    type: 'apiKey',
-    in: 'query',
-    name: 'token',
-    description: 'For tools that cannot set headers.',
-  },
+  token: { type: 'apiKey', in: 'query', name: 'token', description: 'For tools that cannot set headers.' },
 };
 
 const anyToken = [{ bearer: [] }, { subprotocol: [] }, { token: [] }];

@@ -4,9 +4,8 @@ export const TURN_BYTES = 256 * 1024;
 const MIN_COST = 1024;
 
 /**
- * Spreads the work of requests over event loop turns, in order. Each turn admits requests up to a cost of {@link TURN_BYTES}, which
- * only the last one may exceed. Timers, ticks, health probes and the messages of threads are handled between two turns. Each
- * connection has at most one waiting request.
+ * Spreads the work of requests over event loop turns, in order, so that ticks, health probes and messages of threads come in between.
+ * Each turn admits requests up to a cost of {@link TURN_BYTES}, which only the last one may exceed.
  */
 export class Admission {
   #waiting: { cost: number; enter: () => void }[] = [];

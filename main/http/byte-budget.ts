@@ -12,10 +12,8 @@ export class ByteBudget {
   }
 
   /**
-   * Takes `bytes` more for a client that holds `held` bytes. A client may not hold more than remains free for others, so
+   * Takes `bytes` more for a client that holds `held` bytes, or returns false. A client may not hold more than remains free, so
    * slow clients with large bodies always leave room for small ones.
-   *
-   * @returns false, without taking any, if there is no room
    */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.#used - bytes;

@@ -12,19 +12,17 @@ export interface ConnectionShares {
 }
 
 /**
- * Divides the file descriptors of the process between the listeners, so that connections never exhaust them. Descriptors
- * for the process itself and the admin listener are reserved first. Of the rest, the task queue gets an eighth, or less if
- * that is more than it needs, and the ticker the remainder.
+ * Divides the file descriptors of the process between the listeners, so that connections never exhaust them. Of those that the
+ * process itself and the admin listener leave, the task queue gets an eighth, or less if that is plenty, and the ticker the rest.
  *
  * @param openFiles limit of open files; Infinity if there is none
  * @throws {Error} naming the required limit, if `openFiles` is too low
  */
 export function shareDescriptors(openFiles: number, config: Pick<Config, 'taskConcurrency'>): ConnectionShares {
   const own = PROCESS_DESCRIPTORS + config.taskConcurrency * THREAD_DESCRIPTORS;
-  if (openFiles < own + FEWEST_CONNECTIONS) {
-    throw new Error(
-      `the limit of open files is ${openFiles}: raise it to at least ${own + FEWEST_CONNECTIONS} (ulimit -n)`,
-    );
+  const fewest = own + FEWEST_CONNECTIONS;
+  if (openFiles < fewest) {
+    throw new Error(`the limit of open files is ${openFiles}: raise it to at least ${fewest} (ulimit -n)`);
   }
   const connections = Math.min(openFiles, MOST_OPEN_FILES) - own;
   const admin = Math.min(Math.ceil(connections / 16), PLENTY_FOR_ADMIN);
@@ -54,10 +52,7 @@ const PLENTY_FOR_REQUESTS = 400;
 /** Upper bound on the limit of open files: Linux's default for `fs.nr_open`. */
 const MOST_OPEN_FILES = 1_048_576;
 
-/**
- * Share of a listener's plain connections that one address may hold: half, so that no address holds them all. Behind
- * proxies, whose address all clients share, there is no such bound.
- */
+/** Share of a listener's plain connections that one address may hold: half, or all behind proxies, whose address clients share. */
 export function addressShare(trustProxy: number): number {
   return trustProxy > 0 ? 1 : 0.5;
 }

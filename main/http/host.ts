@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { isIPv6 } from 'node:net';
+import { isIPv4, isIPv6 } from 'node:net';
 
 /** A registered name or IPv4 address, or an IPv6 address in brackets, and an optional port (RFC 9112, 3.2). */
 const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
@@ -27,12 +27,8 @@ export function parseHost(value: string): string | undefined {
 
 /** Whether `Host` occurs more than once. `headers` has only the first. */
 function isRepeated(rawHeaders: readonly string[]): boolean {
-  let count = 0;
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const name = rawHeaders[at] as string;
-    if (name.length === 4 && name.toLowerCase() === 'host') count++;
-  }
-  return count > 1;
+  const isHostName = (text: string, at: number) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host';
+  return rawHeaders.findIndex(isHostName) !== rawHeaders.findLastIndex(isHostName);
 }
 
 /** Whether a text is a canonical host without a port, in any case. */
@@ -43,4 +39,30 @@ export function isHost(text: string): boolean {
 /** Whether a text is a web origin as browsers send it in `Origin`. */
 export function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
+}
+
+/**
+ * Returns a function that tells whether a listener accepts requests to a host. It guards against DNS rebinding, where an
+ * attacker's page points its own name at the listener and so has the same origin. IP addresses need no guard.
+ *
+ * @param allowedHosts hosts allowed beside loopback names and IP addresses. `*` allows all. If empty, a listener on
+ * loopback allows no others, and a listener on any other address allows all
+ * @param address address that the listener is bound to, under the configured `name`
+ */
+export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
+  const isLocal = isLoopbackAddress(address);
+  if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
+  const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
+  // The empty host is allowed, because browsers never omit the host.
+  return (host) => host === '' || allowed.has(host) || isIPv4(host) || host.startsWith('[') || isLoopback(host);
+}
+
+/** Whether a listener on `address` is reached from its own machine only. */
+export function isLoopbackAddress(address: string): boolean {
+  return isLoopback(isIPv6(address) ? `[${address}]` : address);
+}
+
+/** Whether a host in lower case is a loopback name or address. */
+function isLoopback(host: string): boolean {
+  return /^(.+\.)?localhost\.?$/.test(host) || (isIPv4(host) && host.startsWith('127.')) || host === '[::1]';
 }

@@ -1,10 +1,9 @@
 import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { hostCheck } from './allowed-hosts.ts';
 import { answerClientErrors } from './client-errors.ts';
 import type { ErrorName } from './errors.ts';
-import { hostOf } from './host.ts';
+import { hostCheck, hostOf } from './host.ts';
 import { PlainConnections } from './plain-connections.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';

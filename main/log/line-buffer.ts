@@ -2,7 +2,7 @@ import type { StandardOutput } from './standard-output.ts';
 
 /** Bound on the buffered bytes. Further lines are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Bound on the bytes of one write, unless a single line is longer. Equals the capacity of a pipe. */
+/** Bound on the bytes of one write, unless a single line is longer: the capacity of a pipe. */
 const CHUNK_BYTES = 64 * 1024;
 /** Pause before a write is retried because standard output had no room. */
 const RETRY_MS = 20;
@@ -16,10 +16,7 @@ interface Chunk {
   ends: number[];
 }
 
-/**
- * Buffer of lines for standard output, with one write at a time. If the buffer is full or a write fails, lines are lost and
- * counted. No method throws, and no event is emitted.
- */
+/** Lines for standard output, one write at a time. Lines are lost and counted if the buffer is full or a write fails. */
 export class LineBuffer {
   readonly #output: StandardOutput;
   readonly #onRecovered: (lost: number) => void;
@@ -40,7 +37,6 @@ export class LineBuffer {
     this.#onRecovered = onRecovered;
   }
 
-  /** Number of lost lines. */
   get lost(): number {
     return this.#lost;
   }

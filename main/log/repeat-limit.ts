@@ -17,16 +17,11 @@ export class RepeatLimit {
   #suppressed = 0;
   #timer: NodeJS.Timeout | undefined;
 
-  /** Number of suppressed lines. */
   get suppressed(): number {
     return this.#suppressed;
   }
 
-  /**
-   * Counts a line of this kind and returns whether it may be written.
-   *
-   * @param report called at the end of the period with the number of suppressed lines, if any
-   */
+  /** Counts a line and returns whether it may be written. `report` gets the number of suppressed lines after the period. */
   admit(name: string, report: (suppressed: number) => void): boolean {
     // Unreferenced, so that the timer does not keep the process alive.
     this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();

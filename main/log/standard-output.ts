@@ -1,7 +1,6 @@
 import { constants, fstatSync, openSync, write } from 'node:fs';
 import { Socket } from 'node:net';
 
-/** Called with the error of a write, or with the number of bytes written. */
 export type OnWritten = (error: NodeJS.ErrnoException | null, written: number) => void;
 
 /** Standard output without blocking writes. */

@@ -1,4 +1,4 @@
-/** Bound on the names of one tally. Further names count as {@link OTHERS}. */
+/** Bound on the names of one counter. Further names count as {@link OTHERS}. */
 const MAX_NAMES = 100;
 const OTHERS = 'other';
 

@@ -1,7 +1,4 @@
-/**
- * Histogram of durations. `observe` takes a few nanoseconds, so every request and every task can be observed. Cumulative counts
- * are computed on reading.
- */
+/** Histogram of durations. `observe` takes a few nanoseconds; cumulative counts are computed on reading. */
 export class Histogram {
   /** Upper bounds of the buckets in seconds, ascending. One more bucket counts longer durations. */
   readonly bounds: readonly number[];
@@ -18,7 +15,6 @@ export class Histogram {
     this.#cells = new Float64Array(memory ?? new ArrayBuffer(bytes), index * bytes, bounds.length + 2);
   }
 
-  /** Returns the size of a histogram in bytes. */
   static bytes(bounds: readonly number[]): number {
     return (bounds.length + 2) * Float64Array.BYTES_PER_ELEMENT;
   }

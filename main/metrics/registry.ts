@@ -3,10 +3,8 @@ import type { Histogram } from './histogram.ts';
 
 type Labels = Readonly<Record<string, string | number>>;
 
-/** A value of a metric with its labels. */
 export type Labelled<Value> = readonly [labels: Labels, value: Value];
 
-/** One line of a metric in the text format. */
 interface Line {
   /** Name of the line if it differs from the metric's, as in histograms. */
   metricName?: string;
@@ -66,7 +64,6 @@ function scalars(read: number | Iterable<Labelled<number>>): Line[] {
   return Array.from(read, ([labels, value]) => ({ labels, value }));
 }
 
-/** Returns the lines of a histogram: cumulative buckets, sum and count. */
 function buckets(name: string, labels: Labels, distributions: readonly Histogram[]): Line[] {
   const read = distributions.map((distribution) => distribution.cumulative());
   const total = (of: (each: (typeof read)[number]) => number) => read.reduce((sum, each) => sum + of(each), 0);
