@@ -48,12 +48,7 @@ export class ApiKeys {
     return this.#owners().get(this.#digest(apiKey));
   }
 
-  /**
-   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one.
-   *
-   * @param now creation time of a new record, in Unix seconds
-   * @returns the user's oldest API key, and whether this call created it
-   */
+  /** Creates a key for the user `demo` unless that user has one. @returns the user's oldest key, and whether it is new */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
     const insert = this.#database.statement(
       `INSERT INTO api_keys (api_key, user_id, role, created_at)
@@ -83,11 +78,7 @@ export class ApiKeys {
     return { id: Number(lastInsertRowid), apiKey };
   }
 
-  /**
-   * Deletes a key. The deletion is on disk when the call returns.
-   *
-   * @returns the key's owner and the number of keys that this user still has; undefined for an unknown id
-   */
+  /** Deletes a key, on disk as well. @returns its owner and the number of the owner's other keys; undefined if unknown */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
     return this.#write(() => {
       const remove = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role');

@@ -89,10 +89,7 @@ function makeFolder(folder: string): boolean {
   return true;
 }
 
-/**
- * Opens a database and begins a read transaction. The transaction is a snapshot: it does not see later commits, and SQLite does
- * not restart a backup of it because of them.
- */
+/** Opens a database in a read transaction, whose backup is not restarted by later commits. */
 function openSnapshot(path: string): DatabaseSync {
   const url = pathToFileURL(path);
   url.searchParams.set('mode', 'rw');

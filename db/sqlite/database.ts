@@ -163,10 +163,8 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
 }
 
 /**
- * Checks that a file is a database without touching its log. An ordinary connection would first read the log, and delete it
- * if the file is not a database. `node:fs` is no alternative: closing its descriptor would release SQLite's locks on the file.
- *
- * @throws {Error} if the file is not a database
+ * Throws if a file is not a database. An ordinary connection would first read its log, and delete the log of such a file. `node:fs`
+ * is no alternative: closing its descriptor would release SQLite's locks on the file.
  */
 function checkIsDatabase(url: URL): void {
   const immutable = new URL(url);

@@ -51,8 +51,8 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the stored queue and changes nothing, so a failed start can be repeated. A message that was in flight when its process
-   * died becomes a suspect, due at once. A suspect that was running is charged an attempt and a crash.
+   * Reads the queue. A message that was in flight when its process died becomes a suspect, due at once. A suspect that was running is
+   * charged an attempt and a crash. Nothing is written, so a failed start can be repeated.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(

@@ -1,9 +1,6 @@
 import { open } from 'node:fs/promises';
 
-/**
- * Syncs the log of a database in WAL mode to disk, without blocking the thread. For connections with `synchronous = NORMAL`, which
- * do not sync before the next checkpoint.
- */
+/** Syncs the log of a database to disk, without blocking the thread. Its connections sync it only at a checkpoint. */
 export class WalSync {
   readonly #path: string;
   #running: Promise<void> | undefined;

@@ -39,6 +39,17 @@ const messages = {
   ),
 };
 
+const securitySchemes = {
+  bearer: { type: 'http', scheme: 'bearer', description: 'A token from `POST /auth/token`.' },
+  subprotocol: {
+    type: 'httpApiKey',
+    in: 'header',
+    name: 'Sec-WebSocket-Protocol',
+    description: `For browsers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`.`,
+  },
+  token: { type: 'httpApiKey', in: 'query', name: 'token', description: 'For tools that cannot set headers.' },
+};
+
 /** AsyncAPI 3.0 document: messages and close codes of the price stream. */
 export const asyncApi = {
   asyncapi: '3.0.0',
@@ -62,11 +73,7 @@ export const asyncApi = {
       host: `localhost:${defaults.tickerPort}`,
       protocol: 'ws',
       description: 'service A, the ticker',
-      security: [
-        { $ref: '#/components/securitySchemes/bearer' },
-        { $ref: '#/components/securitySchemes/subprotocol' },
-        { $ref: '#/components/securitySchemes/token' },
-      ],
+      security: Object.keys(securitySchemes).map((name) => ({ $ref: `#/components/securitySchemes/${name}` })),
     },
   },
   channels: {
@@ -88,16 +95,7 @@ export const asyncApi = {
   },
   components: {
     messages,
-    securitySchemes: {
-      bearer: { type: 'http', scheme: 'bearer', description: 'A token from `POST /auth/token`.' },
-      subprotocol: {
-        type: 'httpApiKey',
-        in: 'header',
-        name: 'Sec-WebSocket-Protocol',
-        description: `For browsers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`.`,
-      },
-      token: { type: 'httpApiKey', in: 'query', name: 'token', description: 'For tools that cannot set headers.' },
-    },
+    securitySchemes,
   },
 };
 

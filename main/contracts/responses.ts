@@ -28,8 +28,6 @@ export interface Header {
   content?: Readonly<Record<string, MediaType>>;
 }
 
-const JSON_TYPE = 'application/json';
-
 export function constant(value: string): Header {
   return { required: true, schema: { type: 'string', const: value } };
 }
@@ -38,7 +36,7 @@ export function optional(header: Header): Header {
   return { ...header, required: false };
 }
 
-export const retryAfter: Header = {
+const retryAfter: Header = {
   description: 'Seconds after which the client should retry.',
   required: true,
   schema: { type: 'integer', minimum: 1 },
@@ -55,7 +53,7 @@ const dataHeaderRefs = Object.fromEntries(
 
 /** Returns a response with a JSON body. */
 export function json(description: string, schema: TSchema, headers: Headers = {}): OpenApiResponse {
-  return { description, headers: { ...dataHeaderRefs, ...headers }, content: { [JSON_TYPE]: { schema } } };
+  return { description, headers: { ...dataHeaderRefs, ...headers }, content: { 'application/json': { schema } } };
 }
 
 /** Headers of certain errors, in addition to those of the path. */

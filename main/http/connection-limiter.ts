@@ -25,7 +25,6 @@ export class ConnectionLimiter {
     return this.#holders.size;
   }
 
-  /** Number of addresses that hold a slot. */
   get addresses(): number {
     return this.#byAddress.size;
   }
@@ -45,11 +44,7 @@ export class ConnectionLimiter {
     throw new HttpError(error, { headers: { 'Retry-After': RETRY_AFTER }, overload });
   }
 
-  /**
-   * Acquires a slot until `socket` closes. Does nothing if it is closed already.
-   *
-   * @throws {HttpError} as `check` does
-   */
+  /** Acquires a slot until `socket` closes, unless it is closed already. @throws as {@link check} */
   acquire(socket: Duplex, address: string): void {
     if (socket.closed) return;
     this.check(address);

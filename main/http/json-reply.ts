@@ -4,17 +4,13 @@ import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
 import { apiHeaders } from './security-headers.ts';
 
-const CONTENT_TYPE = 'application/json; charset=utf-8';
+type Headers = Readonly<Record<string, string>>;
+
 /** Alternating names and values, the fastest form for `writeHead`. */
-const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', CONTENT_TYPE];
+const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', 'application/json; charset=utf-8'];
 
 /** Responds with a JSON value, past Koa's response handling, which costs more than all other work for a small response. */
-export function replyJson(
-  ctx: ParameterizedContext,
-  status: number,
-  value: unknown,
-  headers: Readonly<Record<string, string>> = {},
-): void {
+export function replyJson(ctx: ParameterizedContext, status: number, value: unknown, headers: Headers = {}): void {
   replyText(ctx, status, JSON.stringify(value), headers);
 }
 
@@ -23,7 +19,7 @@ export function replyWithin(
   budget: ByteBudget,
   ctx: ParameterizedContext,
   value: unknown,
-  headers: Readonly<Record<string, string>> = {},
+  headers: Headers = {},
 ): boolean {
   if (ctx.res.closed) {
     ctx.respond = false;
@@ -37,12 +33,7 @@ export function replyWithin(
   return true;
 }
 
-function replyText(
-  ctx: ParameterizedContext,
-  status: number,
-  text: string,
-  headers: Readonly<Record<string, string>>,
-): void {
+function replyText(ctx: ParameterizedContext, status: number, text: string, headers: Headers): void {
   ctx.respond = false;
   if (ctx.headerSent) return;
   const all = [...fixedHeaders, 'Content-Length', String(Buffer.byteLength(text))];

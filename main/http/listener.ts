@@ -60,11 +60,7 @@ export interface Listener {
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/**
- * Starts an HTTP server.
- *
- * @throws {Error} with the system's `code`, if it cannot listen on the address
- */
+/** Starts an HTTP server. @throws {Error} with the system's `code`, if it cannot listen on the address */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
@@ -166,10 +162,7 @@ function createBareServer(
   return server;
 }
 
-/**
- * Whether a request is a WebSocket handshake. Any other `Upgrade` is ignored, as HTTP allows. So is a handshake with a
- * body, because no frame can be read before the end of the body.
- */
+/** Whether a request is a WebSocket handshake. Any other `Upgrade` is ignored, and one with a body, which would precede all frames. */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&

@@ -9,8 +9,7 @@ const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
  * Limits the plain connections of one address to a share of the connections that no WebSocket uses, and shortens the timeouts for
- * headers and bodies as connections run short. A connection above its address's limit is closed at once. A WebSocket counts as a
- * plain connection until it is released.
+ * headers and bodies as connections run short. A WebSocket counts as a plain connection until it is released.
  */
 export class PlainConnections {
   readonly #server: Server;

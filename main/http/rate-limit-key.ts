@@ -6,9 +6,7 @@ const NETWORK_HEXTETS = 4;
 
 /**
  * Returns the key that limits are counted by: an IPv4 address, or the /64 network of an IPv6 address, because a host can
- * use any address of its network.
- *
- * @param ip address from the socket or a trusted proxy; '' if the socket is closed
+ * use any address of its network. The key of '', the address of a closed socket, is ''.
  */
 export function rateLimitKey(ip: string): string {
   const address = ip.replace(/%.*$/, '');

@@ -2,13 +2,6 @@ const MINUTE_MS = 60_000;
 /** Tolerance for rounding errors in sums of intervals. */
 const ROUNDING_MS = 0.01;
 
-export interface RateLimitOptions {
-  /** Tokens that an address gets each minute, and size of its bucket. */
-  perMinute: number;
-  /** Maximum number of stored buckets. Past it, the least recently used one is evicted. */
-  maxAddresses?: number;
-}
-
 /** Rate limit with a token bucket for each address, without timers (the generic cell rate algorithm). */
 export class RateLimit {
   readonly #intervalMs: number;
@@ -16,7 +9,11 @@ export class RateLimit {
   /** Time at which the bucket of each address will be full again. Least recently used first. */
   readonly #fullAt = new Map<string, number>();
 
-  constructor({ perMinute, maxAddresses = 100_000 }: RateLimitOptions) {
+  /**
+   * @param perMinute tokens that an address gets each minute, and size of its bucket
+   * @param maxAddresses bound on the stored buckets; the least recently used one is evicted
+   */
+  constructor({ perMinute, maxAddresses = 100_000 }: { perMinute: number; maxAddresses?: number }) {
     this.#intervalMs = MINUTE_MS / perMinute;
     this.#maxAddresses = maxAddresses;
   }

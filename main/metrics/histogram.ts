@@ -5,10 +5,7 @@ export class Histogram {
   /** One count a bucket, then the sum in seconds, as in `Durations` of workers/messages. */
   readonly #cells: Float64Array;
 
-  /**
-   * @param memory shared memory with one or more histograms of the same bounds; its own memory if absent
-   * @param index position of the histogram in `memory`
-   */
+  /** @param memory shared memory for histograms of the same bounds, of which this one has an index; its own if absent */
   constructor(bounds: readonly number[], memory?: SharedArrayBuffer, index = 0) {
     const bytes = Histogram.bytes(bounds);
     this.bounds = bounds;

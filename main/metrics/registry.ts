@@ -12,10 +12,7 @@ interface Line {
   value: number;
 }
 
-/**
- * The metrics of the process. Values are read from the services when Prometheus scrapes them. prom-client's own counters are not
- * used, because updating them for each event costs more than some of the events.
- */
+/** Metrics whose values are read at each scrape. Updating prom-client's own counters costs more than some events. */
 export class MetricsRegistry {
   readonly registry = new Registry();
 
@@ -23,22 +20,17 @@ export class MetricsRegistry {
     this.#add('gauge', name, help, () => scalars(read()));
   }
 
-  /** @param name must end in `_total` */
   counter(name: string, help: string, read: () => number | Iterable<Labelled<number>>): void {
     this.#add('counter', name, help, () => scalars(read()));
   }
 
-  /**
-   * @param name must end in `_seconds`
-   * @param read returns the histograms for each set of labels, which are added up and must have the same bounds
-   */
+  /** @param read returns the histograms for each set of labels, which are added up and must have the same bounds */
   histogram(name: string, help: string, read: () => Iterable<Labelled<readonly Histogram[]>>): void {
     this.#add('histogram', name, help, () =>
       Array.from(read()).flatMap(([labels, distributions]) => buckets(name, labels, distributions)),
     );
   }
 
-  /** Returns all metrics in the Prometheus text format. */
   text(): Promise<string> {
     return this.registry.metrics();
   }
