@@ -86,7 +86,6 @@ export class Tasks {
   }
 }
 
-/** Reason why a row was not written. */
 export interface WriteFailure {
   error: unknown;
   /** Whether the error concerns this row only. If false, no row can be written at present. */
@@ -98,13 +97,10 @@ function tryWrite(write: () => void): WriteFailure | undefined {
     write();
     return undefined;
   } catch (error) {
-    return { error, ofRow: concernsRow(error) };
+    const primaryCode = ((error as { errcode?: number }).errcode ?? 0) & 0xff;
+    return { error, ofRow: VALUE_ERRORS.has(primaryCode) };
   }
 }
 
 /** SQLite's result codes for rejected values. Any other error would affect every row. */
 const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);
-
-function concernsRow(error: unknown): boolean {
-  return VALUE_ERRORS.has(((error as { errcode?: number }).errcode ?? 0) & 0xff);
-}

@@ -12,7 +12,6 @@ import { registerProcessMetrics } from './process-metrics.ts';
 import { registerTasksMetrics } from './tasks-metrics.ts';
 import { registerTickerMetrics } from './ticker-metrics.ts';
 
-/** The running admin listener. */
 export interface AdminService {
   listener: Listener;
   /** Makes the readiness check fail from now on. */

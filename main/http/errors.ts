@@ -60,15 +60,13 @@ export class HttpError extends Error {
   }
 }
 
-export interface HttpErrorDetails {
+interface HttpErrorDetails {
   /** Underlying error, for the log only. */
   cause?: unknown;
-  /** Additional headers of the response. */
   headers?: Record<string, string>;
   overload?: boolean;
 }
 
-/** Thrown where a request needs a valid token and has none. */
 export function authenticationRequired(): HttpError {
   return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
 }

@@ -1,4 +1,4 @@
-import type { Context, Middleware } from 'koa';
+import type { Middleware } from 'koa';
 import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
 import { replyJson } from './json-reply.ts';
@@ -8,8 +8,13 @@ export function jsonErrors(log: Log): Middleware {
   return async (ctx, next) => {
     try {
       await next();
-    } catch (error) {
-      answer(ctx, error, log);
+    } catch (thrown) {
+      const error = asHttpError(thrown);
+      if (error.status >= 500) {
+        log[error.overload ? 'debug' : 'error']({ err: thrown, method: ctx.method, path: ctx.path }, error.message);
+      }
+      ctx.state.error = error.message;
+      replyJson(ctx, error.status, { error: error.message }, error.headers);
     }
   };
 }
@@ -33,15 +38,6 @@ const CLIENT_GONE = new Set([
 export const notFound: Middleware = () => {
   throw new HttpError('notFound');
 };
-
-function answer(ctx: Context, thrown: unknown, log: Log): void {
-  const error = asHttpError(thrown);
-  if (error.status >= 500) {
-    log[error.overload ? 'debug' : 'error']({ err: thrown, method: ctx.method, path: ctx.path }, error.message);
-  }
-  ctx.state.error = error.message;
-  replyJson(ctx, error.status, { error: error.message }, error.headers);
-}
 
 function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'overload'> {
   if (thrown instanceof HttpError) return thrown;

@@ -48,7 +48,6 @@ export class PlainConnections {
     return this.#maxConnections - (this.#open - this.#limiter.taken);
   }
 
-  /** Stops counting a connection that was upgraded to a WebSocket. */
   readonly release = (socket: Duplex): void => {
     this.#limiter.release(socket);
     this.#adjust();
