@@ -1,5 +1,5 @@
-import { heldBytes } from '../../main/tasks/queue/held-bytes.ts';
 import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
+import { textMemoryBytes } from '../../main/tasks/queue/text-memory.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeBounds } from './bounds.ts';
 import { describeClosing } from './closing.ts';
@@ -20,13 +20,12 @@ const roomy: QueueBounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 100 };
  * @param create creates an empty queue; called for each test
  * @param reopen opens the queue of a closed driver again; absent if the queue does not outlive its driver
  * @param bytesOf bytes that the driver counts for a message; its memory if absent
- * @param randomRuns number of queues that get random operations; fewer for a driver that needs milliseconds for each
  */
 export function describeDriver(
   name: string,
   create: (bounds: QueueBounds, onEvent: (event: TaskEvent) => void) => Queue | Promise<Queue>,
   reopen?: Reopen,
-  bytesOf: BytesOf = heldBytes,
+  bytesOf: BytesOf = textMemoryBytes,
   randomRuns = 100,
 ): void {
   const fresh: FreshQueue = async (bounds = {}, onEvent = () => {}) => {

@@ -1,19 +1,19 @@
 import { expect } from 'chai';
 import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
-import { MemoryQueue } from '../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../main/tasks/queue/local-queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeDriver } from './conformance.ts';
 import { discard, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
-describeDriver('MemoryQueue', (bounds, onEvent) => new MemoryQueue(bounds, { onEvent }));
+describeDriver('LocalQueue', (bounds, onEvent) => new LocalQueue(bounds, { onEvent }));
 
-function fresh(deadLetters = new DeadLetters()): MemoryQueue {
-  const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }, { deadLetters });
+function fresh(deadLetters = new DeadLetters()): LocalQueue {
+  const queue = new LocalQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }, { deadLetters });
   afterTest(() => queue.close());
   return queue;
 }
 
-describe('MemoryQueue', () => {
+describe('LocalQueue', () => {
   it('counts the dead letters that had to make room', async () => {
     const queue = fresh(new DeadLetters({ maxLength: 2, maxBytes: 100 }));
     await publishAll(queue, 'abc');
@@ -29,7 +29,7 @@ describe('MemoryQueue', () => {
     await publishAll(before, 'a');
     const { messages, ...snapshot } = before.snapshot();
     const bounds = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
-    const queue = new MemoryQueue(bounds, {
+    const queue = new LocalQueue(bounds, {
       snapshot: { ...snapshot, messages: messages.map((a) => ({ ...a, sequence })) },
     });
     afterTest(() => queue.close());
@@ -59,7 +59,7 @@ describe('MemoryQueue', () => {
   });
 
   it('says how full it is when it refuses', async () => {
-    const queue = new MemoryQueue({ maxLength: 1, maxBytes: 10, maxKeys: 10 });
+    const queue = new LocalQueue({ maxLength: 1, maxBytes: 10, maxKeys: 10 });
     const refusal = (body: string) => queue.publish({ id: 'x', body }).catch(({ message }) => message);
     expect(await refusal('12345678901')).to.equal('the queue holds 0 bytes');
     await publishAll(queue, 'a');

@@ -4,8 +4,9 @@ import { mock } from 'node:test';
 import { Database } from '../../db/sqlite/database.ts';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import type { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
-import type { MemoryQueue } from '../../main/tasks/queue/memory.ts';
-import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
+import { LocalQueue, type LocalQueueOptions } from '../../main/tasks/queue/local-queue.ts';
+import type { QueueBounds } from '../../main/tasks/queue/queue.ts';
+import { SqliteJournal } from '../../main/tasks/queue/sqlite-journal.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 
 export const roomy = { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 };
@@ -16,14 +17,23 @@ export async function freshFile(): Promise<string> {
   return join(folder, 'queue.db');
 }
 
-/** Opens a queue that treats result rows as synced to disk. */
-export function open(path: string, deadLetters?: DeadLetters): MemoryQueue {
-  const queue = openSqliteQueue({
-    path,
-    bounds: roomy,
-    ...(deadLetters && { deadLetters }),
-    rowsOnDisk: async () => {},
-  });
+interface SqliteQueueOptions extends Pick<LocalQueueOptions, 'deadLetters' | 'onEvent'> {
+  bounds?: QueueBounds;
+  rowsOnDisk?: () => Promise<void>;
+}
+
+/** Opens a durable queue. By default, it treats result rows as synced to disk. */
+export function openSqliteQueue(
+  path: string,
+  { bounds = roomy, rowsOnDisk = async () => {}, ...options }: SqliteQueueOptions = {},
+): LocalQueue {
+  const journal = new SqliteJournal(path, rowsOnDisk);
+  return new LocalQueue(bounds, { ...options, journal, snapshot: journal.read() });
+}
+
+/** Opens a durable queue that is closed after the test. */
+export function open(path: string, deadLetters?: DeadLetters): LocalQueue {
+  const queue = openSqliteQueue(path, deadLetters && { deadLetters });
   afterTest(() => queue.close());
   return queue;
 }

@@ -2,7 +2,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
+import { LocalQueue } from '../../main/tasks/queue/local-queue.ts';
+import { SqliteJournal } from '../../main/tasks/queue/sqlite-journal.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 import { openInbox, publishAll } from './inbox.ts';
@@ -20,7 +21,8 @@ async function start() {
     disk.syncs += 1;
     if (disk.fails) throw new Error('EMFILE: too many open files');
   };
-  const queue = openSqliteQueue({ path, bounds, rowsOnDisk });
+  const journal = new SqliteJournal(path, rowsOnDisk);
+  const queue = new LocalQueue(bounds, { journal });
   afterTest(() => queue.close());
   await publishAll(
     queue,
@@ -35,7 +37,7 @@ async function start() {
     const acks = await Promise.allSettled(deliveries.map((delivery) => delivery.ack()));
     return acks.flatMap((ack) => (ack.status === 'rejected' ? [ack.reason.message] : []));
   };
-  return { disk, queue, running, ackAll };
+  return { disk, journal, queue, running, ackAll };
 }
 
 describe('the durable queue, when a sync of the rows fails', () => {
@@ -60,13 +62,13 @@ describe('the durable queue, when a sync of the rows fails', () => {
   });
 
   it('reports the completed tasks and the reason until a sync succeeds', async () => {
-    const { disk, queue, ackAll } = await start();
-    expect(queue.unsynced().tasks).to.equal(0);
+    const { disk, journal, ackAll } = await start();
+    expect(journal.unsynced().tasks).to.equal(0);
     disk.fails = true;
     await ackAll();
-    expect(queue.unsynced()).to.deep.equal({ tasks: TASKS, reason: 'EMFILE: too many open files' });
+    expect(journal.unsynced()).to.deep.equal({ tasks: TASKS, reason: 'EMFILE: too many open files' });
     disk.fails = false;
-    await until(() => queue.unsynced().tasks === 0);
+    await until(() => journal.unsynced().tasks === 0);
   });
 
   it('retries the sync when the queue is closed', async () => {

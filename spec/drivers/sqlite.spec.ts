@@ -3,11 +3,10 @@ import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
 import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
 import type { Queue } from '../../main/tasks/queue/queue.ts';
-import { openSqliteQueue } from '../../main/tasks/queue/sqlite.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeDriver } from './conformance.ts';
 import { discard, idsOf, keyed, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
-import { beside, durableTransactions, freshFile, open, roomy } from './sqlite-queue.ts';
+import { beside, durableTransactions, freshFile, open, openSqliteQueue } from './sqlite-queue.ts';
 
 const paths = new WeakMap<Queue, string>();
 
@@ -15,7 +14,7 @@ describeDriver(
   'the durable queue',
   async (bounds, onEvent) => {
     const path = await freshFile();
-    const queue = openSqliteQueue({ path, bounds, rowsOnDisk: async () => {}, onEvent });
+    const queue = openSqliteQueue(path, { bounds, onEvent });
     paths.set(queue, path);
     return queue;
   },
@@ -148,7 +147,7 @@ describe('the durable queue, opened again', () => {
       asked.resolve();
       return safe.promise;
     };
-    const queue = openSqliteQueue({ path, bounds: roomy, rowsOnDisk });
+    const queue = openSqliteQueue(path, { rowsOnDisk });
     afterTest(() => queue.close());
     await publishAll(queue, 'ab');
     const acked = (await openInbox(queue).next()).ack();
@@ -186,7 +185,7 @@ describe('the durable queue, opened again', () => {
   it('waits for rows that are on their way when it is closed', async () => {
     const path = await freshFile();
     const safe = Promise.withResolvers<void>();
-    const queue = openSqliteQueue({ path, bounds: roomy, rowsOnDisk: () => safe.promise });
+    const queue = openSqliteQueue(path, { rowsOnDisk: () => safe.promise });
     await publishAll(queue, 'a');
     void (await openInbox(queue).next()).ack();
     const closed = queue.close();

@@ -1,7 +1,6 @@
 import { JetStreamApiError, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream';
 import { headers, type NatsConnection } from '@nats-io/transport-node';
-import type { QueueBounds } from '../../tasks/queue/memory.ts';
-import { type Message, QueueFull } from '../../tasks/queue/queue.ts';
+import { type Message, type QueueBounds, QueueFull } from '../../tasks/queue/queue.ts';
 import type { NatsCounts } from './counts.ts';
 import { HEADERS, needsIdHeader, REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
 import { streamName, subject, token } from './streams.ts';

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { jetstreamManager } from '@nats-io/jetstream';
 import type { NatsConnection } from '@nats-io/transport-node';
-import type { QueueBounds } from '../../tasks/queue/memory.ts';
 import type {
   Delivery,
   KeyedSubmission,
@@ -10,6 +9,7 @@ import type {
   OpenQueue,
   Progress,
   Queue,
+  QueueBounds,
   QueueCounts,
   Settlement,
   TaskEvent,

@@ -10,7 +10,7 @@ import {
 } from '@nats-io/jetstream';
 import { deadLetterBounds } from '../../tasks/queue/dead-letters.ts';
 import { KEY_LIFETIME_MS } from '../../tasks/queue/idempotency-keys.ts';
-import type { QueueBounds } from '../../tasks/queue/memory.ts';
+import type { QueueBounds } from '../../tasks/queue/queue.ts';
 
 /*
  * Streams and subjects of the queue. P is the prefix (NATS_PREFIX), <token> that of the task id, <digest> that of the key.

@@ -1,18 +1,17 @@
+import type { StoredMessage } from '../../../db/sqlite/queued-messages.ts';
 import { Fifo } from './fifo.ts';
-import { heldBytes } from './held-bytes.ts';
-import type { Entry } from './journal.ts';
-import { type Delivery, type Progress, QueueFull } from './queue.ts';
+import { type Delivery, type Message, type Progress, type QueueBounds, type QueueCounts, QueueFull } from './queue.ts';
+import { textMemoryBytes } from './text-memory.ts';
 
-export interface BacklogBounds {
-  /** Most messages that are waiting, delayed or in flight. */
-  maxLength: number;
-  /** Most bytes of memory for bodies and reasons; see `heldBytes`. */
-  maxBytes: number;
+/** An unsettled message and its state. */
+export interface Entry extends StoredMessage {
+  /** Memory of body and reason in bytes; see `textMemoryBytes`. */
+  bytes: number;
 }
 
 /** The unsettled messages of a queue: waiting, delayed until their next attempt, or in flight. */
 export class Backlog {
-  readonly #bounds: BacklogBounds;
+  readonly #bounds: QueueBounds;
   readonly #onDue: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Fifo<Entry>();
@@ -29,25 +28,14 @@ export class Backlog {
   #closed = false;
 
   /** @param onDue called when a delayed message is due */
-  constructor(bounds: BacklogBounds, onDue: () => void) {
+  constructor(bounds: QueueBounds, onDue: () => void) {
     this.#bounds = bounds;
     this.#onDue = onDue;
   }
 
-  get waiting(): number {
-    return this.#waiting.size;
-  }
-
-  get delayed(): number {
-    return this.#delayed.size;
-  }
-
-  get inFlight(): number {
-    return this.#inFlight.size;
-  }
-
-  get bytes(): number {
-    return this.#bytes;
+  counts(): Pick<QueueCounts, 'waiting' | 'delayed' | 'inFlight' | 'bytes'> {
+    const [waiting, delayed, inFlight] = [this.#waiting.size, this.#delayed.size, this.#inFlight.size];
+    return { waiting, delayed, inFlight, bytes: this.#bytes };
   }
 
   /** Time at which the oldest message was accepted, in milliseconds since the epoch. */
@@ -56,16 +44,15 @@ export class Backlog {
     return this.#entries.values().next().value?.acceptedAt;
   }
 
-  /** Returns the next position in the order of delivery. */
-  nextPosition(): number {
-    return ++this.#positions;
-  }
-
-  /** @throws {QueueFull} if one more message of that many bytes would exceed a bound */
-  checkRoom(bytes: number): void {
+  /** Creates the entry of a message, without attempts. @throws {QueueFull} if the entry would exceed a bound */
+  createEntry({ id, body }: Message, sequence: number, acceptedAt: number): Entry {
+    if (this.#closed) throw new Error('the queue is closed');
+    const bytes = textMemoryBytes({ body, reason: null });
     const length = this.#entries.size + this.#reserved;
     if (length >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${length} messages`);
     if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
+    const state = { attempts: 0, crashes: 0, suspect: false, reason: null, dueAt: 0 };
+    return { id, body, sequence, position: ++this.#positions, bytes, ...state, acceptedAt };
   }
 
   /** Reserves room for a message until its write succeeds or fails. */
@@ -89,14 +76,15 @@ export class Backlog {
     else this.#waiting.push(entry);
   }
 
-  /** Takes the next message, which is then in flight until `endDelivery` is called. */
-  take(): Delivery | undefined {
-    const entry = this.#waiting.shift();
-    if (entry === undefined) return undefined;
-    const { id, body, sequence, acceptedAt, attempts, crashes, suspect } = entry;
-    const delivery = { message: { id, body }, sequence, acceptedAt, attempt: attempts + 1, crashes, suspect };
-    this.#inFlight.set(delivery, entry);
-    return delivery;
+  /** Takes up to `max` messages, each of which is then in flight until `endDelivery` is called. None after `close`. */
+  take(max: number): Delivery[] {
+    return Array.from({ length: this.#closed ? 0 : Math.min(max, this.#waiting.size) }, () => {
+      const entry = this.#waiting.shift() as Entry;
+      const { id, body, sequence, acceptedAt, attempts, crashes, suspect } = entry;
+      const delivery = { message: { id, body }, sequence, acceptedAt, attempt: attempts + 1, crashes, suspect };
+      this.#inFlight.set(delivery, entry);
+      return delivery;
+    });
   }
 
   /** Returns the message of a delivery in flight. */
@@ -108,7 +96,7 @@ export class Backlog {
     this.#running.add(entry);
   }
 
-  /** Ends a delivery, so that its message is no longer in flight. @returns the message; undefined if the delivery had ended already */
+  /** Ends a delivery. @returns its message, which is no longer in flight; undefined if the delivery had ended already */
   endDelivery(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     if (entry === undefined) return undefined;
@@ -132,7 +120,7 @@ export class Backlog {
   postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
     entry.reason = reason;
-    entry.bytes = heldBytes(entry);
+    entry.bytes = textMemoryBytes(entry);
     this.#bytes += entry.bytes;
     entry.dueAt = dueAt;
     this.#delay(entry);
@@ -162,7 +150,7 @@ export class Backlog {
     const ready = () => {
       this.#delayed.delete(entry);
       entry.dueAt = 0;
-      entry.position = this.nextPosition();
+      entry.position = ++this.#positions;
       this.#waiting.push(entry);
       this.#onDue();
     };

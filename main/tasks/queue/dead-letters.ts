@@ -1,10 +1,10 @@
-import { heldBytes } from './held-bytes.ts';
-import type { DeadLetter } from './queue.ts';
+import type { DeadLetter, ListedDeadLetter, Progress } from './queue.ts';
+import { textMemoryBytes } from './text-memory.ts';
 
 export interface DeadLetterBounds {
   /** Most dead letters. */
   maxLength: number;
-  /** Most bytes of memory for bodies and reasons; see `heldBytes`. */
+  /** Most bytes of memory for bodies and reasons; see `textMemoryBytes`. */
   maxBytes: number;
 }
 
@@ -12,40 +12,35 @@ export const deadLetterBounds: DeadLetterBounds = { maxLength: 10_000, maxBytes:
 
 /** The dead letters of a queue, in memory. Above either bound, the oldest are evicted. */
 export class DeadLetters {
+  /** Number of dead letters that were evicted or purged. */
+  dropped = 0;
+  /** Number of dead letters that were evicted. */
+  evicted = 0;
   readonly #bounds: DeadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
+  /** Ids of dead letters whose redrive is being recorded. */
+  readonly #redriving = new Set<string>();
   #bytes = 0;
-  #dropped = 0;
-  #evicted = 0;
 
   constructor(bounds: DeadLetterBounds = deadLetterBounds) {
     this.#bounds = bounds;
   }
 
+  /** Number of dead letters, including those whose redrive is being recorded. */
   get size(): number {
-    return this.#letters.size;
-  }
-
-  /** Number of dead letters that were evicted or purged. */
-  get dropped(): number {
-    return this.#dropped;
-  }
-
-  /** Number of dead letters that were evicted. */
-  get evicted(): number {
-    return this.#evicted;
+    return this.#letters.size + this.#redriving.size;
   }
 
   /** Adds a dead letter. @returns the dead letters that were evicted for it */
   add(letter: DeadLetter): DeadLetter[] {
     const evicted: DeadLetter[] = [];
     this.#letters.set(letter.id, letter);
-    this.#bytes += heldBytes(letter);
+    this.#bytes += textMemoryBytes(letter);
     for (const oldest of this.#letters.values()) {
-      if (this.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
+      if (this.#letters.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
       this.drop(oldest);
-      this.#evicted += 1;
+      this.evicted += 1;
       evicted.push(oldest);
     }
     return evicted;
@@ -55,19 +50,37 @@ export class DeadLetters {
     return this.#letters.get(id);
   }
 
-  /** Removes a dead letter that is redriven. */
-  take(letter: DeadLetter): void {
-    if (this.#letters.delete(letter.id)) this.#bytes -= heldBytes(letter);
+  find(id: string): Progress | undefined {
+    if (this.#redriving.has(id)) return { state: 'queued' };
+    const letter = this.#letters.get(id);
+    return letter && { state: 'failed', letter };
+  }
+
+  /** Returns the newest dead letters, newest first. */
+  newest(limit: number): ListedDeadLetter[] {
+    const newest = this.list().slice(-limit).reverse();
+    return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
+  }
+
+  /** Removes a dead letter while its redrive is being recorded. @returns a function to call afterwards */
+  startRedrive(letter: DeadLetter): () => void {
+    this.#remove(letter);
+    this.#redriving.add(letter.id);
+    return () => this.#redriving.delete(letter.id);
   }
 
   /** Removes a dead letter that is evicted or purged, and counts it. */
   drop(letter: DeadLetter): void {
-    this.take(letter);
-    this.#dropped += 1;
+    this.#remove(letter);
+    this.dropped += 1;
   }
 
   /** Returns all dead letters, oldest first. */
   list(): DeadLetter[] {
     return [...this.#letters.values()];
+  }
+
+  #remove(letter: DeadLetter): void {
+    if (this.#letters.delete(letter.id)) this.#bytes -= textMemoryBytes(letter);
   }
 }

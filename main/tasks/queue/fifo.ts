@@ -18,13 +18,7 @@ export class Fifo<T> {
   putBack(item: T, precedes: (other: T) => boolean): void {
     let index = this.#head;
     while (index < this.#items.length && precedes(this.#items[index] as T)) index++;
-    if (this.#head > 0) {
-      this.#items.copyWithin(this.#head - 1, this.#head, index);
-      this.#items[index - 1] = item;
-      this.#head -= 1;
-    } else {
-      this.#items.splice(index, 0, item);
-    }
+    this.#items.splice(index, 0, item);
   }
 
   shift(): T | undefined {

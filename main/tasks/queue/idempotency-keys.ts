@@ -36,7 +36,7 @@ export class IdempotencyKeys {
   }
 
   /** Adds the key of a submission whose acceptance is being recorded. @returns evicted keys, whose records must be deleted */
-  begin(record: KeyRecord): string[] {
+  reserve(record: KeyRecord): string[] {
     this.#pending.add(record.key);
     this.add(record);
     return [...this.#evicted];
@@ -47,7 +47,7 @@ export class IdempotencyKeys {
    *
    * @param deleted keys whose records were deleted with it; undefined if it was not accepted, which removes its key
    */
-  end(key: string, deleted: readonly string[] | undefined): void {
+  settle(key: string, deleted: readonly string[] | undefined): void {
     this.#pending.delete(key);
     if (deleted === undefined) this.#records.delete(key);
     else for (const each of deleted) this.#evicted.delete(each);

@@ -1,12 +1,14 @@
 import { join } from 'node:path';
+import { Database } from '../../../db/sqlite/database.ts';
 import { Locked, lock } from '../../../db/sqlite/file-lock.ts';
+import { QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
-import { MemoryQueue } from './memory.ts';
+import { DeadLetters } from './dead-letters.ts';
+import { LocalQueue } from './local-queue.ts';
 import type { OpenQueue, TaskEvent } from './queue.ts';
-import { SnapshotFile } from './snapshot-file.ts';
-import { LastWriteFailed, openSqliteQueue } from './sqlite.ts';
+import { BUSY_TIMEOUT_MS, LastWriteFailed, SqliteJournal } from './sqlite-journal.ts';
 
 type OnEvent = (event: TaskEvent) => void;
 
@@ -31,9 +33,10 @@ export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () =
 }
 
 function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
-  const path = file(config);
   const rows = new WalSync(join(config.dataDir, 'tasks.db'));
-  const queue = openSqliteQueue({ path, bounds: bounds(config), rowsOnDisk: () => rows.sync(), onEvent });
+  const journal = new SqliteJournal(file(config), () => rows.sync());
+  const deadLetters = new DeadLetters();
+  const queue = new LocalQueue(bounds(config), { deadLetters, journal, snapshot: journal.read(), onEvent });
   const close = async () => {
     try {
       await queue.close();
@@ -50,33 +53,42 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
   return {
     queue,
     close,
-    fileProblem: () => queue.problem(),
-    unsynced: () => queue.unsynced(),
-    evicted: () => queue.evicted,
+    fileProblem: () => journal.problem(),
+    unsynced: () => journal.unsynced(),
+    evicted: () => deadLetters.evicted,
   };
 }
 
-/** Opens the in-memory queue, which stores a snapshot in `queue.db` at an orderly stop. */
+/**
+ * Opens the in-memory queue, whose snapshot in `queue.db` is written at an orderly stop, read at the next start, and cleared
+ * before the first delivery.
+ */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
-  const snapshotFile = new SnapshotFile(file(config));
-  const queue = new MemoryQueue(bounds(config), {
-    snapshot: snapshotFile.read(),
-    clearSnapshot: () => snapshotFile.clear(),
-    onEvent,
-  });
+  const database = new Database(file(config), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  const stored = new QueuedMessages(database);
+  const deadLetters = new DeadLetters();
+  const clearSnapshot = () => database.transaction(true, () => stored.clear());
+  const queue = new LocalQueue(bounds(config), { deadLetters, snapshot: stored.read(), clearSnapshot, onEvent });
   const close = async () => {
     await queue.close();
     try {
-      snapshotFile.put(queue.snapshot());
+      database.transaction(true, () => writeSnapshot(stored, queue.snapshot()));
       return true;
     } catch (error) {
       log.error({ err: error }, 'the snapshot of the queue could not be written');
       return false;
     } finally {
-      snapshotFile.close();
+      database.close();
     }
   };
-  return { queue, close, evicted: () => queue.evicted };
+  return { queue, close, evicted: () => deadLetters.evicted };
+}
+
+function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys }: QueueSnapshot): void {
+  stored.clear();
+  for (const entry of messages) stored.insert(entry);
+  for (const letter of deadLetters) stored.insertDeadLetter(letter);
+  for (const record of keys) stored.insertKey(record);
 }
 
 function bounds({ queueMaxLength, queueMaxBytes, idempotencyMaxKeys }: QueueConfig) {

@@ -91,6 +91,16 @@ export interface OpenQueue {
   evicted?(): number;
 }
 
+/** Bounds of a queue. */
+export interface QueueBounds {
+  /** Most messages that are waiting, delayed or in flight. */
+  maxLength: number;
+  /** Most bytes of bodies and reasons of these messages. */
+  maxBytes: number;
+  /** Most idempotency keys that are kept. */
+  maxKeys: number;
+}
+
 /** A queued task; `body` is the JSON text of the specification's queued task message. */
 export interface Message {
   id: string;

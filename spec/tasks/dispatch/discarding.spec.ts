@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { DiscardCheck } from '../../../main/tasks/dispatch/discard-check.ts';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import { lettersOf } from '../../drivers/inbox.ts';
 import { captureLog } from '../../support/log.ts';
 import { crashed, raisedForGood, returned, startDispatching } from './dispatching.ts';
@@ -26,7 +26,7 @@ function recovered(...messages: { attempts: number; crashes: number }[]) {
     };
   });
   const snapshot = { messages: entries, deadLetters: [], keys: [] };
-  return new MemoryQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 }, { snapshot });
+  return new LocalQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 }, { snapshot });
 }
 
 describe('Dispatcher, with a task that has no attempts left', () => {

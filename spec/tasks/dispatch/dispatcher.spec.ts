@@ -2,14 +2,14 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { unsettled } from '../../../main/tasks/dispatch/dispatcher.ts';
 import type { Outcome } from '../../../main/tasks/pool/outcome.ts';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import type { Delivery, Settlement } from '../../../main/tasks/queue/queue.ts';
 import { lettersOf } from '../../drivers/inbox.ts';
 import { crashed, raised, raisedForGood, returned, startDispatching } from './dispatching.ts';
 import { HandDrivenPool } from './hand-driven-pool.ts';
 
 /** A queue whose `settle` always fails after it has settled the delivery in memory. */
-class FailingQueue extends MemoryQueue {
+class FailingQueue extends LocalQueue {
   override async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
     await super.settle(delivery, settlement);
     throw new Error('disk full');

@@ -1,6 +1,6 @@
 import { Dispatcher, type DispatcherOptions } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { decide } from '../../../main/tasks/dispatch/retry-policy.ts';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import type { QueueCounts } from '../../../main/tasks/queue/queue.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog, type LogLine } from '../../support/log.ts';
@@ -15,7 +15,7 @@ export const never = new Promise<void>(() => {});
 
 /** A dispatcher between a memory queue and a pool. */
 export interface Dispatching {
-  queue: MemoryQueue;
+  queue: LocalQueue;
   dispatcher: Dispatcher;
   lines: LogLine[];
   /** Publishes messages, each with its id as its body. */
@@ -28,9 +28,9 @@ export interface Dispatching {
 export function startDispatching<Pool extends DispatcherOptions['pool']>(
   pool: Pool,
   {
-    queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }),
+    queue = new LocalQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }),
     ...options
-  }: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> & { queue?: MemoryQueue } = {},
+  }: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> & { queue?: LocalQueue } = {},
 ): Dispatching & { pool: Pool } {
   const { log, lines } = captureLog();
   const atOnce: typeof decide = (delivery, outcome) => {

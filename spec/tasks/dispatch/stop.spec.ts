@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import type { Delivery, Settlement } from '../../../main/tasks/queue/queue.ts';
 import { openInbox } from '../../drivers/inbox.ts';
 import { crashed, never, raised, returned, startDispatching } from './dispatching.ts';
@@ -85,7 +85,7 @@ describe('Dispatcher, stopping', () => {
 
   it('waits until the settlements are recorded', async () => {
     const { promise: recorded, resolve: record } = Promise.withResolvers<void>();
-    class SlowQueue extends MemoryQueue {
+    class SlowQueue extends LocalQueue {
       override async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
         await super.settle(delivery, settlement);
         await recorded;
@@ -104,7 +104,7 @@ describe('Dispatcher, stopping', () => {
 
   it('releases what is being taken', async () => {
     const { promise: recorded, resolve: record } = Promise.withResolvers<void>();
-    class SlowQueue extends MemoryQueue {
+    class SlowQueue extends LocalQueue {
       override take(max: number): Delivery[] | Promise<Delivery[]> {
         const taken = super.take(max) as Delivery[];
         return taken.length === 0 ? taken : recorded.then(() => taken);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import { lettersOf } from '../../drivers/inbox.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
@@ -12,7 +12,7 @@ import { never, startDispatching } from './dispatching.ts';
 /** Starts a dispatcher with two real threads. A task's action names its behaviour. */
 async function start({ queued = [] }: { queued?: string[] } = {}) {
   const gate = new Gate();
-  const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 });
+  const queue = new LocalQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 });
   const submit = (...actions: string[]) =>
     Promise.all(actions.map((action) => queue.publish({ id: randomUUID(), body: JSON.stringify({ action }) })));
   await submit(...queued);

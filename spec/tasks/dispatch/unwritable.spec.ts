@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import type { Delivery } from '../../../main/tasks/queue/queue.ts';
 import { until } from '../../support/until.ts';
 import { never, raisedForGood, returned, startDispatching, unstored } from './dispatching.ts';
@@ -81,7 +81,7 @@ describe('Dispatcher, while results cannot be stored', () => {
   });
 
   it('runs nothing that the queue cannot record, until it can', async () => {
-    class UnwritableQueue extends MemoryQueue {
+    class UnwritableQueue extends LocalQueue {
       broken = true;
       override take(max: number): Delivery[] | Promise<Delivery[]> {
         return this.broken ? Promise.reject(new Error('locked')) : super.take(max);

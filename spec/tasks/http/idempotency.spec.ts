@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { Journal } from '../../../main/tasks/queue/journal.ts';
+import type { Journal } from '../../../main/tasks/queue/sqlite-journal.ts';
 import { openInbox } from '../../drivers/inbox.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -14,12 +14,6 @@ class HeldJournal implements Journal {
   async deadLetter() {}
   async redrive() {}
   async purge() {}
-  problem() {
-    return undefined;
-  }
-  unsynced() {
-    return { tasks: 0, reason: '' };
-  }
   async close() {}
 }
 

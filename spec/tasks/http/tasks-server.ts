@@ -8,9 +8,9 @@ import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
 import type { TaskAccess } from '../../../main/tasks/http/access.ts';
 import { createTasksApp } from '../../../main/tasks/http/app.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
-import type { Journal } from '../../../main/tasks/queue/journal.ts';
-import { MemoryQueue, type QueueBounds } from '../../../main/tasks/queue/memory.ts';
-import type { Delivery, Message } from '../../../main/tasks/queue/queue.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
+import type { Delivery, Message, QueueBounds } from '../../../main/tasks/queue/queue.ts';
+import type { Journal } from '../../../main/tasks/queue/sqlite-journal.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
@@ -26,7 +26,7 @@ export interface TasksServer extends CapturedLog {
   port: number;
   requests: RequestMetrics;
   events: TaskEvents;
-  queue: MemoryQueue;
+  queue: LocalQueue;
   database: Database;
   /** Path of the database's file. */
   file: string;
@@ -66,10 +66,7 @@ export async function startTasksServer({
   afterTest(() => database.close());
   const events = new TaskEvents();
   afterTest(() => events.close());
-  const queue = new MemoryQueue(
-    { maxLength, maxBytes, maxKeys },
-    { ...(journal && { journal }), onEvent: events.note },
-  );
+  const queue = new LocalQueue({ maxLength, maxBytes, maxKeys }, { ...(journal && { journal }), onEvent: events.note });
   afterTest(() => queue.close());
   const tasks = new Tasks(database);
   const captured = captureLog();

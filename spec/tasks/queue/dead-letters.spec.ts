@@ -54,7 +54,7 @@ describe('DeadLetters', () => {
     expect(letters.dropped).to.equal(0);
     letters.add(letter('c', 'x'));
     expect(ids(letters)).to.deep.equal(['b', 'c']);
-    letters.take(letters.get('b') as DeadLetter);
+    letters.startRedrive(letters.get('b') as DeadLetter);
     letters.add(letter('d', '123456789'));
     expect(ids(letters)).to.deep.equal(['c', 'd']);
   });

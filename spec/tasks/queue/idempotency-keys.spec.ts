@@ -19,29 +19,29 @@ describe('IdempotencyKeys', () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
     keys.add(record('b', 1));
-    expect(keys.begin(record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
-    keys.end('c', ['a']);
-    expect(keys.begin(record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
-    keys.end('d', ['b']);
+    expect(keys.reserve(record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
+    keys.settle('c', ['a']);
+    expect(keys.reserve(record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
+    keys.settle('d', ['b']);
     expect(keys.list().map(({ key }) => key)).to.deep.equal(['c', 'd']);
   });
 
   it('lets a key be used again after a day, without forgetting it', () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
-    expect(keys.begin(record('a', KEY_LIFETIME_MS))).to.deep.equal([]);
-    keys.end('a', []);
+    expect(keys.reserve(record('a', KEY_LIFETIME_MS))).to.deep.equal([]);
+    keys.settle('a', []);
     expect(keys.taskOf(named('a'), KEY_LIFETIME_MS + 1)).to.equal('task of a');
     expect(keys.size).to.equal(1);
   });
 
   it('refuses a key while its submission is under way, and frees it if that fails', () => {
     const keys = new IdempotencyKeys(10);
-    keys.begin(record('a'));
+    keys.reserve(record('a'));
     expect(() => keys.taskOf(named('a'), 1)).to.throw(KeyInUse);
     expect(() => keys.taskOf(named('a', 'y'), 1)).to.throw(KeyReused);
     expect(keys.list()).to.deep.equal([]);
-    keys.end('a', undefined);
+    keys.settle('a', undefined);
     expect(keys.taskOf(named('a', 'y'), 1)).to.equal(undefined);
     expect(keys.size).to.equal(0);
   });
@@ -50,11 +50,11 @@ describe('IdempotencyKeys', () => {
     const keys = new IdempotencyKeys(1);
     // As a start does with a lower bound than the last one.
     for (const key of ['a', 'b', 'c']) keys.add(record(key));
-    expect(keys.begin(record('d'))).to.deep.equal(['a', 'b', 'c']);
-    keys.end('d', undefined);
-    expect(keys.begin(record('e'))).to.deep.equal(['a', 'b', 'c']);
-    keys.end('e', ['a', 'b', 'c']);
-    expect(keys.begin(record('f'))).to.deep.equal(['e']);
+    expect(keys.reserve(record('d'))).to.deep.equal(['a', 'b', 'c']);
+    keys.settle('d', undefined);
+    expect(keys.reserve(record('e'))).to.deep.equal(['a', 'b', 'c']);
+    keys.settle('e', ['a', 'b', 'c']);
+    expect(keys.reserve(record('f'))).to.deep.equal(['e']);
   });
 
   it('holds the newest within its bound and tells of each that goes, whatever comes', () => {
@@ -64,8 +64,8 @@ describe('IdempotencyKeys', () => {
         let model: string[] = [];
         for (const [at, number] of numbers.entries()) {
           const key = String(number);
-          const forgotten = keys.begin(record(key, at));
-          keys.end(key, forgotten);
+          const forgotten = keys.reserve(record(key, at));
+          keys.settle(key, forgotten);
           model = [...model.filter((each) => each !== key), key];
           expect(forgotten).to.deep.equal(model.splice(0, model.length - 5));
           expect(keys.list().map((each) => each.key)).to.deep.equal(model);

@@ -1,42 +1,18 @@
 import { Database } from '../../../db/sqlite/database.ts';
-import { type KeyRecord, QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
-import type { Entry, Journal } from './journal.ts';
-import { MemoryQueue, type MemoryQueueOptions, type QueueBounds } from './memory.ts';
+import { QueuedMessages, type KeyRecord, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
+import type { Entry } from './backlog.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
-/**
- * Wait for a lock on `queue.db` that another program holds, such as a backup or a shell. Short, because the wait blocks the event
- * loop. After a failed transaction, the next ones do not wait until one succeeds.
- */
+/** Wait for a lock on `queue.db` that another program holds, such as a backup. Short, because the wait blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
 /** Most completed messages that wait for a retried sync. The tasks of evicted ones, the oldest, run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
-export interface SqliteQueueOptions extends Pick<MemoryQueueOptions, 'deadLetters' | 'onEvent'> {
-  /** Path of a migrated `queue.db` that no other process uses. */
-  path: string;
-  bounds: QueueBounds;
-  /** Resolves when the rows of all tasks that were acknowledged before the call survive a power loss. */
-  rowsOnDisk: () => Promise<void>;
-}
-
-/**
- * Opens the durable driver, which confirms a change only once it is stored in a SQLite file, and restores the messages of the
- * previous process.
- *
- * @throws {DatabaseUnavailable} if the file cannot be opened
- */
-export function openSqliteQueue({ path, bounds, rowsOnDisk, ...options }: SqliteQueueOptions): MemoryQueue {
-  const journal = new SqliteJournal(new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS }), rowsOnDisk);
-  return new MemoryQueue(bounds, { ...options, journal, snapshot: journal.read() });
-}
-
-/** The last changes of a queue could not be written. */
+/** The last changes of a queue could not be written. `stored` has the sequences of all messages in the file. */
 export class LastWriteFailed extends Error {
   override name = 'LastWriteFailed';
-  /** Sequences of all messages in the file. */
   readonly stored: ReadonlySet<number>;
 
   constructor(reason: string, stored: ReadonlySet<number>) {
@@ -51,14 +27,18 @@ interface Operation {
   durable: boolean;
   written: PromiseWithResolvers<void>;
   /** Sequence of the message if a failed write is retried. Undefined if the caller rolls the change back. */
-  retryFor?: number;
+  retryFor: number | undefined;
 }
 
+export type Journal = Omit<SqliteJournal, 'read' | 'problem' | 'unsynced'>;
+
 /**
- * Stores a queue's changes, all of one event loop turn in one transaction (group commit), so that a hundred submissions that arrive
- * together wait for the disk once.
+ * Makes a queue durable. All changes of one event loop turn are stored in one transaction (group commit), so that a hundred
+ * submissions that arrive together wait for the disk once. Writes keep their order. A promise resolves when its write survives the
+ * death of the process; the writes of `accept`, `deadLetter` and `redrive` survive a power loss as well. A rejected `accept` or
+ * `redrive` wrote nothing. Any other failed write is retried.
  */
-class SqliteJournal implements Journal {
+export class SqliteJournal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
@@ -79,26 +59,37 @@ class SqliteJournal implements Journal {
   #failure: string | undefined;
   #closed = false;
 
-  constructor(database: Database, rowsOnDisk: () => Promise<void>) {
-    this.#database = database;
-    this.#messages = new QueuedMessages(database);
+  /**
+   * @param path a migrated `queue.db` that no other process uses
+   * @param rowsOnDisk resolves when the rows of all tasks that were acknowledged before the call survive a power loss
+   * @throws {DatabaseUnavailable} if the file cannot be opened
+   */
+  constructor(path: string, rowsOnDisk: () => Promise<void>) {
+    this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
+    this.#messages = new QueuedMessages(this.#database);
     this.#rowsOnDisk = rowsOnDisk;
   }
 
+  /** Reads the stored queue of the previous process. */
   read(): QueueSnapshot {
     return this.#messages.read();
   }
 
+  /** Stores an accepted message and its idempotency key. @param evictedKeys keys that were evicted for it */
   accept(entry: Entry, record?: KeyRecord, evictedKeys: readonly string[] = []): Promise<void> {
-    return this.#write(true, () => {
+    return this.#write(true, undefined, () => {
       this.#messages.insert(entry);
       for (const key of evictedKeys) this.#messages.deleteKey(key);
       if (record !== undefined) this.#messages.insertKey(record);
     });
   }
 
+  /**
+   * Records the state of an entry. If the process dies after `running` was recorded, the entry becomes a suspect; an entry that
+   * is one already is charged an attempt and a crash.
+   */
   update(entry: Entry, running: boolean): Promise<void> {
-    return this.#write(false, () => this.#messages.update(entry, running), entry.sequence);
+    return this.#write(false, entry.sequence, () => this.#messages.update(entry, running));
   }
 
   /** Deletes a message once its row is synced. They are in different files, so a power loss could otherwise lose only the row. */
@@ -106,29 +97,30 @@ class SqliteJournal implements Journal {
     return this.#track(this.#deleteOnceSynced(sequence));
   }
 
+  /** Replaces a message by its dead letter. */
   deadLetter(letter: DeadLetter): Promise<void> {
-    const write = () => {
+    return this.#write(true, letter.sequence, () => {
       this.#messages.delete(letter.sequence);
       this.#messages.insertDeadLetter(letter);
-    };
-    return this.#write(true, write, letter.sequence);
+    });
   }
 
+  /** Replaces a dead letter by a message. */
   redrive(entry: Entry): Promise<void> {
-    return this.#write(true, () => {
+    return this.#write(true, undefined, () => {
       this.#messages.deleteDeadLetter(entry.sequence);
       this.#messages.insert(entry);
     });
   }
 
   purge({ sequence }: DeadLetter): Promise<void> {
-    const write = () => {
+    return this.#write(false, sequence, () => {
       this.#messages.delete(sequence);
       this.#messages.deleteDeadLetter(sequence);
-    };
-    return this.#write(false, write, sequence);
+    });
   }
 
+  /** Returns the reason why writes fail, or undefined if the last write succeeded and the storage exists. */
   problem(): string | undefined {
     try {
       this.#database.probe();
@@ -142,6 +134,7 @@ class SqliteJournal implements Journal {
     return { tasks: this.#unsynced.size, reason: this.#syncFailure };
   }
 
+  /** Retries failed writes, then closes the file. @throws {LastWriteFailed} if a write fails again, or the file is gone */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
@@ -149,9 +142,11 @@ class SqliteJournal implements Journal {
     await this.#retrySync();
     this.#commit();
     const problem = this.problem();
-    const failure = problem === undefined ? undefined : new LastWriteFailed(problem, this.#stored());
-    this.#database.close();
-    if (failure !== undefined) throw failure;
+    try {
+      if (problem !== undefined) throw new LastWriteFailed(problem, this.#stored());
+    } finally {
+      this.#database.close();
+    }
   }
 
   /** Reads the stored sequences on the open connection, because a full disk may prevent opening the file again. */
@@ -183,7 +178,7 @@ class SqliteJournal implements Journal {
       this.#retryLater();
       throw error;
     }
-    await this.#write(false, () => this.#messages.delete(sequence), sequence);
+    await this.#write(false, sequence, () => this.#messages.delete(sequence));
   }
 
   /** Retries a failed sync. If it succeeds, the next transaction deletes the completed messages. */
@@ -203,14 +198,9 @@ class SqliteJournal implements Journal {
     }
   }
 
-  async #retry(): Promise<void> {
-    await this.#retrySync();
-    this.#commit();
-  }
-
-  #write(durable: boolean, write: () => void, retryFor?: number): Promise<void> {
+  #write(durable: boolean, retryFor: number | undefined, write: () => void): Promise<void> {
     const written = Promise.withResolvers<void>();
-    this.#operations.push({ write, durable, written, ...(retryFor !== undefined && { retryFor }) });
+    this.#operations.push({ write, durable, written, retryFor });
     if (this.#operations.length === 1) setImmediate(() => this.#commit());
     return written.promise;
   }
@@ -220,6 +210,7 @@ class SqliteJournal implements Journal {
     const idle = operations.length === 0 && this.#failedWrites.size === 0;
     if (idle && this.#failure === undefined) return;
     this.#operations = [];
+    // After a failed transaction, the next ones do not wait until one succeeds.
     const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
     const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
@@ -235,25 +226,23 @@ class SqliteJournal implements Journal {
       for (const { written } of operations) written.resolve();
     } catch (error) {
       this.#failure = (error as Error).message;
-      for (const operation of operations) this.#reject(operation, error);
+      for (const { write, written, retryFor } of operations) {
+        if (retryFor !== undefined) {
+          // Moved to the end, so that it follows the writes that it may undo.
+          this.#failedWrites.delete(retryFor);
+          this.#failedWrites.set(retryFor, write);
+        }
+        written.reject(error);
+      }
       this.#retryLater();
     }
-  }
-
-  #reject({ write, written, retryFor }: Operation, error: unknown): void {
-    if (retryFor !== undefined) {
-      // Moved to the end, so that it follows the writes that it may undo.
-      this.#failedWrites.delete(retryFor);
-      this.#failedWrites.set(retryFor, write);
-    }
-    written.reject(error);
   }
 
   #retryLater(): void {
     if (this.#closed) return;
     this.#retryTimer ??= setTimeout(() => {
       this.#retryTimer = undefined;
-      void this.#track(this.#retry());
+      void this.#track(this.#retrySync().then(() => this.#commit()));
     }, RETRY_MS);
   }
 }

@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { DeadLetters } from '../../../main/tasks/queue/dead-letters.ts';
-import { heldBytes } from '../../../main/tasks/queue/held-bytes.ts';
-import { MemoryQueue } from '../../../main/tasks/queue/memory.ts';
+import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
+import { textMemoryBytes } from '../../../main/tasks/queue/text-memory.ts';
 import { discard, openInbox, retry } from '../../drivers/inbox.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { liveHeapBytes } from '../../support/heap.ts';
@@ -22,15 +22,15 @@ function bodyOf(alphabet: string, length: number): string {
 
 describe('the bytes that a queue counts', () => {
   it('are two a character with one beyond Latin-1 in the text, else one; body and reason by themselves', () => {
-    expect(heldBytes({ body: 'aé\u00ff', reason: null })).to.equal(3);
-    expect(heldBytes({ body: 'aé\u0100', reason: 'why' })).to.equal(6 + 3);
-    expect(heldBytes({ body: '', reason: '😀' })).to.equal(4);
+    expect(textMemoryBytes({ body: 'aé\u00ff', reason: null })).to.equal(3);
+    expect(textMemoryBytes({ body: 'aé\u0100', reason: 'why' })).to.equal(6 + 3);
+    expect(textMemoryBytes({ body: '', reason: '😀' })).to.equal(4);
   });
 
   for (const [name, alphabet] of Object.entries(ALPHABETS)) {
     it(`are the memory that they take: ${name}`, async () => {
       const before = await liveHeapBytes();
-      const queue = new MemoryQueue({ maxLength: 1000, maxBytes: 100 * MIB, maxKeys: 10 });
+      const queue = new LocalQueue({ maxLength: 1000, maxBytes: 100 * MIB, maxKeys: 10 });
       afterTest(() => queue.close());
       // Many messages, because the heap also holds leftovers of other specs.
       for (let id = 0; id < 200; id++) await queue.publish({ id: `${id}`, body: bodyOf(alphabet, 100_000) });
@@ -41,7 +41,7 @@ describe('the bytes that a queue counts', () => {
   }
 
   it('bound the memory of messages whatever their characters are', async () => {
-    const queue = new MemoryQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 });
+    const queue = new LocalQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 });
     afterTest(() => queue.close());
     expect(await queue.publish({ id: 'a', body: '€€€' })).to.equal('a');
     const refusal = await queue.publish({ id: 'b', body: '€€€' }).catch(({ message }) => message);
@@ -52,7 +52,7 @@ describe('the bytes that a queue counts', () => {
 
   it('include the reason of the last failed attempt, and are zero in the end', async () => {
     const letters = new DeadLetters({ maxLength: 10, maxBytes: 5 });
-    const queue = new MemoryQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 }, { deadLetters: letters });
+    const queue = new LocalQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 }, { deadLetters: letters });
     afterTest(() => queue.close());
     await queue.publish({ id: 'a', body: 'a' });
     const inbox = openInbox(queue);

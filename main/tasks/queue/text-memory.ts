@@ -1,8 +1,8 @@
 /** A character outside Latin-1. V8 stores a string with such a character in two bytes per character, any other in one. */
 const BEYOND_LATIN1 = /[^\0-\xff]/;
 
-/** Memory in bytes of the texts of a message or dead letter. Its other memory is limited by the bounds on their number. */
-export function heldBytes({ body, reason }: { body: string; reason: string | null }): number {
+/** Returns the memory in bytes of the texts of a message or dead letter. Its other memory is limited by the bounds on their number. */
+export function textMemoryBytes({ body, reason }: { body: string; reason: string | null }): number {
   return textBytes(body) + (reason === null ? 0 : textBytes(reason));
 }
 
