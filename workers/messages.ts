@@ -113,7 +113,7 @@ export interface TaskDelivery {
   /** JSON text of the queued task message (`id`, `action`, `data`, `created_at`). */
   body: string;
   /** The task's number in the order of arrival, or null if it has none. A redelivered task keeps its number. */
-  arrival: number | null;
+  sequence: number | null;
 }
 
 /**
@@ -140,9 +140,9 @@ export interface PoolThreadData {
    * An Int32Array with one cell per slot: the number of tasks of the batch that the thread has started. The thread increments it
    * before each task, and stops at the end of the batch. The main thread reclaims the remaining tasks by setting a higher value.
    */
-  begun: SharedArrayBuffer;
+  startedTasks: SharedArrayBuffer;
   /** Durations of attempts, with one histogram per slot. */
-  runs: Durations;
+  durations: Durations;
   /** An Int32Array of one cell: the id of the thread that holds the write lock, or 0. */
   writeLock: SharedArrayBuffer;
 }

@@ -14,9 +14,9 @@ import {
 import { recordDuration } from './observe-duration.ts';
 
 /** A handler's view of its delivery. Only the first call of `ack` or `nack` has an effect. */
-export interface Delivery {
+export interface HandledDelivery {
   /** The task's number in the order of arrival, or null if it has none. */
-  readonly arrival: number | null;
+  readonly sequence: number | null;
   /** Acknowledges at once, before the handler ends. */
   ack(): void;
   /** Acknowledges negatively at once, before the handler ends. */
@@ -27,7 +27,7 @@ export interface Delivery {
  * Processes one task. `body` is the JSON text of the queued task message. The returned row is stored before the delivery is
  * acknowledged. An error acknowledges the delivery negatively, and a {@link PermanentError} discards the task.
  */
-export type TaskHandler<Row = void> = (body: string, delivery: Delivery) => Row | Promise<Row>;
+export type TaskHandler<Row = void> = (body: string, delivery: HandledDelivery) => Row | Promise<Row>;
 
 /**
  * Stores the rows that the handlers of some tasks returned.
@@ -59,7 +59,7 @@ export function poolFunction<Row>(
       noteAttempt(slot, index);
       const from = performance.now();
       const { outcome, row } = await attempt(task, handler);
-      if (runs !== undefined) recordDuration(runs, slot, (performance.now() - from) / 1000);
+      if (durations !== undefined) recordDuration(durations, slot, (performance.now() - from) / 1000);
       outcomes.push(outcome);
       // Not the index: a dying thread may have claimed a task in between.
       const place = outcomes.length - 1;
@@ -78,7 +78,7 @@ export function poolFunction<Row>(
 }
 
 async function attempt<Row>(
-  { delivery, body, arrival }: TaskDelivery,
+  { delivery, body, sequence }: TaskDelivery,
   handler: TaskHandler<Row>,
 ): Promise<{ outcome: TaskOutcome; row?: Row }> {
   let settled: Acknowledgement | undefined;
@@ -88,7 +88,7 @@ async function attempt<Row>(
     parentPort?.postMessage({ delivery, settled } satisfies EarlySettlement);
   };
   try {
-    const row = await handler(body, { arrival, ack: () => settle('ack'), nack: () => settle('nack') });
+    const row = await handler(body, { sequence, ack: () => settle('ack'), nack: () => settle('nack') });
     return { outcome: { ended: 'returned', ...(settled && { settled }) }, row };
   } catch (error) {
     return { outcome: { ...(settled && { settled }), ...raised(error) } };
@@ -101,12 +101,12 @@ function raised(error: unknown) {
 
 const shared = workerData as Partial<PoolThreadData> | null;
 const attempts = shared?.attempts && new Float64Array(shared.attempts);
-const runs = shared?.runs;
-const begun = shared?.begun && new Int32Array(shared.begun);
+const durations = shared?.durations;
+const startedTasks = shared?.startedTasks && new Int32Array(shared.startedTasks);
 
 /** Claims the next task. @returns its index in the batch; past the end if no task is left or the main thread has reclaimed the rest */
 function claim(slot: TaskBatch['slot'], next: number): number {
-  return begun === undefined ? next : Atomics.add(begun, slot, 1);
+  return startedTasks === undefined ? next : Atomics.add(startedTasks, slot, 1);
 }
 
 /** Records the start of an attempt before the handler can hang. The start time is written last, so it implies the other fields. */

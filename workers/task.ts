@@ -7,11 +7,11 @@ import { poolFunction, type TaskHandler } from './task-handler.ts';
 
 const data = workerData as TaskStoreLocation & PoolThreadData;
 
-const processTask: TaskHandler<OrderedTask> = (body, { arrival }) => {
+const processTask: TaskHandler<OrderedTask> = (body, { sequence }) => {
   const { id, action, data, created_at } = JSON.parse(body);
   const result = JSON.stringify({ output: perform(action, data) });
   const processed_at = Math.floor(Date.now() / 1000);
-  return { id, payload: body, status: 'completed', result, created_at, processed_at, arrival };
+  return { id, payload: body, status: 'completed', result, created_at, processed_at, arrival: sequence };
 };
 
 // Imported lazily: only the module in use is loaded.

@@ -54,7 +54,7 @@ export function registerTasksMetrics(
     () => responses.used,
   );
   registry.gauge('tasks_unread_response_limit_bytes', 'Limit of `tasks_unread_response_bytes`.', () => responses.limit);
-  registry.gauge('tasks_event_streams', 'Open streams of `/tasks/events`.', () => events.followers);
+  registry.gauge('tasks_event_streams', 'Open streams of `/tasks/events`.', () => events.subscribers);
   registry.gauge('tasks_dead_letters', 'Dead letters in the dead-letter store.', () => counts().dead);
   registry.counter(
     'tasks_dead_letters_evicted_total',
@@ -73,7 +73,7 @@ export function registerTasksMetrics(
     [{}, [dispatched.waits]],
   ]);
   registry.histogram('tasks_run_duration_seconds', 'Duration of an attempt, without storing the row.', () => [
-    [{}, pool.runs],
+    [{}, pool.durations],
   ]);
   registry.gauge('tasks_pool_threads', 'Worker threads that process tasks.', () =>
     labelled('state', Object.entries({ busy: pool.busy, idle: pool.threads - pool.busy })),

@@ -54,8 +54,8 @@ export interface TasksMetrics {
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
-  pool: Pick<WorkerPool, 'threads' | 'busy' | 'runs'>;
-  events: Pick<TaskEvents, 'followers'>;
+  pool: Pick<WorkerPool, 'threads' | 'busy' | 'durations'>;
+  events: Pick<TaskEvents, 'subscribers'>;
 }
 
 /** Storage that service B needs. */
@@ -78,7 +78,7 @@ export async function startTasks(
 ): Promise<TasksService> {
   const events = new TaskEvents();
   const { tasks } = backend;
-  const { queue, close: closeQueue, ...storage } = await backend.openQueue(events.note);
+  const { queue, close: closeQueue, ...storage } = await backend.openQueue(events.record);
   const { fileProblem, unsynced, evicted = () => 0 } = storage;
   const requests = new RequestMetrics();
   const bodies = new ByteBudget(config.bodyBudgetBytes);

@@ -20,7 +20,7 @@ export class TaskEvents {
   /** Prefix of event ids, which distinguishes the events of this process from those of an earlier one. */
   readonly #epoch = randomBytes(4).toString('hex');
   readonly #window: (TaskEvent | undefined)[] = [];
-  readonly #followers = new Set<{ wake: () => void; end: () => void }>();
+  readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
   /** Resolvers of requests that wait for a task to finish, by task id. */
   readonly #waiters = new Map<string, Set<() => void>>();
   /** Number of the newest event. */
@@ -33,17 +33,17 @@ export class TaskEvents {
   #closed = false;
 
   /** Number of subscribers. */
-  get followers(): number {
-    return this.#followers.size;
+  get subscribers(): number {
+    return this.#subscribers.size;
   }
 
   /** Records an event. Costs next to nothing without subscribers. */
-  readonly note = (event: TaskEvent): void => {
+  readonly record = (event: TaskEvent): void => {
     this.#newest += 1;
     if (this.#recording) {
       this.#window[this.#newest % WINDOW] = event;
       this.#evicted = Math.max(this.#evicted, this.#newest - WINDOW);
-      for (const follower of this.#followers) follower.wake();
+      for (const { wake } of this.#subscribers) wake();
     }
     if (this.#waiters.size > 0 && (event.event === 'completed' || event.event === 'failed'))
       this.#resolveWaiters(event.id);
@@ -55,20 +55,20 @@ export class TaskEvents {
    * @param wake called at each new event
    * @param end called when no more events will follow
    */
-  follow(wake: () => void, end: () => void): () => void {
+  subscribe(wake: () => void, end: () => void): () => void {
     if (this.#closed) {
       setImmediate(end);
       return () => {};
     }
-    const follower = { wake, end };
+    const subscriber = { wake, end };
     clearTimeout(this.#retentionTimer);
     if (!this.#recording) {
       this.#recording = true;
       this.#evicted = this.#newest;
     }
-    this.#followers.add(follower);
+    this.#subscribers.add(subscriber);
     return () => {
-      if (!this.#followers.delete(follower) || this.#followers.size > 0 || this.#closed) return;
+      if (!this.#subscribers.delete(subscriber) || this.#subscribers.size > 0 || this.#closed) return;
       this.#retentionTimer = setTimeout(() => this.#stopRecording(), RETENTION_MS).unref();
     };
   }
@@ -123,7 +123,7 @@ export class TaskEvents {
     this.#closed = true;
     clearTimeout(this.#retentionTimer);
     for (const id of [...this.#waiters.keys()]) this.#resolveWaiters(id);
-    for (const { end } of [...this.#followers]) end();
+    for (const { end } of [...this.#subscribers]) end();
   }
 
   #resolveWaiters(id: string): void {

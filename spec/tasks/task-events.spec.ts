@@ -15,7 +15,7 @@ function create(): TaskEvents {
 }
 
 function note(events: TaskEvents, ...ids: (string | number)[]): void {
-  for (const id of ids) events.note({ event: 'completed', id: String(id) });
+  for (const id of ids) events.record({ event: 'completed', id: String(id) });
 }
 
 /** Returns the task ids of all events after a cursor. */
@@ -28,7 +28,7 @@ function rest(events: TaskEvents, cursor: Cursor): string[] {
 /** Follows the events until the end of the test. */
 function follow(events: TaskEvents): { woken: () => number; leave: () => void } {
   let count = 0;
-  const leave = events.follow(
+  const leave = events.subscribe(
     () => count++,
     () => {},
   );
@@ -125,7 +125,7 @@ describe('the events of tasks', () => {
     const { leave } = follow(events);
     const cursor = events.now();
     leave();
-    expect(events.followers).to.equal(0);
+    expect(events.subscribers).to.equal(0);
     note(events, 'a');
     mock.timers.tick(59_000);
     const again = follow(events);
@@ -149,10 +149,10 @@ describe('the events of tasks', () => {
     const over: string[] = [];
     const wait = (id: string) => events.ended(id, 60_000, never).then(() => over.push(id));
     const waits = [wait('a'), wait('b'), wait('b'), wait('c')];
-    events.note({ event: 'started', id: 'c', attempt: 1 });
-    events.note({ event: 'completed', id: 'b' });
+    events.record({ event: 'started', id: 'c', attempt: 1 });
+    events.record({ event: 'completed', id: 'b' });
     await Promise.all(waits.slice(1, 3));
-    events.note({ event: 'failed', id: 'a', attempts: 1, reason: 'no' });
+    events.record({ event: 'failed', id: 'a', attempts: 1, reason: 'no' });
     await waits[0];
     expect(over).to.deep.equal(['b', 'b', 'a']);
     events.close();
@@ -182,15 +182,15 @@ describe('the events of tasks', () => {
     const events = new TaskEvents();
     events.close();
     await new Promise<void>((end) => {
-      events.follow(() => {}, end);
+      events.subscribe(() => {}, end);
     });
-    expect(events.followers).to.equal(0);
+    expect(events.subscribers).to.equal(0);
   });
 
   it('end for all when they are closed', async () => {
     const events = new TaskEvents();
     let ended = 0;
-    events.follow(
+    events.subscribe(
       () => {},
       () => ended++,
     );

@@ -10,7 +10,7 @@ async function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> 
 }
 
 function batch(...bodies: string[]): TaskBatch {
-  return { tasks: bodies.map((body, index) => ({ delivery: index, arrival: index, body })), slot: 0 };
+  return { tasks: bodies.map((body, index) => ({ delivery: index, sequence: index, body })), slot: 0 };
 }
 
 describe('poolFunction', () => {

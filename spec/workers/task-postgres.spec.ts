@@ -18,7 +18,7 @@ async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migrat
   });
   afterTest(() => runner.destroy());
   const runBatch = (...bodies: string[]) =>
-    runner.run(bodies.map((body, index) => ({ body, arrival: index, onSettled() {} }))).outcomes;
+    runner.run(bodies.map((body, index) => ({ body, sequence: index, onSettled() {} }))).outcomes;
   const rows = () => sql('SELECT * FROM tasks ORDER BY arrival');
   return { sql, runBatch, rows };
 }

@@ -25,7 +25,7 @@ async function start() {
   const beside = new DatabaseSync(file);
   afterTest(() => beside.close());
   const runBatch = (...bodies: string[]) =>
-    runner.run(bodies.map((body) => ({ body, arrival: null, onSettled() {} }))).outcomes;
+    runner.run(bodies.map((body) => ({ body, sequence: null, onSettled() {} }))).outcomes;
   const work = async (body: string) => (await runBatch(body))[0];
   const task = (id: string, action: string, data: object) => work(JSON.stringify({ id, action, data, created_at: 5 }));
   const rows = () => beside.prepare('SELECT * FROM tasks ORDER BY rowid').all();

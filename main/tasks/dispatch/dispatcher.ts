@@ -1,8 +1,7 @@
 import type { Awaitable } from '../../awaitable.ts';
 import type { Log } from '../../log.ts';
 import { oncePerTurn } from '../once-per-turn.ts';
-import type { Outcome } from '../pool/outcome.ts';
-import type { WorkerPool } from '../pool/worker-pool.ts';
+import type { Outcome, WorkerPool } from '../pool/worker-pool.ts';
 import type { Delivery, Queue, Settlement } from '../queue/queue.ts';
 import { DiscardCheck } from './discard-check.ts';
 import { DispatchMetrics } from './dispatch-metrics.ts';

@@ -1,4 +1,4 @@
-import type { Outcome } from '../pool/outcome.ts';
+import type { Outcome } from '../pool/worker-pool.ts';
 import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue.ts';
 
 export interface RetryPolicy {

@@ -77,14 +77,14 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     clearTimeout(timer);
     clearInterval(heartbeat);
     response.off('drain', wake);
-    unfollow();
+    unsubscribe();
   };
   // Nothing may be written after the end, which a client that does not read can delay for long.
   const close = () => {
     release();
     response.end();
   };
-  const unfollow = events.follow(wake, () => close());
+  const unsubscribe = events.subscribe(wake, () => close());
   const heartbeat = setInterval(() => {
     if (actor?.isSignedIn() === false) close();
     else if (!response.writableNeedDrain) response.write(':\n\n');

@@ -1,7 +1,7 @@
-import type { Acknowledgement, EarlySettlement, TaskDelivery, TaskOutcome } from '../../../workers/messages.ts';
+import type { Acknowledgement, TaskDelivery, TaskOutcome } from '../../../workers/messages.ts';
 import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
 import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
-import { TimeLimit } from './time-limit.ts';
+import { TaskTimeout } from './task-timeout.ts';
 
 /** Outcome of a task of a batch. */
 export type BatchOutcome =
@@ -11,13 +11,13 @@ export type BatchOutcome =
   /** The thread died or was stopped. The cause is not this task, or, for a `suspect`, some task of its batch. */
   | { ended: 'interrupted'; reason: string; suspect: boolean };
 
-export interface BatchTask extends Pick<TaskDelivery, 'body' | 'arrival'> {
+export interface BatchTask extends Pick<TaskDelivery, 'body' | 'sequence'> {
   /** Called when the handler settles its delivery before it ends. */
   onSettled(acknowledgement: Acknowledgement): void;
 }
 
 /** A running batch. */
-export interface BatchRun {
+export interface RunningBatch {
   /** Outcomes, in order, of the tasks that were not reclaimed. Never rejects. */
   outcomes: Promise<BatchOutcome[]>;
   /** Returns the number of tasks that the thread has started, in order. */
@@ -26,17 +26,9 @@ export interface BatchRun {
   reclaim(): number;
 }
 
-export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'notes' | 'onSettled'> {
+export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' | 'onSettled'> {
   /** Time limit of a task, after which its thread is terminated. */
   timeoutMs: number;
-}
-
-interface Parts {
-  timeLimit: TimeLimit;
-  begun: SharedArrayBuffer;
-  runs: SharedArrayBuffer;
-  listeners: Map<number, BatchTask['onSettled']>;
-  taskThreads: TaskThreads;
 }
 
 /**
@@ -46,43 +38,40 @@ interface Parts {
 export class BatchRunner {
   readonly threads: number;
   /** Durations of attempts by thread, without the time to store rows. */
-  readonly runs: readonly Histogram[];
+  readonly durations: readonly Histogram[];
   readonly #timeoutMs: number;
-  readonly #timeLimit: TimeLimit;
+  readonly #timeout: TaskTimeout;
   /** Number of started tasks of the batch in each slot. */
-  readonly #begun: Int32Array;
-  readonly #listeners: Parts['listeners'];
+  readonly #startedTasks: Int32Array;
+  /** Listeners of unsettled deliveries, by the number of the delivery. */
+  readonly #listeners = new Map<number, BatchTask['onSettled']>();
   readonly #taskThreads: TaskThreads;
   readonly #freeSlots: number[];
   #deliveries = 0;
 
-  private constructor({ threads, timeoutMs }: BatchRunnerOptions, parts: Parts) {
+  private constructor(options: BatchRunnerOptions) {
+    const { threads, timeoutMs } = options;
+    const slots = Array.from({ length: threads }, (_, slot) => slot);
+    const startedTasks = new SharedArrayBuffer(threads * Int32Array.BYTES_PER_ELEMENT);
+    const cells = new SharedArrayBuffer(threads * Histogram.bytes(DURATION_BOUNDS));
     this.threads = threads;
+    this.durations = slots.map((slot) => new Histogram(DURATION_BOUNDS, cells, slot));
     this.#timeoutMs = timeoutMs;
-    this.#timeLimit = parts.timeLimit;
-    this.#begun = new Int32Array(parts.begun);
-    this.runs = Array.from({ length: threads }, (_, slot) => new Histogram(DURATION_BOUNDS, parts.runs, slot));
-    this.#listeners = parts.listeners;
-    this.#taskThreads = parts.taskThreads;
-    this.#freeSlots = Array.from({ length: threads }, (_, slot) => slot);
+    this.#timeout = new TaskTimeout(threads, timeoutMs, (threadId) => this.#taskThreads.terminate(threadId));
+    this.#startedTasks = new Int32Array(startedTasks);
+    this.#freeSlots = slots;
+    this.#taskThreads = new TaskThreads({
+      ...options,
+      records: { attempts: this.#timeout.attempts, startedTasks, durations: { bounds: DURATION_BOUNDS, cells } },
+      onSettled: ({ delivery, settled }) => this.#listeners.get(delivery)?.(settled),
+    });
   }
 
-  /**
-   * Starts the threads, and self-tests each.
-   *
-   * @throws {Error} if a thread cannot load its file or does not answer
-   */
+  /** Starts the threads, and self-tests each. @throws {Error} if a thread cannot load its file or does not answer */
   static async start(options: BatchRunnerOptions): Promise<BatchRunner> {
-    const listeners: Parts['listeners'] = new Map();
-    const onSettled = ({ delivery, settled }: EarlySettlement) => listeners.get(delivery)?.(settled);
-    let taskThreads: TaskThreads | undefined;
-    const onTimeout = (threadId: number) => taskThreads?.terminate(threadId);
-    const timeLimit = new TimeLimit({ slots: options.threads, timeoutMs: options.timeoutMs, onTimeout });
-    const begun = new SharedArrayBuffer(options.threads * Int32Array.BYTES_PER_ELEMENT);
-    const runs = new SharedArrayBuffer(options.threads * Histogram.bytes(DURATION_BOUNDS));
-    const notes = { attempts: timeLimit.attempts, begun, runs: { bounds: DURATION_BOUNDS, cells: runs } };
-    taskThreads = await TaskThreads.start({ ...options, notes, onSettled });
-    return new BatchRunner(options, { timeLimit, begun, runs, listeners, taskThreads });
+    const runner = new BatchRunner(options);
+    await runner.#taskThreads.start();
+    return runner;
   }
 
   /** Whether all threads are running. */
@@ -91,10 +80,10 @@ export class BatchRunner {
   }
 
   /** Runs a batch in a free thread. @throws {Error} if no thread is free */
-  run(tasks: readonly BatchTask[]): BatchRun {
+  run(tasks: readonly BatchTask[]): RunningBatch {
     const slot = this.#freeSlots.pop();
     if (slot === undefined) throw new Error('no thread is free');
-    Atomics.store(this.#begun, slot, 0);
+    Atomics.store(this.#startedTasks, slot, 0);
     let kept = tasks.length;
     let isOver = false;
     const outcomes = this.#runIn(slot, tasks, () => kept).finally(() => {
@@ -103,9 +92,9 @@ export class BatchRunner {
     });
     return {
       outcomes,
-      started: () => (isOver ? kept : Math.min(kept, Atomics.load(this.#begun, slot))),
+      started: () => (isOver ? kept : Math.min(kept, Atomics.load(this.#startedTasks, slot))),
       reclaim: () => {
-        if (!isOver) kept = Math.min(kept, Atomics.exchange(this.#begun, slot, RECLAIMED));
+        if (!isOver) kept = Math.min(kept, Atomics.exchange(this.#startedTasks, slot, RECLAIMED));
         return kept;
       },
     };
@@ -119,11 +108,11 @@ export class BatchRunner {
   /** @param kept returns the number of tasks that were not reclaimed */
   async #runIn(slot: number, tasks: readonly BatchTask[], kept: () => number): Promise<BatchOutcome[]> {
     const first = this.#deliveries + 1;
-    const deliveries = tasks.map(({ body, arrival, onSettled }) => {
+    const deliveries = tasks.map(({ body, sequence, onSettled }) => {
       this.#listeners.set(++this.#deliveries, onSettled);
-      return { delivery: this.#deliveries, body, arrival };
+      return { delivery: this.#deliveries, body, sequence };
     });
-    const ended = this.#timeLimit.watch(slot, tasks.length);
+    const ended = this.#timeout.watch(slot, tasks.length);
     try {
       const outcomes = await this.#taskThreads.run({ tasks: deliveries, slot });
       // A terminated thread may have claimed a task of this batch just before its end.

@@ -15,7 +15,7 @@ export interface TaskThreadsOptions {
   /** Data for the handler. */
   workerData: object;
   /** Shared memory in which the threads record their attempts. */
-  notes: Pick<PoolThreadData, 'attempts' | 'begun' | 'runs'>;
+  records: Pick<PoolThreadData, 'attempts' | 'startedTasks' | 'durations'>;
   onSettled: (settlement: EarlySettlement) => void;
   /** Write lock shared with other threads. By default, the pool creates its own. */
   writeLock?: SharedArrayBuffer;
@@ -48,24 +48,18 @@ export class TaskThreads {
   readonly #threadIds = new Set<number>();
   readonly #destroyed = new AbortController();
 
-  private constructor(options: TaskThreadsOptions) {
+  constructor(options: TaskThreadsOptions) {
     this.#options = options;
     this.#writeLock = options.writeLock ?? new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
     this.#piscina = this.#create();
   }
 
-  /**
-   * Starts the threads, and self-tests each.
-   *
-   * @throws {Error} if a thread cannot load its file or does not answer
-   */
-  static async start(options: TaskThreadsOptions): Promise<TaskThreads> {
-    const threads = new TaskThreads(options);
+  /** Self-tests each thread. @throws {Error} if a thread cannot load its file or does not answer */
+  async start(): Promise<void> {
     try {
-      await threads.#selfTest(threads.#piscina);
-      return threads;
+      await this.#selfTest(this.#piscina);
     } catch (error) {
-      await threads.destroy();
+      await this.destroy();
       throw new Error(`the task threads do not start: ${(error as Error).message}`, { cause: error });
     }
   }
@@ -104,12 +98,12 @@ export class TaskThreads {
   }
 
   #create(): Pool {
-    const { file, threads, memoryMb, workerData, notes, onSettled, log } = this.#options;
+    const { file, threads, memoryMb, workerData, records, onSettled, log } = this.#options;
     const piscina: Pool = new Piscina({
       filename: fileURLToPath(file),
       minThreads: threads,
       maxThreads: threads,
-      workerData: { ...workerData, ...notes, writeLock: this.#writeLock } satisfies PoolThreadData,
+      workerData: { ...workerData, ...records, writeLock: this.#writeLock } satisfies PoolThreadData,
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
       recordTiming: false,
     });
@@ -154,11 +148,9 @@ export class TaskThreads {
       await setTimeout(delayMs, undefined, { signal: this.#destroyed.signal }).catch(() => {});
       if (this.#destroyed.signal.aborted) return;
       this.#piscina = this.#create();
-      const answers = await this.#selfTest(this.#piscina).then(
-        () => true,
-        () => false,
-      );
-      if (answers) return;
+      try {
+        return await this.#selfTest(this.#piscina);
+      } catch {}
     }
   }
 

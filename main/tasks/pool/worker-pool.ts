@@ -3,53 +3,70 @@ import { oncePerTurn } from '../once-per-turn.ts';
 import type { Delivery } from '../queue/queue.ts';
 import {
   type BatchOutcome,
-  type BatchRun,
   BatchRunner,
   type BatchRunnerOptions,
   type BatchTask,
+  type RunningBatch,
 } from './batch-runner.ts';
 import { BusyPoll } from './busy-poll.ts';
-import type { Outcome } from './outcome.ts';
 
 /** Interval at which a running batch is checked. Batches of short tasks end earlier. */
 const CHECK_MS = 5;
 
-/** Runs batches in threads. */
-export type Runner = Pick<BatchRunner, 'threads' | 'runs' | 'serving' | 'run' | 'destroy'>;
+/** Outcome of a delivery in the pool. */
+export type Outcome =
+  /** The row is stored, or the handler has acknowledged the task itself. */
+  | { ended: 'returned' }
+  | { ended: 'raised'; reason: string; permanent: boolean }
+  /** The handler returned, but no rows can be stored at present. */
+  | { ended: 'unstored'; reason: string }
+  /** The task killed its thread. */
+  | { ended: 'crashed'; reason: string }
+  /** The attempt was ended by something other than the task. */
+  | { ended: 'interrupted'; reason: string };
 
 /** A delivery in the pool. */
-interface Run {
+interface PoolTask {
   delivery: Delivery;
   onStart: () => Promise<void>;
   /** Resolves the promise of `WorkerPool.run`. Only the first call has an effect. */
-  end: (outcome: Outcome) => void;
+  resolve: (outcome: Outcome) => void;
   isStarted: boolean;
   hasEnded: boolean;
   /** Whether the task may have caused the death of a thread. */
   isSuspect: boolean;
 }
 
+type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | 'destroy'>;
+
 /**
  * Runs deliveries in worker threads. Deliveries that arrive together form a batch for an idle worker. An idle worker takes over
  * the deliveries that a busy one has not started. A delivery that may kill its thread runs in a batch of its own.
  */
 export class WorkerPool {
-  readonly #runner: Runner;
+  /** Number of worker threads. */
+  readonly threads: number;
+  /** Durations of attempts by thread, without the time to store rows. */
+  readonly durations: BatchRunner['durations'];
+  /** Number of workers that run a batch. */
+  busy = 0;
+  readonly #batches: Batches;
   readonly #maxBatch: number;
   /** Deliveries not given to a worker yet. */
-  readonly #waiting: Run[] = [];
+  readonly #waiting: PoolTask[] = [];
   readonly #poll = new BusyPoll();
   /** Deferred assignment, so that deliveries that arrive together share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
-  #busy = 0;
   /** Whether a suspect of a process death is running. Nothing else runs at the same time. */
   #isIsolated = false;
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
 
   /** @param maxBatch most deliveries in a batch */
-  constructor(runner: Runner, maxBatch: number) {
-    this.#runner = runner;
+  constructor(batches: Batches, maxBatch: number) {
+    this.threads = batches.threads;
+    this.durations = batches.durations;
+    this.#batches = batches;
     this.#maxBatch = maxBatch;
   }
 
@@ -58,23 +75,9 @@ export class WorkerPool {
     return new WorkerPool(await BatchRunner.start(options), maxBatch);
   }
 
-  get threads(): number {
-    return this.#runner.threads;
-  }
-
   /** Whether all threads are running. */
   get serving(): boolean {
-    return this.#runner.serving;
-  }
-
-  /** Durations of attempts by thread, without the time to store rows. */
-  get runs(): BatchRunner['runs'] {
-    return this.#runner.runs;
-  }
-
-  /** Number of workers that run a batch. */
-  get busy(): number {
-    return this.#busy;
+    return this.#batches.serving;
   }
 
   /**
@@ -86,96 +89,94 @@ export class WorkerPool {
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve(STOPPED);
     const { promise, resolve } = Promise.withResolvers<Outcome>();
-    const run: Run = { delivery, onStart, end: resolve, isStarted: false, hasEnded: false, isSuspect: false };
-    this.#waiting.push(run);
+    this.#waiting.push({ delivery, onStart, resolve, isStarted: false, hasEnded: false, isSuspect: false });
     this.#assignSoon();
     return promise;
   }
 
   /** Ends the deliveries not given to a worker, with the outcome `interrupted`. */
   releaseWaiting(): void {
-    for (const run of this.#waiting.splice(0)) end(run, { ended: 'interrupted', reason: 'no worker has started it' });
+    for (const task of this.#waiting.splice(0)) end(task, { ended: 'interrupted', reason: 'no worker has started it' });
   }
 
   /** Waits until the running deliveries have ended, at most until `deadline`; then terminates all threads. */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#isStopping = true;
     this.releaseWaiting();
-    if (this.#busy > 0) await Promise.race([this.#idle.promise, deadline]);
-    await this.#runner.destroy();
-    if (this.#busy > 0) await this.#idle.promise;
+    if (this.busy > 0) await Promise.race([this.#idle.promise, deadline]);
+    await this.#batches.destroy();
+    if (this.busy > 0) await this.#idle.promise;
   }
 
   /** Gives each idle worker a batch. */
   #assign(): void {
-    while (this.#busy < this.#runner.threads && !this.#isIsolated) {
+    while (this.busy < this.threads && !this.#isIsolated) {
       const batch = this.#nextBatch();
       if (batch.length === 0) return;
       void this.#runBatch(batch);
     }
   }
 
-  /** Removes and returns the first waiting deliveries that may share a batch. A suspect waits until all workers are idle. */
-  #nextBatch(): Run[] {
+  /** Removes the first waiting deliveries that may share a batch. A suspect waits until all workers are idle. */
+  #nextBatch(): PoolTask[] {
     const [first] = this.#waiting;
-    if (first?.delivery.suspect && this.#busy > 0) return [];
+    if (first?.delivery.suspect && this.busy > 0) return [];
     const alone = this.#waiting.findIndex(runsAlone);
     const size = alone < 0 ? this.#maxBatch : Math.min(this.#maxBatch, Math.max(alone, 1));
     return this.#waiting.splice(0, size);
   }
 
-  async #runBatch(batch: Run[]): Promise<void> {
-    this.#busy += 1;
+  async #runBatch(batch: PoolTask[]): Promise<void> {
+    this.busy += 1;
     this.#isIsolated = batch.some(({ delivery }) => delivery.suspect);
     const outcomes = await this.#outcomesOf(batch);
-    this.#busy -= 1;
+    this.busy -= 1;
     this.#isIsolated = false;
-    const interrupted = batch.filter((run, index) => !this.#endRun(run, outcomes[index] as BatchOutcome));
+    const interrupted = batch.filter((task, index) => !this.#endTask(task, outcomes[index] as BatchOutcome));
     this.#waiting.unshift(...interrupted);
     if (this.#isStopping) this.releaseWaiting();
     this.#assignSoon();
-    if (this.#busy > 0) return;
+    if (this.busy > 0) return;
     this.#idle.resolve();
     this.#idle = Promise.withResolvers();
   }
 
-  /** Runs a batch, and returns its outcomes. @param batch reclaimed deliveries are removed from it */
-  async #outcomesOf(batch: Run[]): Promise<BatchOutcome[]> {
-    const [first] = batch as [Run];
+  /** Returns the outcomes of a batch, from which reclaimed deliveries are removed. */
+  async #outcomesOf(batch: PoolTask[]): Promise<BatchOutcome[]> {
     try {
-      const started = markStarted(first);
+      const started = markStarted(batch[0] as PoolTask);
       if (this.#isIsolated) await started;
     } catch (error) {
       return [{ ended: 'unstored', reason: `the queue cannot write: ${error}` }];
     }
-    const batchRun = this.#runner.run(batch.map(toTask));
-    if (this.#busy === 1) this.#poll.begin();
-    const check = batch.length > 1 ? setInterval(() => this.#check(batch, batchRun), CHECK_MS) : undefined;
-    const outcomes = await batchRun.outcomes;
+    const running = this.#batches.run(batch.map(toBatchTask));
+    if (this.busy === 1) this.#poll.begin();
+    const check = batch.length > 1 ? setInterval(() => this.#check(batch, running), CHECK_MS) : undefined;
+    const outcomes = await running.outcomes;
     this.#poll.end();
     clearInterval(check);
     return outcomes;
   }
 
   /** Marks the deliveries that the worker has started, and reclaims the others if another worker is idle. */
-  #check(batch: Run[], batchRun: BatchRun): void {
-    const hasIdleWorker = this.#busy < this.#runner.threads && !this.#isIsolated;
+  #check(batch: PoolTask[], running: RunningBatch): void {
+    const hasIdleWorker = this.busy < this.threads && !this.#isIsolated;
     if (hasIdleWorker) {
-      this.#waiting.unshift(...batch.splice(batchRun.reclaim()));
+      this.#waiting.unshift(...batch.splice(running.reclaim()));
       this.#assignSoon();
     }
-    for (const run of batch.slice(0, batchRun.started())) void markStarted(run);
+    for (const task of batch.slice(0, running.started())) void markStarted(task);
   }
 
-  /** Ends a run with its outcome in the batch. @returns false for an interrupted delivery, which runs again */
-  #endRun(run: Run, outcome: BatchOutcome): boolean {
-    if (run.hasEnded) return true;
+  /** Ends a task with its outcome in the batch. @returns false for an interrupted task, which runs again */
+  #endTask(task: PoolTask, outcome: BatchOutcome): boolean {
+    if (task.hasEnded) return true;
     if (outcome.ended === 'interrupted') {
-      run.isSuspect ||= outcome.suspect;
+      task.isSuspect ||= outcome.suspect;
       return false;
     }
-    void markStarted(run);
-    end(run, 'settled' in outcome && outcome.settled !== undefined ? outcomeOf(outcome.settled) : outcome);
+    void markStarted(task);
+    end(task, 'settled' in outcome && outcome.settled !== undefined ? outcomeOf(outcome.settled) : outcome);
     return true;
   }
 }
@@ -183,17 +184,17 @@ export class WorkerPool {
 const STOPPED: Outcome = { ended: 'interrupted', reason: 'the pool is stopped' };
 
 /** Whether a delivery needs a batch of its own, because its task has killed, or may have killed, a thread or process. */
-function runsAlone({ delivery, isSuspect }: Run): boolean {
+function runsAlone({ delivery, isSuspect }: PoolTask): boolean {
   return isSuspect || delivery.suspect || delivery.crashes > 0;
 }
 
-function toTask(run: Run): BatchTask {
-  const { message, sequence } = run.delivery;
+function toBatchTask(task: PoolTask): BatchTask {
+  const { message, sequence } = task.delivery;
   const onSettled = (how: Acknowledgement) => {
-    void markStarted(run);
-    end(run, outcomeOf(how));
+    void markStarted(task);
+    end(task, outcomeOf(how));
   };
-  return { body: message.body, arrival: sequence, onSettled };
+  return { body: message.body, sequence, onSettled };
 }
 
 /** Outcome of a delivery that its handler has settled, regardless of how the handler ends. */
@@ -202,13 +203,13 @@ function outcomeOf(acknowledgement: Acknowledgement): Outcome {
   return { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
 }
 
-function markStarted(run: Run): Promise<void> | undefined {
-  if (run.isStarted || run.hasEnded) return undefined;
-  run.isStarted = true;
-  return run.onStart();
+function markStarted(task: PoolTask): Promise<void> | undefined {
+  if (task.isStarted || task.hasEnded) return undefined;
+  task.isStarted = true;
+  return task.onStart();
 }
 
-function end(run: Run, outcome: Outcome): void {
-  run.hasEnded = true;
-  run.end(outcome);
+function end(task: PoolTask, outcome: Outcome): void {
+  task.hasEnded = true;
+  task.resolve(outcome);
 }

@@ -36,12 +36,12 @@ async function measureCounting(rounds: number): Promise<Record<string, number>> 
   const events = new TaskEvents();
   const once = async () => {
     await note(request as never, answer);
-    events.note({ event: 'accepted', id: '' });
+    events.record({ event: 'accepted', id: '' });
     waits.observe(Date.now() % 10);
-    events.note({ event: 'started', id: '', attempt: 1 });
+    events.record({ event: 'started', id: '', attempt: 1 });
     const from = performance.now();
     recordDuration(runs, 0, (performance.now() - from) / 1000);
-    events.note({ event: 'completed', id: '' });
+    events.record({ event: 'completed', id: '' });
   };
   // The first rounds are not compiled yet.
   for (let round = 0; round < rounds / 10; round++) await once();

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { unsettled } from '../../../main/tasks/dispatch/dispatcher.ts';
-import type { Outcome } from '../../../main/tasks/pool/outcome.ts';
+import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
 import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import type { Delivery, Settlement } from '../../../main/tasks/queue/queue.ts';
 import { lettersOf } from '../../drivers/inbox.ts';

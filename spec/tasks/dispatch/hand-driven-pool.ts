@@ -1,4 +1,4 @@
-import type { Outcome } from '../../../main/tasks/pool/outcome.ts';
+import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
 import type { Delivery } from '../../../main/tasks/queue/queue.ts';
 
 /** A run of a {@link HandDrivenPool}. */

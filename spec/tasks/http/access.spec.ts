@@ -216,10 +216,10 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     const { tasks, ticker, token } = await start();
     const text = await token();
     const client = await followEvents(tasks.url, undefined, undefined, text);
-    tasks.events.note({ event: 'accepted', id: ID });
+    tasks.events.record({ event: 'accepted', id: ID });
     expect((await client.next())?.event).to.equal('accepted');
     await ticker.tokens.revoke((await ticker.tokens.verify(text)) as never);
-    tasks.events.note({ event: 'completed', id: ID });
+    tasks.events.record({ event: 'completed', id: ID });
     expect(await client.next()).to.equal(undefined);
   });
 

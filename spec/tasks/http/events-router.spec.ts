@@ -36,7 +36,7 @@ describe('GET /tasks/events', () => {
         { id: B, status: 'failed', attempts: 5, reason: 'line\n\nbreaks' },
       ],
     ];
-    for (const [event] of steps) events.note(event);
+    for (const [event] of steps) events.record(event);
     for (const [{ event }, data] of steps) {
       const received = await client.next();
       expect(received).to.include({ event });
@@ -69,7 +69,7 @@ describe('GET /tasks/events', () => {
     const first = await followEvents(url);
     const id = events.idOf(events.now());
     first.close();
-    await until(() => events.followers === 0);
+    await until(() => events.subscribers === 0);
     await submit('{"action":"sum"}');
     expect(await (await followEvents(url, id)).next()).to.include({ event: 'accepted' });
   });
@@ -78,13 +78,13 @@ describe('GET /tasks/events', () => {
     const { url, events } = await startTasksServer();
     await followEvents(url);
     const id = events.idOf(events.now());
-    for (let n = 0; n < 10_003; n++) events.note({ event: 'completed', id: idOf(n) });
+    for (let n = 0; n < 10_003; n++) events.record({ event: 'completed', id: idOf(n) });
     const late = await followEvents(url, id);
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
     expect(await late.next()).to.deep.include({ event: 'completed', data: { id: idOf(3), status: 'completed' } });
     const foreign = await followEvents(url, 'another-1');
     expect(await foreign.next()).to.deep.include({ event: 'gap', data: { missed: null } });
-    events.note({ event: 'completed', id: A });
+    events.record({ event: 'completed', id: A });
     expect(await foreign.next()).to.deep.include({ event: 'completed', data: { id: A, status: 'completed' } });
   });
 
@@ -97,7 +97,7 @@ describe('GET /tasks/events', () => {
     let noted = 0;
     // Far more than the socket buffers hold.
     await until(() => {
-      for (let n = 0; n < 500; n++) events.note({ event: 'failed', id: idOf(noted++), attempts: 1, reason });
+      for (let n = 0; n < 500; n++) events.record({ event: 'failed', id: idOf(noted++), attempts: 1, reason });
       return written() && noted >= 30_000;
     });
     expect(socket?.writableLength).to.be.below(3_000_000);
@@ -115,9 +115,9 @@ describe('GET /tasks/events', () => {
   it('releases a disconnected client', async () => {
     const { url, events } = await startTasksServer();
     const client = await followEvents(url);
-    expect(events.followers).to.equal(1);
+    expect(events.subscribers).to.equal(1);
     client.close();
-    await until(() => events.followers === 0);
+    await until(() => events.subscribers === 0);
   });
 
   it('takes a hundred clients, and refuses the next', async () => {
@@ -140,7 +140,7 @@ describe('GET /tasks/events', () => {
     }
     expect((await followEvents(url, undefined, '10.0.0.2')).response.status).to.equal(200);
     clients[0]?.close();
-    await until(() => events.followers === 25);
+    await until(() => events.subscribers === 25);
     expect((await followEvents(url, undefined, '10.0.0.1')).response.status).to.equal(200);
   });
 
@@ -163,11 +163,11 @@ describe('GET /tasks/events', () => {
     const [socket] = [...sockets];
     await until(() => {
       for (let n = 0; n < 500; n++)
-        events.note({ event: 'failed', id: idOf(n), attempts: 1, reason: 'x'.repeat(1000) });
+        events.record({ event: 'failed', id: idOf(n), attempts: 1, reason: 'x'.repeat(1000) });
       return (socket?.writableLength ?? 0) > 0;
     });
     events.close();
-    events.note({ event: 'completed', id: idOf(0) });
+    events.record({ event: 'completed', id: idOf(0) });
     // An exception in a timer of the stream fails this test. This later timer fires after it.
     await setTimeout(200);
     while ((await client.next()) !== undefined);
@@ -176,7 +176,7 @@ describe('GET /tasks/events', () => {
   it('answers HEAD without a stream, and refuses other methods', async () => {
     const { url, events } = await startTasksServer();
     expect((await request(`${url}/tasks/events`, { method: 'HEAD' })).status).to.equal(200);
-    expect(events.followers).to.equal(0);
+    expect(events.subscribers).to.equal(0);
     const { status, headers } = await request(`${url}/tasks/events`, { method: 'DELETE' });
     expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
   });

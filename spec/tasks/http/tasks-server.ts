@@ -66,7 +66,10 @@ export async function startTasksServer({
   afterTest(() => database.close());
   const events = new TaskEvents();
   afterTest(() => events.close());
-  const queue = new LocalQueue({ maxLength, maxBytes, maxKeys }, { ...(journal && { journal }), onEvent: events.note });
+  const queue = new LocalQueue(
+    { maxLength, maxBytes, maxKeys },
+    { ...(journal && { journal }), onEvent: events.record },
+  );
   afterTest(() => queue.close());
   const tasks = new Tasks(database);
   const captured = captureLog();

@@ -1,4 +1,4 @@
-import type { BatchOutcome, BatchRun, BatchTask } from '../../../main/tasks/pool/batch-runner.ts';
+import type { BatchOutcome, BatchTask, RunningBatch } from '../../../main/tasks/pool/batch-runner.ts';
 import type { Acknowledgement } from '../../../workers/messages.ts';
 
 /** A task in a batch of a {@link HandDrivenRunner}. */
@@ -10,7 +10,7 @@ export interface RunningTask {
 }
 
 /** A batch whose tasks a spec ends one by one. */
-export interface RunningBatch {
+export interface HandDrivenBatch {
   tasks: RunningTask[];
   /** Number of tasks that the thread has started. */
   started: number;
@@ -19,9 +19,9 @@ export interface RunningBatch {
 /** Replacement of the threads. A spec sets which tasks have started, and ends them with outcomes of its choice. */
 export class HandDrivenRunner {
   readonly threads: number;
-  readonly runs = [];
+  readonly durations = [];
   readonly serving = true;
-  readonly batches: RunningBatch[] = [];
+  readonly batches: HandDrivenBatch[] = [];
   readonly #open = new Set<RunningTask>();
   #isDestroyed = false;
 
@@ -43,7 +43,7 @@ export class HandDrivenRunner {
     return this.batches.flatMap(({ tasks }) => tasks);
   }
 
-  run(tasks: readonly BatchTask[]): BatchRun {
+  run(tasks: readonly BatchTask[]): RunningBatch {
     const ended = tasks.map(() => Promise.withResolvers<BatchOutcome>());
     const running = tasks.map(({ body, onSettled }, index): RunningTask => {
       const task: RunningTask = {

@@ -1,5 +1,5 @@
 import type { BatchOutcome } from '../../../main/tasks/pool/batch-runner.ts';
-import type { Outcome } from '../../../main/tasks/pool/outcome.ts';
+import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
 import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
 import type { Delivery } from '../../../main/tasks/queue/queue.ts';
 import { afterTest } from '../../support/cleanup.ts';

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads';
-import { type BatchOutcome, type BatchRun, BatchRunner } from '../../../main/tasks/pool/batch-runner.ts';
+import { type BatchOutcome, BatchRunner, type RunningBatch } from '../../../main/tasks/pool/batch-runner.ts';
 import type { Acknowledgement } from '../../../workers/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
@@ -30,8 +30,8 @@ export async function startRunner({ file = 'behaviours', workerData = {}, ...opt
     log,
   });
   afterTest(() => runner.destroy());
-  const give = (actions: string[], onSettled: (how: Acknowledgement) => void = () => {}): BatchRun =>
-    runner.run(actions.map((action) => ({ body: JSON.stringify({ action }), arrival: null, onSettled })));
+  const give = (actions: string[], onSettled: (how: Acknowledgement) => void = () => {}): RunningBatch =>
+    runner.run(actions.map((action) => ({ body: JSON.stringify({ action }), sequence: null, onSettled })));
   const runAll = (...given: Parameters<typeof give>): Promise<BatchOutcome[]> => give(...given).outcomes;
   const run = (action: string, onSettled: (how: Acknowledgement) => void = () => {}): Promise<BatchOutcome> =>
     runAll([action], onSettled).then(([outcome]) => outcome as BatchOutcome);

@@ -3,15 +3,6 @@ import { AttemptField, type PoolThreadData } from '../../../workers/messages.ts'
 /** Time limit for storing the rows of a batch. Longer than the timeouts of the databases, so only a thread that hangs exceeds it. */
 const STORING_MS = 30_000;
 
-export interface TimeLimitOptions {
-  /** Most concurrent batches. */
-  slots: number;
-  /** Time limit of each task, from its start. */
-  timeoutMs: number;
-  /** Terminates the thread of a task that takes too long. */
-  onTimeout: (threadId: number) => void;
-}
-
 /** Last record that a thread left in shared memory. */
 export interface LastSeen {
   /** Index of the running task; the number of tasks while their rows are stored; undefined before the first task. */
@@ -24,37 +15,43 @@ export interface LastSeen {
  * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each thread
  * records in shared memory which task it starts, and when. Only that task is blamed, and no other thread is terminated.
  */
-export class TimeLimit {
+export class TaskTimeout {
   /** Shared with the threads. */
   readonly attempts: PoolThreadData['attempts'];
-  readonly #options: TimeLimitOptions;
   readonly #cells: Float64Array;
+  readonly #timeoutMs: number;
+  readonly #onTimeout: (threadId: number) => void;
 
-  constructor(options: TimeLimitOptions) {
-    this.#options = options;
-    this.attempts = new SharedArrayBuffer(options.slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT);
+  /**
+   * @param slots most concurrent batches
+   * @param timeoutMs time limit of each task, from its start
+   * @param onTimeout terminates the thread of a task that takes too long
+   */
+  constructor(slots: number, timeoutMs: number, onTimeout: (threadId: number) => void) {
+    this.#timeoutMs = timeoutMs;
+    this.#onTimeout = onTimeout;
+    this.attempts = new SharedArrayBuffer(slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT);
     this.#cells = new Float64Array(this.attempts);
   }
 
   /**
-   * Watches the batch that is about to run in a slot.
+   * Watches the batch of `tasks` tasks that is about to run in a slot.
    *
-   * @param tasks number of tasks in the batch
    * @returns a function that stops watching, to be called when the batch has ended
    */
   watch(slot: number, tasks: number): () => LastSeen {
     const first = slot * AttemptField.count;
     const read = (field: number) => this.#cells[first + field] as number;
     this.#cells[first + AttemptField.beganAt] = 0;
-    const { timeoutMs, onTimeout } = this.#options;
+    const timeoutMs = this.#timeoutMs;
     let timedOut = false;
     const check = () => {
       const beganAt = read(AttemptField.beganAt);
       const limitMs = read(AttemptField.index) === tasks ? Math.max(timeoutMs, STORING_MS) : timeoutMs;
-      const left = beganAt === 0 ? timeoutMs : beganAt + limitMs - monotonicMs();
+      const left = beganAt === 0 ? timeoutMs : beganAt + limitMs - Number(process.hrtime.bigint()) / 1e6;
       if (left <= 0) {
         timedOut = true;
-        onTimeout(read(AttemptField.threadId));
+        this.#onTimeout(read(AttemptField.threadId));
       } else {
         timer = setTimeout(check, Math.ceil(left));
       }
@@ -65,8 +62,4 @@ export class TimeLimit {
       return { index: read(AttemptField.beganAt) === 0 ? undefined : read(AttemptField.index), timedOut };
     };
   }
-}
-
-function monotonicMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6;
 }
