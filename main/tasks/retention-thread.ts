@@ -3,19 +3,16 @@ import type { Log } from '../log.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
 
-export interface RetentionThreadOptions extends RetentionStart {
-  log: Log;
-  /** Module of the thread. Replaced in tests. */
-  file?: URL;
-}
-
 /** Long delays: retention is not urgent, and the thread usually dies because the database is unavailable. */
 const RESTART_DELAYS_MS = [1000, 5000, 15_000, 60_000] as const;
 const STABLE_AFTER_MS = 120_000;
 
 /** Starts the thread that deletes old rows. `stop` terminates it; a step in progress is rolled back. */
-export function startRetentionThread(options: RetentionThreadOptions): Pick<SupervisedWorker<never, never>, 'stop'> {
-  const { log, file = workerFile('retention'), ...start } = options;
+export function startRetentionThread({
+  log,
+  file = workerFile('retention'),
+  ...start
+}: RetentionStart & { log: Log; file?: URL }): Pick<SupervisedWorker<never, never>, 'stop'> {
   const thread = new SupervisedWorker<never, never>({
     name: 'retention',
     file,

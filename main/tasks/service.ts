@@ -10,12 +10,11 @@ import { RequestMetrics } from '../metrics/request-metrics.ts';
 import { workerFile } from '../worker-file.ts';
 import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
-import { createTasksApp } from './http/app.ts';
+import { createTasksApp, type TaskStore } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
 import { WorkerPool } from './pool/worker-pool.ts';
 import type { OpenQueue, Queue, TaskEvent, UnsyncedRows } from './queue/queue.ts';
 import { TaskEvents } from './task-events.ts';
-import type { TaskStore } from './task-store.ts';
 
 /** Most deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
@@ -46,9 +45,9 @@ export interface TasksService {
 export interface TasksMetrics {
   requests: RequestMetrics;
   /** Bytes of unparsed request bodies. */
-  bodies: Pick<ByteBudget, 'used' | 'limit'>;
+  bodies: ByteBudget;
   /** Bytes of responses that clients have not read yet. */
-  responses: Pick<ByteBudget, 'used' | 'limit'>;
+  responses: ByteBudget;
   queue: Pick<Queue, 'counts' | 'oldest'>;
   /** Health of the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
@@ -76,87 +75,75 @@ export async function startTasks(
   log: Log,
   access?: TaskAccess,
 ): Promise<TasksService> {
+  await using startedParts = new AsyncDisposableStack();
   const events = new TaskEvents();
   const { tasks } = backend;
   const { queue, close: closeQueue, ...storage } = await backend.openQueue(events.record);
+  startedParts.defer(() => closeQueue().then(() => {}));
   const { fileProblem, unsynced, evicted = () => 0 } = storage;
+  const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  const pool = await startPool(config, backend.taskStoreLocation, log, writeLock);
+  const isStored = async (id: string) => (await tasks.find(id)) !== undefined;
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
+  startedParts.defer(() => dispatcher.stop(Promise.resolve()));
+  const submissions = new SubmissionThread({ memoryMb: parserMemoryMb(config), log });
+  startedParts.defer(() => submissions.stop());
+
   const requests = new RequestMetrics();
   const bodies = new ByteBudget(config.bodyBudgetBytes);
   const responses = new ByteBudget(config.responseBudgetBytes);
-  const submissions = new SubmissionThread({ memoryMb: parserMemoryMb(config), log });
-
-  const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  let retention: ReturnType<TasksBackend['startRetention']>;
-
-  const release = async () => {
-    await retention?.stop();
-    return closeQueue();
-  };
-
-  const pool = await startPool(config, backend.taskStoreLocation, log, writeLock).catch(async (error) => {
-    await release();
-    throw error;
+  const app = await createTasksApp({
+    requests,
+    queue,
+    tasks,
+    events,
+    bodies: { limit: config.bodyLimit, budget: bodies },
+    submissions,
+    responses,
+    access,
+    corsOrigins: config.corsOrigins,
+    trustProxy: config.trustProxy,
+    log,
   });
-  const isStored = async (id: string) => (await tasks.find(id)) !== undefined;
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
-
-  try {
-    const app = await createTasksApp({
-      requests,
-      queue,
-      tasks,
-      events,
-      bodies: { limit: config.bodyLimit, budget: bodies },
-      submissions,
-      responses,
-      access,
-      corsOrigins: config.corsOrigins,
-      trustProxy: config.trustProxy,
-      log,
-    });
-    const listener = await listen(app.callback(), {
-      host: config.host,
-      port: config.tasksPort,
-      allowedHosts: config.allowedHosts,
-      reusePort: config.reusePort,
-      maxConnections: shares.tasks,
-      addressShare: addressShare(config.trustProxy),
-    });
-    dispatcher.start();
-    retention = backend.startRetention(writeLock);
-    let kept = queue.durable;
-    return {
-      listener,
-      metrics: { requests, bodies, responses, queue, storage, bounds: config, dispatcher, pool, events },
-      checks: {
-        task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
-        task_queue: () => dispatcher.paused,
-        ...(fileProblem && { queue_file: fileProblem }),
-      },
-      warnings: {
-        dead_letters: () => lostLetters(evicted()),
-        ...(unsynced && { row_sync: () => unsyncedRows(unsynced()) }),
-      },
-      async stop({ connections, all: deadline }) {
-        events.close();
-        void retention?.stop();
-        await listener.close(connections);
-        await submissions.stop();
-        // Tasks of a memory queue are lost if its snapshot cannot be written, so they are processed first.
-        if (!queue.durable) await dispatcher.drain(deadline);
-        await dispatcher.stop(deadline);
-        const unfinished = unsettled(queue);
-        kept = await release();
-        return { unfinished, kept };
-      },
-      unsaved: () => (kept ? 0 : unsettled(queue)),
-    };
-  } catch (error) {
-    await submissions.stop();
-    await dispatcher.stop(Promise.resolve());
-    await release();
-    throw error;
-  }
+  const listener = await listen(app.callback(), {
+    host: config.host,
+    port: config.tasksPort,
+    allowedHosts: config.allowedHosts,
+    reusePort: config.reusePort,
+    maxConnections: shares.tasks,
+    addressShare: addressShare(config.trustProxy),
+  });
+  dispatcher.start();
+  const retention = backend.startRetention(writeLock);
+  startedParts.move();
+  let kept = queue.durable;
+  return {
+    listener,
+    metrics: { requests, bodies, responses, queue, storage, bounds: config, dispatcher, pool, events },
+    checks: {
+      task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
+      task_queue: () => dispatcher.paused,
+      ...(fileProblem && { queue_file: fileProblem }),
+    },
+    warnings: {
+      dead_letters: () => lostLetters(evicted()),
+      ...(unsynced && { row_sync: () => unsyncedRows(unsynced()) }),
+    },
+    async stop({ connections, all: deadline }) {
+      events.close();
+      const retentionStopped = retention?.stop();
+      await listener.close(connections);
+      await submissions.stop();
+      // Tasks of a memory queue are lost if its snapshot cannot be written, so they are processed first.
+      if (!queue.durable) await dispatcher.drain(deadline);
+      await dispatcher.stop(deadline);
+      const unfinished = unsettled(queue);
+      await retentionStopped;
+      kept = await closeQueue();
+      return { unfinished, kept };
+    },
+    unsaved: () => (kept ? 0 : unsettled(queue)),
+  };
 }
 
 function lostLetters(evicted: number): string | undefined {
@@ -175,25 +162,19 @@ function parserMemoryMb({ bodyLimit }: Config): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
 }
 
-/**
- * Starts the worker threads, which process tasks and store their rows.
- *
- * @param writeLock write lock that is shared with other threads
- * @throws {Error} if the threads do not start
- */
+/** Starts the worker threads, which process tasks and store their rows. @throws {Error} if the threads do not start */
 export function startPool(
   config: Config,
   location: TaskStoreLocation,
   log: Log,
   writeLock?: SharedArrayBuffer,
 ): Promise<WorkerPool> {
-  const { taskConcurrency: threads, taskTimeoutMs, taskMemoryMb } = config;
   return WorkerPool.start({
     file: workerFile('task'),
-    threads,
+    threads: config.taskConcurrency,
     maxBatch: MAX_BATCH,
-    timeoutMs: taskTimeoutMs,
-    memoryMb: taskMemoryMb,
+    timeoutMs: config.taskTimeoutMs,
+    memoryMb: config.taskMemoryMb,
     workerData: location,
     ...(writeLock && { writeLock }),
     log,

@@ -6,9 +6,8 @@ const WINDOW = 10_000;
 /** Time for which events are kept after the last subscriber has left, so that it can reconnect without a gap. */
 const RETENTION_MS = 60_000;
 
-/** A subscriber's position in the sequence of events. */
+/** A subscriber's position: the number of the last event that it has seen. */
 export interface Cursor {
-  /** Number of the last event that the subscriber has seen. */
   seen: number;
 }
 
@@ -27,12 +26,10 @@ export class TaskEvents {
   #newest = 0;
   /** Number of the last event that is no longer kept. */
   #evicted = 0;
-  /** Whether events are kept. */
   #recording = false;
   #retentionTimer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  /** Number of subscribers. */
   get subscribers(): number {
     return this.#subscribers.size;
   }

@@ -2,7 +2,7 @@ import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { type RetentionThreadOptions, startRetentionThread } from '../../main/tasks/retention-thread.ts';
+import { startRetentionThread } from '../../main/tasks/retention-thread.ts';
 import { freshRows, range } from '../support/aged-rows.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -12,7 +12,7 @@ const threadFile = (path: string) => new URL(`../support/${path}.ts`, import.met
 const ENDED = 'the retention thread ended: it is restarted';
 
 /** Prepares a thread over 50 existing rows. It keeps the newest ten. */
-async function start(options: Partial<RetentionThreadOptions> = {}) {
+async function start(options: Partial<Parameters<typeof startRetentionThread>[0]> = {}) {
   const rows = await freshRows();
   rows.add(...range(1, 50).map((rowid) => ({ rowid })));
   const captured = captureLog();

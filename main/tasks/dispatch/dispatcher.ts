@@ -38,8 +38,8 @@ export class Dispatcher {
   #unfinished = 0;
   #stopped = false;
   #unsubscribe = () => {};
-  /** Resolvers of the promises that `drain` and `stop` await. */
-  #waiting: (() => void)[] = [];
+  /** Resolves at the next end of an operation, for `drain` and `stop`. */
+  #progress = Promise.withResolvers<void>();
 
   constructor(options: DispatcherOptions) {
     this.#options = { decide, isStored: () => false, ...options };
@@ -64,19 +64,19 @@ export class Dispatcher {
       isOver = true;
       this.#advance();
     });
-    while (!isOver && unsettled(this.#queue) > 0) await this.#progress();
+    while (!isOver && unsettled(this.#queue) > 0) await this.#progress.promise;
   }
 
   /**
-   * Stops taking deliveries, and releases the deliveries that no worker has started. Running deliveries may finish until `deadline`;
-   * then their threads are terminated, and these deliveries are released as well.
+   * Stops taking deliveries, and releases those that no worker has started. The others may finish until `deadline`; then their
+   * threads are terminated, and they are released as well.
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
     this.#unsubscribe();
     this.#pause.stop();
     await this.#options.pool.stop(deadline);
-    while (this.#unfinished > 0) await this.#progress();
+    while (this.#unfinished > 0) await this.#progress.promise;
   }
 
   /** Takes deliveries up to the prefetch limit. */
@@ -131,17 +131,13 @@ export class Dispatcher {
       startedAt = Date.now();
       return this.#queue.markRunning(delivery);
     });
-    this.#noteOutcome(delivery, outcome, startedAt);
-    const settlement = this.#options.decide(delivery, outcome);
-    const mayBeStored = outcome.ended === 'crashed' || delivery.crashes > 0 || delivery.suspect;
-    return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
-  }
-
-  #noteOutcome(delivery: Delivery, outcome: Outcome, startedAt: number): void {
     if (outcome.ended === 'returned') this.#pause.reset();
     if (outcome.ended === 'unstored') this.#startPause(outcome.reason);
     const isAttempt = outcome.ended !== 'unstored' && outcome.ended !== 'interrupted';
     if (isAttempt && delivery.attempt === 1) this.metrics.noteWait(startedAt - delivery.acceptedAt);
+    const settlement = this.#options.decide(delivery, outcome);
+    const mayBeStored = outcome.ended === 'crashed' || delivery.crashes > 0 || delivery.suspect;
+    return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
   }
 
   /** Pauses taking, and releases the deliveries that no worker has started. */
@@ -166,12 +162,9 @@ export class Dispatcher {
     this.#advance();
   }
 
-  #progress(): Promise<void> {
-    return new Promise((resolve) => this.#waiting.push(resolve));
-  }
-
   #advance(): void {
-    for (const wake of this.#waiting.splice(0)) wake();
+    this.#progress.resolve();
+    this.#progress = Promise.withResolvers();
   }
 }
 

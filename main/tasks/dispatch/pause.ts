@@ -1,12 +1,12 @@
-/** Shortest and longest pause. */
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5000;
 
 /** A pause after a failed write. Its length doubles with each failure until a write succeeds. */
 export class Pause {
+  /** Reason of the last pause; undefined once a write has succeeded. */
+  reason: string | undefined;
   readonly #onOver: () => void;
   #timer: NodeJS.Timeout | undefined;
-  #reason: string | undefined;
   #failures = 0;
 
   /** @param onOver called when a pause ends */
@@ -18,16 +18,11 @@ export class Pause {
     return this.#timer !== undefined;
   }
 
-  /** Reason of the last pause; undefined once a write has succeeded. */
-  get reason(): string | undefined {
-    return this.#reason;
-  }
-
   /** Starts a pause unless one is active. @returns its length in milliseconds, or undefined if one is active */
   start(reason: string): number | undefined {
     if (this.on) return undefined;
     const delayMs = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** this.#failures++);
-    this.#reason = reason;
+    this.reason = reason;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       this.#onOver();
@@ -38,7 +33,7 @@ export class Pause {
   /** Makes the next pause the shortest again. Called after a successful write. */
   reset(): void {
     this.#failures = 0;
-    this.#reason = undefined;
+    this.reason = undefined;
   }
 
   /** Stops the timer of the current pause, so that `onOver` is not called. */

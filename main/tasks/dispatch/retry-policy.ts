@@ -1,17 +1,17 @@
 import type { Outcome } from '../pool/worker-pool.ts';
 import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue.ts';
 
-export interface RetryPolicy {
+export const retryPolicy = {
   /** Most attempts at a task, including the first. */
-  maxAttempts: number;
+  maxAttempts: 5,
   /** Number of crashes after which a task is discarded. A crash is the death of the thread or process during an attempt. */
-  maxCrashes: number;
+  maxCrashes: 2,
   /** Upper bound on the delay after the first attempt. Doubles with each further attempt, up to `maxDelayMs`. */
-  baseDelayMs: number;
-  maxDelayMs: number;
-}
+  baseDelayMs: 1000,
+  maxDelayMs: 60_000,
+};
 
-export const retryPolicy: RetryPolicy = { maxAttempts: 5, maxCrashes: 2, baseDelayMs: 1000, maxDelayMs: 60_000 };
+export type RetryPolicy = typeof retryPolicy;
 
 /** Attempts and crashes of a delivery. */
 type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
@@ -31,15 +31,13 @@ export function decide(delivery: Attempts, outcome: Outcome): Settlement {
   }
 }
 
-/**
- * Retries a failed delivery after a delay between zero and an exponentially growing bound (full jitter), or discards it.
- */
+/** Retries a failed delivery after a delay between zero and an exponentially growing bound (full jitter), or discards it. */
 export function decideRetry(
   { attempt, crashes }: Attempts,
   failure: Failure,
   reason: string,
-  policy: RetryPolicy = retryPolicy,
-  random: () => number = Math.random,
+  policy = retryPolicy,
+  random = Math.random,
 ): SettlementOf<'retry' | 'discard'> {
   const crashed = failure === 'crash';
   if (failure === 'permanent' || attempt >= policy.maxAttempts || (crashed && crashes + 1 >= policy.maxCrashes)) {

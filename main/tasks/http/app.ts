@@ -1,4 +1,6 @@
 import Koa from 'koa';
+import type { TaskLocation, TaskRecord } from '../../../db/sqlite/tasks.ts';
+import type { Awaitable } from '../../awaitable.ts';
 import { Admission } from '../../http/admission.ts';
 import type { BodyBounds } from '../../http/body-buffer.ts';
 import type { ByteBudget } from '../../http/byte-budget.ts';
@@ -9,12 +11,18 @@ import type { Log } from '../../log.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
 import type { Queue } from '../queue/queue.ts';
 import type { TaskEvents } from '../task-events.ts';
-import type { TaskStore } from '../task-store.ts';
 import { requireToken, type TaskAccess } from './access.ts';
 import { eventsRouter } from './events-router.ts';
 import { queueRouter } from './queue-router.ts';
 import type { SubmissionThread } from './submission-thread.ts';
 import { tasksRouter } from './tasks-router.ts';
+
+/** Read access to the rows of tasks. The methods throw the same errors as `Tasks` in `db`. */
+export interface TaskStore {
+  list(status?: string): Awaitable<TaskRecord[]>;
+  locate(status?: string): Awaitable<TaskLocation[]>;
+  find(id: string): Awaitable<TaskRecord | undefined>;
+}
 
 export interface TasksAppOptions {
   queue: Pick<Queue, 'durable' | 'publish' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;

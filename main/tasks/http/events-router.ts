@@ -60,10 +60,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     timer = undefined;
     // The `drain` listener continues.
     if (response.writableNeedDrain) return;
-    if (actor?.isSignedIn() === false) {
-      close();
-      return;
-    }
+    if (actor?.isSignedIn() === false) return close();
     const text = nextText(events, cursor);
     if (text === '') return;
     response.write(text);
@@ -84,7 +81,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     release();
     response.end();
   };
-  const unsubscribe = events.subscribe(wake, () => close());
+  const unsubscribe = events.subscribe(wake, close);
   const heartbeat = setInterval(() => {
     if (actor?.isSignedIn() === false) close();
     else if (!response.writableNeedDrain) response.write(':\n\n');
@@ -93,9 +90,8 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   response.once('close', release);
 
   // Sends an id at once, so that a client that disconnects before its first event can resume without a gap.
-  response.write(
-    `retry: ${RECONNECT_MS}\n${lastId !== '' && known === undefined ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`,
-  );
+  const isGap = lastId !== '' && known === undefined;
+  response.write(`retry: ${RECONNECT_MS}\n${isGap ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`);
   wake();
 }
 

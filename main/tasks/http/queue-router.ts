@@ -3,13 +3,16 @@ import type { ParameterizedContext } from 'koa';
 import { HttpError } from '../../http/errors.ts';
 import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { replyJson, replyListing } from '../../http/json-reply.ts';
+import { KeyInUse, KeyReused, QueueFull } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
-import { queueError } from './queue-errors.ts';
 import { failedTask } from './task-status.ts';
 
 /** Most dead letters in a listing, like the rows of `GET /tasks`. */
 const LISTING_SIZE = 100;
+
+/** Seconds until a client should retry, if the queue is full or a submission with the same key is in progress. */
+const RETRY_AFTER = { 'Retry-After': '1' };
 
 type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
 
@@ -59,6 +62,14 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));
 
   return router;
+}
+
+/** Maps an error of `publish` or `redrive` to an HTTP error: `failed to queue task` of the specification, unless a key conflicts. */
+export function queueError(cause: unknown): HttpError {
+  if (cause instanceof KeyReused) return new HttpError('idempotencyKeyReused', { cause });
+  if (cause instanceof KeyInUse) return new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
+  const overload = cause instanceof QueueFull;
+  return new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
 }
 
 /** @throws {HttpError} always */

@@ -11,19 +11,14 @@ import { replyListing, replyWithin } from '../../http/json-reply.ts';
 import type { Progress } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
-import { queueError } from './queue-errors.ts';
-import { replyQueued } from './queue-router.ts';
-import { prepare } from './submission.ts';
+import { queueError, replyQueued } from './queue-router.ts';
+import { preferredWait, prepare } from './submission.ts';
 import { unfinishedTask } from './task-status.ts';
-import { preferredWait } from './wait-preference.ts';
 
 /** Size above which a listing is streamed instead of built in memory. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/**
- * Minimum cost of a submission to a memory queue, which allows five per event loop turn. About as many tasks complete in one, so the
- * queue does not grow.
- */
+/** Minimum cost of a submission to a memory queue. Five per event loop turn are as many as tasks complete in one. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
 /** Cost per byte of a submission. The costliest bodies, with many keys or levels, take 0.2 ms per KiB to parse, ten times the usual. */
 const PARSING_COST = 4;
@@ -55,7 +50,8 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
 
   router.get('/tasks', async (ctx) => {
     authorize(ctx.state, 'read', 'task');
-    const status = parseStatus(ctx.query.status);
+    const { status } = ctx.query;
+    if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
     await admission.enter(LISTING_COST);
     const located = await query(() => tasks.locate(status));
     if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
@@ -90,21 +86,19 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     response.once('close', cancel);
     const ended = events.ended(id, seconds * 1000, controller.signal);
     // Looked up only after `ended` was called, so that no event is missed. An idempotency key may belong to a finished task.
-    const progress = await queue.find(id).catch(() => UNKNOWN);
-    if (progress !== undefined && progress.state !== 'failed') await ended;
+    const hasEnded = await queue.find(id).then(
+      (progress) => progress === undefined || progress.state === 'failed',
+      () => false,
+    );
+    if (!hasEnded) await ended;
     response.off('close', cancel);
     controller.abort();
     return storedRow(id);
   }
 
-  /** The row of a task whose completion the queue may not have recorded yet. Undefined if rows cannot be read. */
-  async function storedRow(id: string): Promise<TaskRecord | undefined> {
-    try {
-      return await findRow(id);
-    } catch {
-      // The response is the state in the queue instead.
-      return undefined;
-    }
+  /** Undefined if rows cannot be read; the response is then the state in the queue. */
+  function storedRow(id: string): Promise<TaskRecord | undefined> {
+    return findRow(id).catch(() => undefined);
   }
 
   async function findRow(id: string): Promise<TaskRecord | undefined> {
@@ -118,18 +112,10 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   return router;
 }
 
-/** Assumed state of a task while the queue cannot be read. */
-const UNKNOWN: Progress = { state: 'queued' };
-
 async function query<T>(run: () => Awaitable<T>): Promise<T> {
   try {
     return await run();
   } catch (cause) {
     throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
   }
-}
-
-function parseStatus(status: string | string[] | undefined): string | undefined {
-  if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
-  return status;
 }

@@ -1,9 +1,8 @@
 import type { Acknowledgement, TaskDelivery, TaskOutcome } from '../../../workers/messages.ts';
 import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
 import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
-import { TaskTimeout } from './task-timeout.ts';
+import { type LastSeen, TaskTimeout } from './task-timeout.ts';
 
-/** Outcome of a task of a batch. */
 export type BatchOutcome =
   | TaskOutcome
   /** The task killed its thread. */
@@ -16,7 +15,6 @@ export interface BatchTask extends Pick<TaskDelivery, 'body' | 'sequence'> {
   onSettled(acknowledgement: Acknowledgement): void;
 }
 
-/** A running batch. */
 export interface RunningBatch {
   /** Outcomes, in order, of the tasks that were not reclaimed. Never rejects. */
   outcomes: Promise<BatchOutcome[]>;
@@ -119,8 +117,7 @@ export class BatchRunner {
       if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
       return outcomes;
     } catch (error) {
-      const { index, timedOut } = ended();
-      return this.#blame(kept(), error as Error, { index: index === tasks.length ? 'storing' : index, timedOut });
+      return this.#blame(error as Error, ended(), tasks.length, kept());
     } finally {
       ended();
       for (let delivery = first; delivery < first + tasks.length; delivery++) this.#listeners.delete(delivery);
@@ -128,16 +125,12 @@ export class BatchRunner {
   }
 
   /** Blames the task that was running when the thread died. While rows are stored, every task of the batch may be the cause. */
-  #blame(
-    count: number,
-    error: Error,
-    at: { index: number | 'storing' | undefined; timedOut: boolean },
-  ): BatchOutcome[] {
-    const isBlameless = error instanceof Interrupted || at.index === undefined;
-    const reason = at.timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
-    const isStoring = at.index === 'storing';
-    return Array.from({ length: count }, (_, index) => {
-      if (!isBlameless && (index === at.index || (isStoring && count === 1))) return { ended: 'crashed', reason };
+  #blame(error: Error, last: LastSeen, size: number, kept: number): BatchOutcome[] {
+    const isBlameless = error instanceof Interrupted || last.index === undefined;
+    const reason = last.timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
+    const isStoring = last.index === size;
+    return Array.from({ length: kept }, (_, index) => {
+      if (!isBlameless && (index === last.index || (isStoring && kept === 1))) return { ended: 'crashed', reason };
       return { ended: 'interrupted', reason, suspect: !isBlameless && isStoring };
     });
   }

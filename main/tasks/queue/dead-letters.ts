@@ -1,14 +1,8 @@
 import type { DeadLetter, ListedDeadLetter, Progress } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-export interface DeadLetterBounds {
-  /** Most dead letters. */
-  maxLength: number;
-  /** Most bytes of memory for bodies and reasons; see `textMemoryBytes`. */
-  maxBytes: number;
-}
-
-export const deadLetterBounds: DeadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
+/** Bounds on the number of dead letters, and on the memory for bodies and reasons; see `textMemoryBytes`. */
+export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
 /** The dead letters of a queue, in memory. Above either bound, the oldest are evicted. */
 export class DeadLetters {
@@ -16,14 +10,14 @@ export class DeadLetters {
   dropped = 0;
   /** Number of dead letters that were evicted. */
   evicted = 0;
-  readonly #bounds: DeadLetterBounds;
+  readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
   /** Ids of dead letters whose redrive is being recorded. */
   readonly #redriving = new Set<string>();
   #bytes = 0;
 
-  constructor(bounds: DeadLetterBounds = deadLetterBounds) {
+  constructor(bounds = deadLetterBounds) {
     this.#bounds = bounds;
   }
 

@@ -32,8 +32,4 @@ export class Fifo<T> {
     }
     return item;
   }
-
-  *[Symbol.iterator](): Generator<T> {
-    for (let index = this.#head; index < this.#items.length; index++) yield this.#items[index] as T;
-  }
 }

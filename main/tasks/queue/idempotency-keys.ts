@@ -22,11 +22,7 @@ export class IdempotencyKeys {
     return this.#records.size;
   }
 
-  /**
-   * Returns the id of the task that was accepted under `key` for the same submission, or undefined if there is none.
-   *
-   * @throws {KeyReused | KeyInUse}
-   */
+  /** Returns the id of the task that was accepted for the same submission, or undefined. @throws {KeyReused | KeyInUse} */
   taskOf({ key, fingerprint }: IdempotencyKey, now: number): string | undefined {
     const record = this.#records.get(key);
     if (record === undefined || now - record.acceptedAt >= KEY_LIFETIME_MS) return undefined;
@@ -42,11 +38,7 @@ export class IdempotencyKeys {
     return [...this.#evicted];
   }
 
-  /**
-   * Ends the acceptance of a submission.
-   *
-   * @param deleted keys whose records were deleted with it; undefined if it was not accepted, which removes its key
-   */
+  /** Ends an acceptance. @param deleted keys whose records were deleted with it; undefined if the submission was not accepted */
   settle(key: string, deleted: readonly string[] | undefined): void {
     this.#pending.delete(key);
     if (deleted === undefined) this.#records.delete(key);

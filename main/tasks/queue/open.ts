@@ -34,7 +34,7 @@ export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () =
 
 function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
   const rows = new WalSync(join(config.dataDir, 'tasks.db'));
-  const journal = new SqliteJournal(file(config), () => rows.sync());
+  const journal = new SqliteJournal(join(config.dataDir, 'queue.db'), () => rows.sync());
   const deadLetters = new DeadLetters();
   const queue = new LocalQueue(bounds(config), { deadLetters, journal, snapshot: journal.read(), onEvent });
   const close = async () => {
@@ -64,7 +64,7 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
  * before the first delivery.
  */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
-  const database = new Database(file(config), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+  const database = new Database(join(config.dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const stored = new QueuedMessages(database);
   const deadLetters = new DeadLetters();
   const clearSnapshot = () => database.transaction(true, () => stored.clear());
@@ -93,10 +93,6 @@ function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys }: 
 
 function bounds({ queueMaxLength, queueMaxBytes, idempotencyMaxKeys }: QueueConfig) {
   return { maxLength: queueMaxLength, maxBytes: queueMaxBytes, maxKeys: idempotencyMaxKeys };
-}
-
-function file({ dataDir }: QueueConfig): string {
-  return join(dataDir, 'queue.db');
 }
 
 function lockFolder(dataDir: string): () => void {

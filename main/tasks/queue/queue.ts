@@ -31,10 +31,9 @@ export interface Queue {
    */
   onReady(listener: () => void): () => void;
   /**
-   * Marks a delivery as running. A durable queue records this for a suspect, to detect whether the process dies again
-   * while the task is running.
+   * Marks a delivery as running. A durable queue records this for a suspect, to detect another death of the process.
    *
-   * @throws {Error} if the run of a suspect cannot be recorded
+   * @throws {Error} if the start of a suspect cannot be recorded
    */
   markRunning(delivery: Delivery): Promise<void>;
   /**
@@ -49,20 +48,11 @@ export interface Queue {
   oldest(): number | undefined;
   /** Returns the newest dead letters, newest first, without their bodies. */
   newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
-  /**
-   * Puts a dead letter back into the queue, with its attempts reset.
-   *
-   * @returns whether a dead letter had that id
-   * @throws {QueueFull} if a bound is reached; the dead letter stays
-   */
+  /** Puts a dead letter back, without attempts. @returns whether it exists @throws {QueueFull} if a bound is reached; it stays */
   redrive(id: string): Promise<boolean>;
   /** Deletes a dead letter. @returns whether a dead letter had that id */
   purge(id: string): Promise<boolean>;
-  /**
-   * Closes the queue. Unsettled messages are lost unless the driver stores them.
-   *
-   * @throws {Error} if its last changes could not be stored
-   */
+  /** Closes the queue. Unsettled messages are lost unless stored. @throws {Error} if the last changes could not be stored */
   close(): Promise<void>;
 }
 
@@ -77,11 +67,7 @@ export interface UnsyncedRows {
 /** An open queue and its health. */
 export interface OpenQueue {
   queue: Queue;
-  /**
-   * Closes the queue. Must not be called before all deliveries are settled.
-   *
-   * @returns whether the messages are kept, for the next start or for other nodes
-   */
+  /** Closes the queue, once all deliveries are settled. @returns whether messages are kept for the next start or other nodes */
   close(): Promise<boolean>;
   /** Returns the problem with `queue.db`, or undefined when healthy. Absent if the queue is not stored there continuously. */
   fileProblem?(): string | undefined;

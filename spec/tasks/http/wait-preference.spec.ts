@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { preferredWait } from '../../../main/tasks/http/wait-preference.ts';
+import { preferredWait } from '../../../main/tasks/http/submission.ts';
 
 describe('the preference to wait', () => {
   const understood: [prefer: string, seconds: number][] = [

@@ -34,8 +34,8 @@ describe('Fifo', () => {
             expect(taken).to.deep.equal(expected);
           }
           expect(fifo.size).to.equal(array.length);
-          expect([...fifo]).to.deep.equal(array);
         }
+        expect(array.map(() => fifo.shift())).to.deep.equal(array);
       }),
       { numRuns: 50 },
     );
@@ -47,7 +47,7 @@ describe('Fifo', () => {
     fifo.push('a');
     expect([fifo.shift(), fifo.shift(), fifo.size]).to.deep.equal(['a', undefined, 0]);
     fifo.putBack('b', () => false);
-    expect([...fifo]).to.deep.equal(['b']);
+    expect([fifo.size, fifo.shift()]).to.deep.equal([1, 'b']);
   });
 
   it('holds items that are undefined', () => {
@@ -57,13 +57,5 @@ describe('Fifo', () => {
     expect(fifo.size).to.equal(2);
     fifo.shift();
     expect(fifo.size).to.equal(1);
-  });
-
-  it('is read without being changed', () => {
-    const fifo = new Fifo<number>();
-    for (let i = 0; i < 5; i++) fifo.push(i);
-    fifo.shift();
-    for (let reads = 0; reads < 2; reads++) expect([...fifo]).to.deep.equal([1, 2, 3, 4]);
-    expect(fifo.size).to.equal(4);
   });
 });
