@@ -1,7 +1,4 @@
-/**
- * Returns a function that schedules `run` with `process.nextTick`, unless it is scheduled already. If called in a promise
- * continuation, `run` follows all pending continuations.
- */
+/** Returns a function that schedules `run` once with `process.nextTick`: in a promise continuation, after all pending ones. */
 export function oncePerTurn(run: () => void): () => void {
   let isScheduled = false;
   return () => {

@@ -3,10 +3,6 @@ import type { Log } from '../log.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
 
-/** Long delays: retention is not urgent, and the thread usually dies because the database is unavailable. */
-const RESTART_DELAYS_MS = [1000, 5000, 15_000, 60_000] as const;
-const STABLE_AFTER_MS = 120_000;
-
 /** Starts the thread that deletes old rows. `stop` terminates it; a step in progress is rolled back. */
 export function startRetentionThread({
   log,
@@ -17,8 +13,9 @@ export function startRetentionThread({
     name: 'retention',
     file,
     workerData: () => start satisfies RetentionStart,
-    restartDelaysMs: RESTART_DELAYS_MS,
-    stableAfterMs: STABLE_AFTER_MS,
+    // Long delays: retention is not urgent, and the thread usually dies because the database is unavailable.
+    restartDelaysMs: [1000, 5000, 15_000, 60_000],
+    stableAfterMs: 120_000,
     onExit: (threadId) => releaseWriteLock(start.writeLock, threadId),
     log,
   });

@@ -19,11 +19,9 @@ import { TaskEvents } from './task-events.ts';
 /** Most deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
 
-/** Accepted tasks that were unfinished when service B stopped. */
+/** Number of accepted tasks that were unfinished when service B stopped, and whether the queue keeps them for the next start. */
 export interface Unfinished {
-  /** Number of unfinished tasks. */
   unfinished: number;
-  /** Whether the queue keeps the unfinished tasks for the next start. */
   kept: boolean;
 }
 
@@ -126,7 +124,8 @@ export async function startTasks(
       ...(fileProblem && { queue_file: fileProblem }),
     },
     warnings: {
-      dead_letters: () => lostLetters(evicted()),
+      dead_letters: () =>
+        evicted() === 0 ? undefined : `${evicted()} dead letters were evicted because of their bound`,
       ...(unsynced && { row_sync: () => unsyncedRows(unsynced()) }),
     },
     async stop({ connections, all: deadline }) {
@@ -144,10 +143,6 @@ export async function startTasks(
     },
     unsaved: () => (kept ? 0 : unsettled(queue)),
   };
-}
-
-function lostLetters(evicted: number): string | undefined {
-  return evicted === 0 ? undefined : `${evicted} dead letters were evicted because of their bound`;
 }
 
 function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {

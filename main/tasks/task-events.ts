@@ -46,12 +46,7 @@ export class TaskEvents {
       this.#resolveWaiters(event.id);
   };
 
-  /**
-   * Subscribes to the events until the returned function is called.
-   *
-   * @param wake called at each new event
-   * @param end called when no more events will follow
-   */
+  /** Calls `wake` at each new event, and `end` when no more will follow, until the returned function is called. */
   subscribe(wake: () => void, end: () => void): () => void {
     if (this.#closed) {
       setImmediate(end);
@@ -66,7 +61,11 @@ export class TaskEvents {
     this.#subscribers.add(subscriber);
     return () => {
       if (!this.#subscribers.delete(subscriber) || this.#subscribers.size > 0 || this.#closed) return;
-      this.#retentionTimer = setTimeout(() => this.#stopRecording(), RETENTION_MS).unref();
+      this.#retentionTimer = setTimeout(() => {
+        this.#recording = false;
+        this.#window.length = 0;
+        this.#evicted = this.#newest;
+      }, RETENTION_MS).unref();
     };
   }
 
@@ -125,11 +124,5 @@ export class TaskEvents {
 
   #resolveWaiters(id: string): void {
     for (const resolve of this.#waiters.get(id) ?? []) resolve();
-  }
-
-  #stopRecording(): void {
-    this.#recording = false;
-    this.#window.length = 0;
-    this.#evicted = this.#newest;
   }
 }

@@ -4,7 +4,6 @@ import type { Delivery, Settlement, SettlementOf } from '../queue/queue.ts';
 
 /** Delay before a failed lookup is repeated. */
 const LOOKUP_DELAY_MS = 1000;
-
 /** Most discards that wait for a lookup. Above this, the oldest is evicted, and its task runs again. */
 const MAX_WAITING = 1000;
 
@@ -23,11 +22,7 @@ export class DiscardCheck {
     this.#log = log;
   }
 
-  /**
-   * Removes and returns the waiting discard of a snoozed task, so that the task does not run again.
-   *
-   * @returns undefined if there is none, or if the task has been redriven or run by another node since
-   */
+  /** Removes the discard that waits for a snoozed task. Undefined if the task has been redriven or run by another node since. */
   waitingFor({ message, attempt }: Delivery): SettlementOf<'discard'> | undefined {
     const discard = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);

@@ -4,7 +4,6 @@ import type { Settlement } from '../queue/queue.ts';
 
 /** Metrics of the deliveries that the dispatcher has settled. */
 export class DispatchMetrics {
-  /** Number of tasks acknowledged by this process. */
   completed = 0;
   /** Retried attempts, by kind of failure. */
   readonly retried = new CounterByLabel(['error', 'crash']);

@@ -32,7 +32,6 @@ export class Dispatcher {
   readonly #discardCheck: DiscardCheck;
   /** Number of deliveries taken and not settled. */
   #inFlight = 0;
-  /** Whether a `take` is in progress. */
   #taking = false;
   /** Number of pending operations: deliveries until their settlement is recorded, and the `take` in progress. */
   #unfinished = 0;

@@ -16,11 +16,7 @@ export interface Actor {
 
 /** Access control of service B, whose routes see actors but no tokens. */
 export interface TaskAccess {
-  /**
-   * Returns the actor of a request, or undefined without a valid token.
-   *
-   * @throws {HttpError} if the token cannot be checked
-   */
+  /** Returns the actor of a request, or undefined without a valid token. @throws {HttpError} if the token cannot be checked */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
   /** Routes of `/auth/token`, where the task board exchanges and revokes tokens. */
   tokenRoutes: Middleware;

@@ -29,7 +29,6 @@ export interface TasksAppOptions {
   tasks: TaskStore;
   events: TaskEvents;
   bodies: BodyBounds;
-  /** Parses large bodies. */
   submissions: Pick<SubmissionThread, 'parse'>;
   /** Budget for the bytes of rows and listings that clients have not read yet. */
   responses: ByteBudget;
@@ -37,7 +36,6 @@ export interface TasksAppOptions {
   access: TaskAccess | undefined;
   /** Origins whose pages may send requests and read responses; see `crossSite`. */
   corsOrigins: readonly string[];
-  /** Metrics in which requests are counted. */
   requests: RequestMetrics;
   /** Number of proxies whose `X-Forwarded-For` is trusted. */
   trustProxy: number;

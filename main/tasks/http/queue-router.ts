@@ -14,10 +14,8 @@ const LISTING_SIZE = 100;
 /** Seconds until a client should retry, if the queue is full or a submission with the same key is in progress. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-type QueueRouterOptions = Pick<TasksRouterOptions, 'queue' | 'admission' | 'responses'>;
-
 /** Routes of the queue's counts (`/queue`) and dead letters (`/dead-letters`). */
-export function queueRouter({ queue, admission, responses }: QueueRouterOptions): Router<AccessState> {
+export function queueRouter({ queue, admission, responses }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
   router.get('/queue', (ctx) => {
@@ -43,10 +41,7 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   router.post('/dead-letters/:id/retry', async (ctx) => {
     authorize(ctx.state, 'create', 'task');
     const { id = '' } = ctx.params;
-    const found = await queue.redrive(id).catch((cause) => {
-      throw queueError(cause);
-    });
-    if (!found) throw new HttpError('deadLetterNotFound');
+    if (!(await queue.redrive(id).catch(failedToQueue))) throw new HttpError('deadLetterNotFound');
     replyQueued(ctx, id);
   });
 
@@ -64,12 +59,12 @@ export function queueRouter({ queue, admission, responses }: QueueRouterOptions)
   return router;
 }
 
-/** Maps an error of `publish` or `redrive` to an HTTP error: `failed to queue task` of the specification, unless a key conflicts. */
-export function queueError(cause: unknown): HttpError {
-  if (cause instanceof KeyReused) return new HttpError('idempotencyKeyReused', { cause });
-  if (cause instanceof KeyInUse) return new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
+/** @throws {HttpError} `failed to queue task` of the specification for any error of `publish` or `redrive`, unless a key conflicts */
+export function failedToQueue(cause: unknown): never {
+  if (cause instanceof KeyReused) throw new HttpError('idempotencyKeyReused', { cause });
+  if (cause instanceof KeyInUse) throw new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
   const overload = cause instanceof QueueFull;
-  return new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
+  throw new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
 }
 
 /** @throws {HttpError} always */

@@ -7,7 +7,7 @@ import { workerFile } from '../../worker-file.ts';
 export interface SubmissionThreadOptions {
   /** Heap limit of the thread in MB. */
   memoryMb: number;
-  /** Time without a submission after which the thread ends, in milliseconds. */
+  /** Time without a submission after which the thread ends. */
   idleMs?: number;
   log: Log;
   /** Module of the thread. Replaced in tests. */

@@ -15,10 +15,9 @@ const LONGEST_WAIT_SECONDS = 30;
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Parses a submission into a message and its idempotency key.
+ * Parses a submission into a message and its idempotency key, whose scope is the user. `parseLarge` parses a body larger than
+ * {@link SMALL_BODY_BYTES}, and may transfer its buffer.
  *
- * @param userId scope of the idempotency key; undefined without access control
- * @param parseLarge parses a body larger than {@link SMALL_BODY_BYTES}, and may transfer its buffer
  * @throws {HttpError} if the key or the body is not valid
  */
 export async function prepare(
@@ -40,11 +39,7 @@ export async function prepare(
   return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
 }
 
-/**
- * Returns the idempotency key of a submission as the queue stores it, scoped so that two users may use the same one.
- *
- * @throws {HttpError} `Idempotency-Key must have 1 to 255 visible characters`
- */
+/** Returns the idempotency key of a submission, scoped by the user. @throws {HttpError} if the key is malformed */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
@@ -54,10 +49,7 @@ export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): s
   return `${key} ${createHash('sha256').update(userId).digest('base64')}`;
 }
 
-/**
- * Returns the seconds that a client prefers to wait for its task to finish (`Prefer: wait=10`, RFC 7240), 30 at most. 0 if the
- * preference is absent or malformed, because a preference never makes a request fail.
- */
+/** Returns the seconds that a client prefers to wait (`Prefer: wait=10`, RFC 7240), 30 at most; 0 if absent or malformed. */
 export function preferredWait(headers: IncomingHttpHeaders): number {
   const { prefer } = headers;
   if (prefer === undefined) return 0;

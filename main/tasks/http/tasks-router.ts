@@ -11,7 +11,7 @@ import { replyListing, replyWithin } from '../../http/json-reply.ts';
 import type { Progress } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
-import { queueError, replyQueued } from './queue-router.ts';
+import { failedToQueue, replyQueued } from './queue-router.ts';
 import { preferredWait, prepare } from './submission.ts';
 import { unfinishedTask } from './task-status.ts';
 
@@ -39,9 +39,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
       await admission.enter(Math.max(body.length * PARSING_COST, minCost));
       return prepare(body, ctx.req.headers, ctx.state.actor?.userId, (large) => submissions.parse(large));
     });
-    const id = await queue.publish(message, key).catch((cause) => {
-      throw queueError(cause);
-    });
+    const id = await queue.publish(message, key).catch(failedToQueue);
     const waitSeconds = preferredWait(ctx.req.headers);
     const row = waitSeconds > 0 ? await rowWithin(id, waitSeconds, ctx.res) : undefined;
     const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };

@@ -22,11 +22,7 @@ export class TaskTimeout {
   readonly #timeoutMs: number;
   readonly #onTimeout: (threadId: number) => void;
 
-  /**
-   * @param slots most concurrent batches
-   * @param timeoutMs time limit of each task, from its start
-   * @param onTimeout terminates the thread of a task that takes too long
-   */
+  /** @param slots most concurrent batches @param onTimeout terminates the thread of a task that takes longer than `timeoutMs` */
   constructor(slots: number, timeoutMs: number, onTimeout: (threadId: number) => void) {
     this.#timeoutMs = timeoutMs;
     this.#onTimeout = onTimeout;
@@ -34,11 +30,7 @@ export class TaskTimeout {
     this.#cells = new Float64Array(this.attempts);
   }
 
-  /**
-   * Watches the batch of `tasks` tasks that is about to run in a slot.
-   *
-   * @returns a function that stops watching, to be called when the batch has ended
-   */
+  /** Watches the batch of `tasks` tasks that is about to run in a slot, until the returned function is called. */
   watch(slot: number, tasks: number): () => LastSeen {
     const first = slot * AttemptField.count;
     const read = (field: number) => this.#cells[first + field] as number;

@@ -81,13 +81,11 @@ export class WorkerPool {
   }
 
   /**
-   * Runs a delivery. Never rejects.
-   *
-   * @param onStart called when a worker has started the delivery. For a suspect, called and awaited before the start; if it
-   *   rejects, the outcome is `unstored`
+   * Runs a delivery. Never rejects. `onStart` is called when a worker has started the delivery. For a suspect, it is awaited
+   * before the start; if it rejects, the outcome is `unstored`.
    */
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
-    if (this.#isStopping) return Promise.resolve(STOPPED);
+    if (this.#isStopping) return Promise.resolve({ ended: 'interrupted', reason: 'the pool is stopped' });
     const { promise, resolve } = Promise.withResolvers<Outcome>();
     this.#waiting.push({ delivery, onStart, resolve, isStarted: false, hasEnded: false, isSuspect: false });
     this.#assignSoon();
@@ -180,8 +178,6 @@ export class WorkerPool {
     return true;
   }
 }
-
-const STOPPED: Outcome = { ended: 'interrupted', reason: 'the pool is stopped' };
 
 /** Whether a delivery needs a batch of its own, because its task has killed, or may have killed, a thread or process. */
 function runsAlone({ delivery, isSuspect }: PoolTask): boolean {

@@ -8,7 +8,6 @@ export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 
 export class DeadLetters {
   /** Number of dead letters that were evicted or purged. */
   dropped = 0;
-  /** Number of dead letters that were evicted. */
   evicted = 0;
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */

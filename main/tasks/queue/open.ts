@@ -15,9 +15,8 @@ type OnEvent = (event: TaskEvent) => void;
 type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxBytes' | 'idempotencyMaxKeys' | 'dataDir'>;
 
 /**
- * Opens the configured queue with the messages of the previous process.
+ * Opens the configured queue with the messages of the previous process. `onEvent` is called at every state change of a task.
  *
- * @param onEvent called at every state change of a task
  * @throws {Error} if another process uses the folder, or its `queue.db` cannot be opened
  */
 export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
@@ -59,10 +58,7 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
   };
 }
 
-/**
- * Opens the in-memory queue, whose snapshot in `queue.db` is written at an orderly stop, read at the next start, and cleared
- * before the first delivery.
- */
+/** The snapshot of the in-memory queue in `queue.db` is written at an orderly stop, and cleared before the first delivery. */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
   const database = new Database(join(config.dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const stored = new QueuedMessages(database);

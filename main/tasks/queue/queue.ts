@@ -10,9 +10,8 @@ export interface Queue {
   /** Whether accepted messages survive a killed process. */
   readonly durable: boolean;
   /**
-   * Accepts a message. Once the promise resolves, the message will be delivered.
+   * Accepts a message. Once the promise resolves, the message will be delivered. With a key, it is accepted only once.
    *
-   * @param keyed idempotency key of the submission, which is accepted only once under the same key
    * @returns the id of the message, or of the one accepted earlier under the same key
    * @throws {QueueFull} if a bound is reached
    * @throws {KeyReused | KeyInUse} if the key belongs to another submission, or to one whose acceptance is in progress
@@ -30,11 +29,7 @@ export interface Queue {
    * returned function is called, which releases the prefetched messages that were not taken.
    */
   onReady(listener: () => void): () => void;
-  /**
-   * Marks a delivery as running. A durable queue records this for a suspect, to detect another death of the process.
-   *
-   * @throws {Error} if the start of a suspect cannot be recorded
-   */
+  /** Marks a delivery as running. A durable queue records the start of a suspect. @throws {Error} if that fails */
   markRunning(delivery: Delivery): Promise<void>;
   /**
    * Settles a delivery. Later settlements of the same delivery are ignored. The settlement takes effect at once; the promise
@@ -58,7 +53,6 @@ export interface Queue {
 
 /** Completed tasks whose rows could not be synced to disk. They stay in `queue.db`, so the next start runs them again. */
 export interface UnsyncedRows {
-  /** Number of these tasks; 0 after a successful sync. */
   tasks: number;
   /** Reason of the last failed sync. */
   reason: string;
@@ -77,7 +71,6 @@ export interface OpenQueue {
   evicted?(): number;
 }
 
-/** Bounds of a queue. */
 export interface QueueBounds {
   /** Most messages that are waiting, delayed or in flight. */
   maxLength: number;

@@ -49,21 +49,14 @@ export class SqliteJournal {
   /** Reason of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
-  /**
-   * Failed writes to retry, by sequence of the message. The latest write of a message includes all earlier ones. The next
-   * transaction begins with them, before newer writes.
-   */
+  /** Failed writes by sequence of the message, whose latest one includes all earlier ones. The next transaction begins with them. */
   readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
   /** Reason of the last failed transaction; undefined once one succeeds. */
   #failure: string | undefined;
   #closed = false;
 
-  /**
-   * @param path a migrated `queue.db` that no other process uses
-   * @param rowsOnDisk resolves when the rows of all tasks that were acknowledged before the call survive a power loss
-   * @throws {DatabaseUnavailable} if the file cannot be opened
-   */
+  /** @param rowsOnDisk resolves when the rows of all tasks that were acknowledged before the call survive a power loss */
   constructor(path: string, rowsOnDisk: () => Promise<void>) {
     this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
     this.#messages = new QueuedMessages(this.#database);
