@@ -1,17 +1,16 @@
+import type { Msg } from '@nats-io/transport-node';
 import { Fifo } from '../../tasks/queue/fifo.ts';
-import type { Delivery, Settlement, SettlementOf } from '../../tasks/queue/queue.ts';
-import type { NatsLink } from '../nats-link.ts';
-import type { NatsCounts, OwnMessages } from './counts.ts';
-import type { NatsEvents } from './events.ts';
-import { Acknowledgements, type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
-import { type Arrival, PullRequester } from './pull-requester.ts';
+import type { Delivery, Settlement } from '../../tasks/queue/queue.ts';
+import type { OwnMessages } from './counts.ts';
+import { type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
+import { PullRequester } from './pull-requester.ts';
 import { NatsSettler, type SettlerParts } from './settlement.ts';
 import { CONSUMER_NAME, streamName } from './streams.ts';
 
 /** In-progress acks per ack wait. JetStream redelivers a message only if several of them are lost. */
 const PROGRESS_ACKS = 4;
 
-export interface NatsConsumerOptions extends Omit<SettlerParts, 'acknowledgements'> {
+export interface NatsConsumerOptions extends SettlerParts {
   prefix: string;
   ackWaitMs: number;
 }
@@ -21,14 +20,10 @@ export interface NatsConsumerOptions extends Omit<SettlerParts, 'acknowledgement
  * position. After the dispatcher has stopped, it is requeued for all nodes instead.
  */
 export class NatsConsumer {
-  /** Called for each message that arrives, before it can be taken. */
+  /** Called with each message that arrives, before it can be taken. */
   onArrival: (pending: PendingDelivery) => void = () => {};
-  readonly #link: NatsLink;
-  readonly #acknowledgements: Acknowledgements;
+  readonly #options: NatsConsumerOptions;
   readonly #settler: NatsSettler;
-  readonly #counts: NatsCounts;
-  readonly #events: NatsEvents;
-  readonly #stream: string;
   /** Unsettled deliveries, by stream sequence. Removed when their settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
   /** Pending deliveries that can be taken. */
@@ -50,25 +45,21 @@ export class NatsConsumer {
   /** Number of messages that have arrived. */
   #arrivals = 0;
 
-  constructor(link: NatsLink, { prefix, ackWaitMs, ...parts }: NatsConsumerOptions) {
-    this.#link = link;
-    this.#acknowledgements = new Acknowledgements(link);
-    this.#settler = new NatsSettler({ ...parts, acknowledgements: this.#acknowledgements });
-    this.#counts = parts.counts;
-    this.#events = parts.events;
-    this.#stream = streamName(prefix, 'tasks');
-    this.#progressTimer = setInterval(() => this.#keepAlive(ackWaitMs), ackWaitMs / PROGRESS_ACKS).unref();
+  constructor(options: NatsConsumerOptions) {
+    this.#options = options;
+    this.#settler = new NatsSettler(options);
+    this.#progressTimer = setInterval(() => this.#keepAlive(), options.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
   /** @returns a function that ends the requests to JetStream and requeues the deliveries that were not taken */
   onReady(listener: () => void): () => void {
     if (this.#requester !== undefined) this.#stop();
     const requester = new PullRequester({
-      link: this.#link,
-      stream: this.#stream,
+      link: this.#options.link,
+      stream: streamName(this.#options.prefix, 'tasks'),
       consumer: CONSUMER_NAME,
       room: () => this.#wanted - this.#ready.size - this.#resolving.size,
-      receive: (arrival) => this.#arrive(arrival),
+      receive: (message) => this.#arrive(message),
     });
     this.#requester = requester;
     this.#onReady = listener;
@@ -104,7 +95,7 @@ export class NatsConsumer {
     if (pending === undefined) return;
     this.#inFlight.delete(delivery);
     pending.isRunning = false;
-    await this.#track(this.#counts.during(() => this.#settle(pending, settlement)));
+    await this.#track(this.#options.counts.during(() => this.#settle(pending, settlement)));
   }
 
   find(id: string): PendingDelivery | undefined {
@@ -145,21 +136,20 @@ export class NatsConsumer {
     this.#wanted = 0;
     if (this.#requester !== undefined) void this.#track(this.#requester.stop());
     this.#requester = undefined;
-    for (let pending = this.#ready.shift(); pending !== undefined; pending = this.#ready.shift())
-      void this.#requeue(pending);
+    for (let next = this.#ready.shift(); next !== undefined; next = this.#ready.shift()) void this.#requeue(next);
   }
 
-  #arrive(arrival: Arrival): void {
-    const known = this.#pending.get(arrival.streamSequence);
+  #arrive(message: Msg): void {
+    const pending = pendingDelivery(message, ++this.#arrivals);
+    const known = this.#pending.get(pending.streamSequence);
     if (known !== undefined) {
       // The in-progress acks were lost, and JetStream redelivered the message to the node that already has it.
-      Object.assign(known, { reply: arrival.reply, deliveries: arrival.deliveries, progressAt: Date.now() });
+      Object.assign(known, { reply: pending.reply, deliveries: pending.deliveries, progressAt: pending.progressAt });
       return;
     }
-    const pending = pendingDelivery(arrival, ++this.#arrivals);
     this.#pending.set(pending.streamSequence, pending);
     this.#awaitingRedelivery.delete(pending.streamSequence);
-    this.#events.arrived(pending.id);
+    this.#options.events.arrived(pending.id);
     this.onArrival(pending);
     if (pending.deliveries === 1) this.#admit(pending);
     else void this.#track(this.#resolve(pending));
@@ -168,7 +158,7 @@ export class NatsConsumer {
   async #resolve(pending: PendingDelivery): Promise<void> {
     this.#resolving.add(pending);
     try {
-      const isUnfinished = await this.#counts.during(() => this.#settler.resolve(pending));
+      const isUnfinished = await this.#options.counts.during(() => this.#settler.resolve(pending));
       this.#resolving.delete(pending);
       if (isUnfinished) return this.#admit(pending);
     } catch {
@@ -185,23 +175,13 @@ export class NatsConsumer {
   }
 
   #settle(pending: PendingDelivery, settlement: Settlement): Promise<void> {
-    switch (settlement.kind) {
-      case 'ack':
-        return this.#removeAndAwait(pending, this.#settler.complete(pending));
-      case 'retry':
-      case 'snooze':
-        return this.#postpone(pending, settlement);
-      case 'discard':
-        return this.#removeAndAwait(pending, this.#settler.deadLetter(pending, settlement));
-      case 'release':
-        return this.#release(pending);
-    }
-  }
-
-  #postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>): Promise<void> {
+    if (settlement.kind === 'release') return this.#release(pending);
+    this.#remove(pending);
+    if (settlement.kind === 'ack') return this.#settler.complete(pending);
+    if (settlement.kind === 'discard') return this.#settler.deadLetter(pending, settlement);
     const dueAt = Date.now() + settlement.delayMs;
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt });
-    return this.#removeAndAwait(pending, this.#settler.postpone(pending, settlement, dueAt));
+    return this.#settler.postpone(pending, settlement, dueAt);
   }
 
   async #release(pending: PendingDelivery): Promise<void> {
@@ -214,18 +194,9 @@ export class NatsConsumer {
 
   #requeue(pending: PendingDelivery): Promise<void> {
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt: 0 });
-    const requeued = this.#removeAndAwait(
-      pending,
-      this.#counts.during(() => this.#settler.requeue(pending)),
-    );
-    // If that fails, JetStream redelivers the message after its ack wait.
-    return this.#track(requeued.catch(() => {}));
-  }
-
-  /** Removes a delivery whose settlement has started, and returns the settlement. */
-  #removeAndAwait(pending: PendingDelivery, settled: Promise<void>): Promise<void> {
     this.#remove(pending);
-    return settled;
+    // If that fails, JetStream redelivers the message after its ack wait.
+    return this.#track(this.#options.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
   }
 
   #remove(pending: PendingDelivery): void {
@@ -240,10 +211,14 @@ export class NatsConsumer {
     return operation;
   }
 
-  #keepAlive(ackWaitMs: number): void {
+  #keepAlive(): void {
+    const { link, ackWaitMs } = this.#options;
     const now = Date.now();
-    for (const pending of this.#pending.values())
-      if (now - pending.progressAt >= ackWaitMs / PROGRESS_ACKS / 2) this.#acknowledgements.inProgress(pending);
+    for (const pending of this.#pending.values()) {
+      if (!link.up || now - pending.progressAt < ackWaitMs / PROGRESS_ACKS / 2) continue;
+      pending.progressAt = now;
+      link.connection.publish(pending.reply, '+WPI');
+    }
     for (const [streamSequence, { dueAt }] of this.#awaitingRedelivery)
       if (dueAt + 2 * ackWaitMs < now) this.#awaitingRedelivery.delete(streamSequence);
     this.#requester?.check();

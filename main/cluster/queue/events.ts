@@ -1,9 +1,13 @@
+import { randomUUID } from 'node:crypto';
 import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
 /** Maximum number of events in one NATS message. */
 const MAX_EVENTS_PER_MESSAGE = 500;
+
+/** Kinds of the events that this version knows. */
+const KINDS: ReadonlySet<TaskEvent['event']> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
 
 /** Maximum number of tasks that are remembered as running on other nodes. */
 const MAX_ELSEWHERE = 10_000;
@@ -15,7 +19,8 @@ const MAX_ELSEWHERE = 10_000;
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
-  readonly #node: string;
+  /** Identifies this node's own messages. */
+  readonly #node = randomUUID();
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
   /** Attempts in progress on other nodes, by task id. An attempt whose node died stays until the task is delivered again. */
@@ -23,10 +28,9 @@ export class NatsEvents {
   /** Events to send in the next message. */
   #unsent: TaskEvent[] = [];
 
-  constructor(link: NatsLink, subject: string, node: string, onEvent: (event: TaskEvent) => void) {
+  constructor(link: NatsLink, subject: string, onEvent: (event: TaskEvent) => void) {
     this.#link = link;
     this.#subject = subject;
-    this.#node = node;
     this.#onEvent = onEvent;
     this.#subscription = link.connection.subscribe(subject, {
       callback: (error, message) => {
@@ -84,17 +88,9 @@ export class NatsEvents {
 function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
   try {
     const { node, events } = JSON.parse(text);
-    const known = Array.isArray(events) && events.every((each) => typeof each.id === 'string' && each.event in KINDS);
+    const known = Array.isArray(events) && events.every((each) => typeof each.id === 'string' && KINDS.has(each.event));
     return known ? { node, events } : undefined;
   } catch {
     return undefined;
   }
 }
-
-const KINDS: Readonly<Record<TaskEvent['event'], true>> = {
-  accepted: true,
-  started: true,
-  retrying: true,
-  completed: true,
-  failed: true,
-};

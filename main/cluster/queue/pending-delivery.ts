@@ -1,7 +1,5 @@
-import type { NatsLink } from '../nats-link.ts';
+import type { Msg, MsgHdrs } from '@nats-io/transport-node';
 import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
-import type { Arrival } from './pull-requester.ts';
-import { token } from './streams.ts';
 
 /** Timeout of a request to JetStream. */
 export const REQUEST_TIMEOUT_MS = 2000;
@@ -35,20 +33,21 @@ export interface PendingDelivery {
   progressAt: number;
 }
 
-/** Creates the pending delivery of an arrived message, with the state of a first delivery. */
-export function pendingDelivery(
-  { message, reply, streamSequence, deliveries, storedAt }: Arrival,
-  turn: number,
-): PendingDelivery {
-  const { data, headers, subject } = message;
-  const id = headers?.get(HEADERS.id);
+/**
+ * Creates the pending delivery of an arrived message, with the state of a first delivery. Its number of deliveries, stream sequence
+ * and time are in the ack subject:
+ * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
+ */
+export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, turn: number): PendingDelivery {
+  const tokens = reply.split('.');
+  const [deliveries = 0, streamSequence = 0, , nanos = 0] = tokens.slice(tokens.length === 9 ? 4 : 6).map(Number);
   return {
-    id: id ? decodeURIComponent(id) : subject.slice(subject.lastIndexOf('.') + 1),
+    id: taskIdOf(subject, headers),
     body: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString(),
     bytes: data.byteLength,
     streamSequence,
     sequence: Number(headers?.get(HEADERS.sequence) || streamSequence),
-    acceptedAt: Number(headers?.get(HEADERS.acceptedAt) || storedAt),
+    acceptedAt: Number(headers?.get(HEADERS.acceptedAt) || Math.floor(nanos / 1_000_000)),
     turn,
     reply,
     deliveries,
@@ -59,40 +58,8 @@ export function pendingDelivery(
   };
 }
 
-/** Whether the task id needs a header, because the subject does not contain it. */
-export function needsIdHeader(id: string): boolean {
-  return token(id) !== id;
-}
-
-/** Sends acks to JetStream. Each method throws if JetStream does not confirm the ack in time, except `inProgress`, which does not wait. */
-export class Acknowledgements {
-  readonly #link: NatsLink;
-
-  constructor(link: NatsLink) {
-    this.#link = link;
-  }
-
-  ack({ reply }: PendingDelivery): Promise<void> {
-    return this.#send(reply, '+ACK');
-  }
-
-  /** Requests a redelivery after `delayMs`. */
-  nak({ reply }: PendingDelivery, delayMs: number): Promise<void> {
-    return this.#send(reply, delayMs > 0 ? `-NAK {"delay":${delayMs * 1_000_000}}` : '-NAK');
-  }
-
-  /** Ends the redelivery of a dead-lettered message. */
-  term({ reply }: PendingDelivery): Promise<void> {
-    return this.#send(reply, '+TERM');
-  }
-
-  inProgress(pending: PendingDelivery): void {
-    if (!this.#link.up) return;
-    pending.progressAt = Date.now();
-    this.#link.connection.publish(pending.reply, '+WPI');
-  }
-
-  async #send(reply: string, ack: string): Promise<void> {
-    await this.#link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
-  }
+/** Returns the task id of a message in the stream of tasks. */
+export function taskIdOf(subject: string, headers: MsgHdrs | undefined): string {
+  const id = headers?.get(HEADERS.id);
+  return id ? decodeURIComponent(id) : subject.slice(subject.lastIndexOf('.') + 1);
 }

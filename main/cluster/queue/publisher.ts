@@ -1,8 +1,14 @@
-import { JetStreamApiError, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream';
+import {
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  type MsgRequest,
+  type StoredMsg,
+} from '@nats-io/jetstream';
 import { headers, type NatsConnection } from '@nats-io/transport-node';
 import { type Message, type QueueBounds, QueueFull } from '../../tasks/queue/queue.ts';
 import type { NatsCounts } from './counts.ts';
-import { HEADERS, needsIdHeader, REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
+import { HEADERS, REQUEST_TIMEOUT_MS, taskIdOf } from './pending-delivery.ts';
 import { streamName, subject, token } from './streams.ts';
 
 /** JetStream's error code for a message that was not stored, because a bound is reached or the disk fails. */
@@ -27,28 +33,24 @@ export interface Published {
   duplicate: boolean;
 }
 
+export interface PublisherParts {
+  connection: NatsConnection;
+  manager: JetStreamManager;
+  prefix: string;
+  bounds: QueueBounds;
+  counts: NatsCounts;
+}
+
 /** Publishes messages to the stream of tasks. */
 export class NatsPublisher {
-  readonly #connection: NatsConnection;
-  readonly #manager: JetStreamManager;
+  readonly #parts: PublisherParts;
   readonly #jetstream: JetStreamClient;
-  readonly #prefix: string;
-  readonly #bounds: QueueBounds;
-  readonly #counts: NatsCounts;
   /** Bytes of the bodies being published. */
   #reserved = 0;
 
-  constructor(
-    connection: NatsConnection,
-    manager: JetStreamManager,
-    { prefix, bounds, counts }: { prefix: string; bounds: QueueBounds; counts: NatsCounts },
-  ) {
-    this.#connection = connection;
-    this.#manager = manager;
-    this.#jetstream = manager.jetstream();
-    this.#prefix = prefix;
-    this.#bounds = bounds;
-    this.#counts = counts;
+  constructor(parts: PublisherParts) {
+    this.#parts = parts;
+    this.#jetstream = parts.manager.jetstream();
   }
 
   /**
@@ -63,13 +65,13 @@ export class NatsPublisher {
   ): Promise<Published> {
     const bytes = Buffer.byteLength(body);
     const head = headers();
-    if (needsIdHeader(id)) head.set(HEADERS.id, encodeURIComponent(id));
+    if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));
     if (sequence !== undefined) head.set(HEADERS.sequence, String(sequence));
     if (acceptedAt !== undefined) head.set(HEADERS.acceptedAt, String(acceptedAt));
     this.#reserved += bytes;
     try {
       const options = { msgID: messageId, headers: head, timeout: REQUEST_TIMEOUT_MS };
-      const ack = await this.#jetstream.publish(subject(this.#prefix, 'tasks', token(id)), body, options);
+      const ack = await this.#jetstream.publish(subject(this.#parts.prefix, 'tasks', token(id)), body, options);
       return { streamSequence: ack.seq, bytes, duplicate: ack.duplicate };
     } catch (error) {
       if (!isFull(error)) throw error;
@@ -81,16 +83,17 @@ export class NatsPublisher {
 
   /** Whether the task is in the stream, so it is neither completed nor discarded. */
   async isStored(id: string): Promise<boolean> {
-    const query = { last_by_subj: subject(this.#prefix, 'tasks', token(id)) };
-    return (await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), query)) !== null;
+    return (await this.#find({ last_by_subj: subject(this.#parts.prefix, 'tasks', token(id)) })) !== null;
   }
 
   /** Returns the id of the task at a stream sequence, or undefined if the stream no longer has its message. */
   async idAt(streamSequence: number): Promise<string | undefined> {
-    const message = await this.#manager.streams.getMessage(streamName(this.#prefix, 'tasks'), { seq: streamSequence });
-    if (message === null) return undefined;
-    const id = message.header?.get(HEADERS.id);
-    return id ? decodeURIComponent(id) : message.subject.slice(message.subject.lastIndexOf('.') + 1);
+    const message = await this.#find({ seq: streamSequence });
+    return message === null ? undefined : taskIdOf(message.subject, message.header);
+  }
+
+  #find(query: MsgRequest): Promise<StoredMsg | null> {
+    return this.#parts.manager.streams.getMessage(streamName(this.#parts.prefix, 'tasks'), query);
   }
 
   /**
@@ -102,11 +105,12 @@ export class NatsPublisher {
    * @throws {Error} if the body is too large for a NATS message
    */
   checkRoom(bytes: number): void {
-    const { unsettled } = this.#counts;
-    if (unsettled >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${unsettled} messages`);
-    const heldBytes = this.#counts.bytes + this.#reserved;
-    if (heldBytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${heldBytes} bytes`);
-    const maxBodyBytes = (this.#connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;
+    const { connection, bounds, counts } = this.#parts;
+    const { unsettled } = counts;
+    if (unsettled >= bounds.maxLength) throw new QueueFull(`the queue holds ${unsettled} messages`);
+    const heldBytes = counts.bytes + this.#reserved;
+    if (heldBytes + bytes > bounds.maxBytes) throw new QueueFull(`the queue holds ${heldBytes} bytes`);
+    const maxBodyBytes = (connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;
     if (bytes > maxBodyBytes) {
       throw new Error(
         `the task has ${bytes} bytes, but NATS accepts at most ${maxBodyBytes}: raise max_payload in its configuration`,

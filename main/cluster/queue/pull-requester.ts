@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node';
 import type { NatsLink } from '../nats-link.ts';
 
@@ -13,26 +14,13 @@ const DRAIN_MS = 1000;
 /** Status codes of a pull request that ended normally: 404 no messages, 408 request timeout. */
 const EXPIRED = [404, 408];
 
-/** A message delivered by JetStream. */
-export interface Arrival {
-  /** Subject for acks. */
-  reply: string;
-  /** Sequence of the message in the stream. */
-  streamSequence: number;
-  /** Number of deliveries of the message, including this one. */
-  deliveries: number;
-  /** Time at which JetStream stored the message, in milliseconds since the epoch. */
-  storedAt: number;
-  message: Msg;
-}
-
 export interface PullRequesterOptions {
   link: NatsLink;
   stream: string;
   consumer: string;
   /** Returns the free capacity in messages, not counting outstanding requests. */
   room(): number;
-  receive(arrival: Arrival): void;
+  receive(message: Msg): void;
 }
 
 /**
@@ -85,13 +73,9 @@ export class PullRequester {
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
-    let timer: NodeJS.Timeout | undefined;
-    const timeout = new Promise<void>((resolve) => {
-      timer = setTimeout(resolve, DRAIN_MS);
-    });
-    const drained = this.#options.link.connection.isClosed() ? undefined : this.#subscription.drain();
-    await Promise.race([drained?.catch(() => {}), timeout]);
-    clearTimeout(timer);
+    if (this.#options.link.connection.isClosed()) return;
+    const drained = this.#subscription.drain().catch(() => {});
+    await Promise.race([drained, delay(DRAIN_MS, undefined, { ref: false })]);
   }
 
   #subscribe(): Subscription {
@@ -117,7 +101,7 @@ export class PullRequester {
   #receive(message: Msg): void {
     if (message.reply) {
       this.#outstanding = Math.max(0, this.#outstanding - 1);
-      this.#options.receive(arrival(message, message.reply));
+      this.#options.receive(message);
       return;
     }
     const unanswered = message.headers?.get('Nats-Pending-Messages') || message.subject.slice(this.#inbox.length + 1);
@@ -133,19 +117,4 @@ export class PullRequester {
       this.ask();
     }, RETRY_MS).unref();
   }
-}
-
-/**
- * Parses the ack subject:
- * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
- */
-function arrival(message: Msg, reply: string): Arrival {
-  const tokens = reply.split('.');
-  const [deliveries, streamSequence, , nanos] = tokens.slice(tokens.length === 9 ? 4 : 6).map(Number) as [
-    number,
-    number,
-    number,
-    number,
-  ];
-  return { reply, streamSequence, deliveries, storedAt: Math.floor(nanos / 1_000_000), message };
 }

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { jetstreamManager } from '@nats-io/jetstream';
 import type { NatsConnection } from '@nats-io/transport-node';
 import type {
@@ -24,7 +23,8 @@ import { IdempotencyStore } from './idempotency-store.ts';
 import { REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
 import { NatsPublisher, type Published, type PublishOptions } from './publisher.ts';
 import { RevisionedStore } from './revisioned-store.ts';
-import { ACK_WAIT_MS, setUpStreams, streamName, subject, token } from './streams.ts';
+import type { SettlerParts } from './settlement.ts';
+import { ACK_WAIT_MS, setUpStreams, token } from './streams.ts';
 
 /** Interval at which the counts of all nodes are read. */
 const REFRESH_MS = 1000;
@@ -33,7 +33,7 @@ export interface NatsQueueOptions {
   /** Connection to servers with JetStream. Stays open when the queue is closed. */
   connection: NatsConnection;
   /** Prefix of the names of streams and subjects, so that several deployments can share the servers. */
-  prefix?: string;
+  prefix: string;
   bounds: QueueBounds;
   /** Number of replicas of each stream. */
   replicas: number;
@@ -49,32 +49,24 @@ export interface NatsQueueOptions {
  * @throws {Error} if the servers have no JetStream or reject the settings
  */
 export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueue> {
-  const { connection, prefix = 'ticker-and-tasks', bounds, replicas, onEvent = () => {} } = options;
-  const { ackWaitMs = ACK_WAIT_MS } = options;
+  const { connection, prefix, bounds, replicas, ackWaitMs = ACK_WAIT_MS, onEvent = () => {} } = options;
   const link = new NatsLink(connection);
   const manager = await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS });
   await setUpStreams(manager, { prefix, bounds, replicas, ackWaitMs });
-  const values = <Value>(kind: 'notes' | 'keys') =>
-    new RevisionedStore<Value>(manager, streamName(prefix, kind), (name) => subject(prefix, kind, name));
   const counts = new NatsCounts(manager, prefix);
-  const events = new NatsEvents(link, `${prefix}.events`, randomUUID(), onEvent);
+  const events = new NatsEvents(link, `${prefix}.events`, onEvent);
   const letters = new DeadLetterStore(manager, prefix);
-  const notes = values<DeliveryState>('notes');
-  const keys = new IdempotencyStore(values('keys'));
-  const publisher = new NatsPublisher(connection, manager, { prefix, bounds, counts });
-  const consumer = new NatsConsumer(link, { prefix, ackWaitMs, counts, events, letters, notes });
-  const parts = { link, counts, events, letters, notes, keys, publisher, consumer };
-  const queue = new NatsQueue(parts);
+  const notes = new RevisionedStore<DeliveryState>(manager, prefix, 'notes');
+  const keys = new IdempotencyStore(new RevisionedStore(manager, prefix, 'keys'));
+  const publisher = new NatsPublisher({ connection, manager, prefix, bounds, counts });
+  const settlerParts = { link, counts, events, letters, notes };
+  const consumer = new NatsConsumer({ prefix, ackWaitMs, ...settlerParts });
+  const queue = new NatsQueue({ ...settlerParts, keys, publisher, consumer });
   await queue.refresh();
   return { queue, close: () => queue.close().then(() => true) };
 }
 
-interface Parts {
-  link: NatsLink;
-  counts: NatsCounts;
-  events: NatsEvents;
-  letters: DeadLetterStore;
-  notes: RevisionedStore<DeliveryState>;
+interface Parts extends SettlerParts {
   keys: IdempotencyStore;
   publisher: NatsPublisher;
   consumer: NatsConsumer;
@@ -176,6 +168,7 @@ class NatsQueue implements Queue {
 
   async redrive(id: string): Promise<boolean> {
     const earlier = this.#redriving.get(id);
+    // Without an earlier redrive there is no await, so that of two concurrent calls the second one finds the first.
     if (earlier !== undefined) await earlier.catch(() => {});
     const redriving = this.#parts.counts.during(() => this.#redrive(id));
     this.#redriving.set(id, redriving);

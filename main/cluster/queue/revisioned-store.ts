@@ -1,4 +1,5 @@
-import { JetStreamApiCodes, JetStreamApiError, type JetStreamClient, type JetStreamManager } from '@nats-io/jetstream';
+import { JetStreamApiCodes, JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream';
+import { streamName, subject } from './streams.ts';
 
 /** JetStream's error code for deleting a message that does not exist. */
 const NO_SUCH_MESSAGE = 10057;
@@ -14,15 +15,13 @@ export class Conflict extends Error {
  */
 export class RevisionedStore<Value> {
   readonly #manager: JetStreamManager;
-  readonly #jetstream: JetStreamClient;
-  readonly #stream: string;
-  readonly #subject: (name: string) => string;
+  readonly #prefix: string;
+  readonly #kind: 'notes' | 'keys';
 
-  constructor(manager: JetStreamManager, stream: string, subject: (name: string) => string) {
+  constructor(manager: JetStreamManager, prefix: string, kind: 'notes' | 'keys') {
     this.#manager = manager;
-    this.#jetstream = manager.jetstream();
-    this.#stream = stream;
-    this.#subject = subject;
+    this.#prefix = prefix;
+    this.#kind = kind;
   }
 
   /** Reads a value from the leader of the stream, so that the writes of all nodes are visible. */
@@ -42,7 +41,7 @@ export class RevisionedStore<Value> {
     const expect = expected === undefined ? {} : { expect: { lastSubjectSequence: expected } };
     const payload = JSON.stringify(value);
     try {
-      return (await this.#jetstream.publish(this.#subject(name), payload, expect)).seq;
+      return (await this.#manager.jetstream().publish(this.#subject(name), payload, expect)).seq;
     } catch (error) {
       if (!(error instanceof JetStreamApiError) || error.code !== JetStreamApiCodes.StreamWrongLastSequence)
         throw error;
@@ -57,6 +56,14 @@ export class RevisionedStore<Value> {
   /** Removes a value unless it has been replaced. */
   async removeRevision(revision: number): Promise<void> {
     await removeMessage(this.#manager, this.#stream, revision);
+  }
+
+  get #stream(): string {
+    return streamName(this.#prefix, this.#kind);
+  }
+
+  #subject(name: string): string {
+    return subject(this.#prefix, this.#kind, name);
   }
 }
 

@@ -1,9 +1,10 @@
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
+import type { NatsLink } from '../nats-link.ts';
 import type { NatsCounts } from './counts.ts';
 import type { DeadLetterStore } from './dead-letter-store.ts';
 import { type DeliveryState, initialDeliveryState, resolveDeliveryState } from './delivery-state.ts';
 import type { NatsEvents } from './events.ts';
-import type { Acknowledgements, PendingDelivery } from './pending-delivery.ts';
+import { type PendingDelivery, REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
 import { Conflict, type RevisionedStore } from './revisioned-store.ts';
 import { token } from './streams.ts';
 
@@ -11,7 +12,7 @@ import { token } from './streams.ts';
 const MAX_UNCONFIRMED_ACKS = 10_000;
 
 export interface SettlerParts {
-  acknowledgements: Acknowledgements;
+  link: NatsLink;
   counts: NatsCounts;
   events: NatsEvents;
   letters: DeadLetterStore;
@@ -34,7 +35,7 @@ export class NatsSettler {
    * @returns false if the message is already completed or dead-lettered, and only its ack was lost
    */
   async resolve(pending: PendingDelivery): Promise<boolean> {
-    const { notes, letters, counts, acknowledgements } = this.#parts;
+    const { notes, letters, counts } = this.#parts;
     const [note, stored] = await Promise.all([notes.get(token(pending.id)), letters.get(pending.id)]);
     pending.noteRevision = note?.revision ?? 0;
     pending.note = resolveDeliveryState(
@@ -44,8 +45,8 @@ export class NatsSettler {
     const isCompleted = this.#unconfirmedAcks.has(pending.streamSequence);
     if (!isCompleted && stored?.taskSequence !== pending.streamSequence) return true;
     counts.settled(pending.streamSequence, pending.bytes);
-    if (isCompleted) await this.#acknowledge(pending);
-    else await acknowledgements.term(pending);
+    if (isCompleted) await this.#ack(pending);
+    else await this.#send(pending, '+TERM');
     await this.#removeNote(pending);
     return false;
   }
@@ -60,7 +61,7 @@ export class NatsSettler {
   async complete(pending: PendingDelivery): Promise<void> {
     this.#parts.counts.settled(pending.streamSequence, pending.bytes);
     this.#parts.events.tell({ event: 'completed', id: pending.id });
-    await this.#acknowledge(pending);
+    await this.#ack(pending);
     await this.#removeNote(pending);
   }
 
@@ -72,19 +73,19 @@ export class NatsSettler {
     // No nak if a newer delivery exists, because JetStream would apply the nak to that one.
     if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
     this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
-    await this.#parts.acknowledgements.nak(pending, Math.max(0, dueAt - Date.now()));
+    await this.#nak(pending, dueAt - Date.now());
   }
 
   /** Stores the dead letter before the ack. If the ack is lost, `resolve` finds the letter when the message is redelivered. */
   async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
-    const { letters, counts, events, acknowledgements } = this.#parts;
+    const { letters, counts, events } = this.#parts;
     const { id, body, sequence, streamSequence, bytes, acceptedAt } = pending;
     const letter: DeadLetter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
     const stored = await letters.store(letter, streamSequence);
     counts.deadLettered(stored.seq);
     counts.settled(streamSequence, bytes);
     events.tell({ event: 'failed', id, attempts, reason });
-    await acknowledgements.term(pending);
+    await this.#send(pending, '+TERM');
     await this.#removeNote(pending);
   }
 
@@ -96,17 +97,27 @@ export class NatsSettler {
   /** Returns the message to all nodes, as if this node had never had it. */
   async requeue(pending: PendingDelivery): Promise<void> {
     const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
-    if (await this.#storeNote(pending, note)) await this.#parts.acknowledgements.nak(pending, 0);
+    if (await this.#storeNote(pending, note)) await this.#nak(pending, 0);
   }
 
-  async #acknowledge(pending: PendingDelivery): Promise<void> {
+  async #ack(pending: PendingDelivery): Promise<void> {
     this.#unconfirmedAcks.add(pending.streamSequence);
     for (const streamSequence of this.#unconfirmedAcks) {
       if (this.#unconfirmedAcks.size <= MAX_UNCONFIRMED_ACKS) break;
       this.#unconfirmedAcks.delete(streamSequence);
     }
-    await this.#parts.acknowledgements.ack(pending);
+    await this.#send(pending, '+ACK');
     this.#unconfirmedAcks.delete(pending.streamSequence);
+  }
+
+  /** Requests a redelivery after `delayMs`. */
+  #nak(pending: PendingDelivery, delayMs: number): Promise<void> {
+    return this.#send(pending, delayMs > 0 ? `-NAK {"delay":${delayMs * 1_000_000}}` : '-NAK');
+  }
+
+  /** Sends an ack. @throws {Error} if JetStream does not confirm the ack in time */
+  async #send({ reply }: PendingDelivery, ack: string): Promise<void> {
+    await this.#parts.link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 
   /** Stores the note. @returns false if a newer delivery, which owns the message, has stored a note */

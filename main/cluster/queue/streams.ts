@@ -23,7 +23,7 @@ import type { QueueBounds } from '../../tasks/queue/queue.ts';
  * | P-keys    | P.keys.<digest>   | idempotency store           | idempotency store          | IDEMPOTENCY_MAX_KEYS, 24 h (evicts oldest)  |
  * | none      | P.events          | events of this node         | events of other nodes      | not stored                                  |
  *
- * `../ticker.ts` lists the stream and the buckets of the ticker.
+ * `../token-store-and-tick-feed.ts` lists the stream and the buckets of the ticker.
  */
 
 /** Durable consumer of the stream of tasks, shared by all nodes. */
