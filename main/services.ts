@@ -1,11 +1,11 @@
 import { getHeapStatistics } from 'node:v8';
 import { startAdmin } from './admin/service.ts';
-import { openBackend } from './backends/open.ts';
 import type { Config } from './config.ts';
 import { checkHeapBudget } from './heap-budget.ts';
 import { openFilesLimit, shareDescriptors } from './http/descriptors.ts';
 import { isLoopbackAddress } from './http/host.ts';
 import type { LogOutput } from './log.ts';
+import { openBackend } from './open-backend.ts';
 import { tokenAccess } from './task-access.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';

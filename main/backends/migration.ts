@@ -19,11 +19,10 @@ export async function runMigration(location: TaskStoreLocation): Promise<Created
   worker.on('message', (message: MigrationReport) => {
     report = message;
   });
-  const timeout = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    timeout.reject(new Error(`the migration did not finish within ${TIME_LIMIT_MS / 1000} s`));
-  }, TIME_LIMIT_MS);
-  const [code] = await Promise.race([once(worker, 'exit'), timeout.promise]).finally(() => clearTimeout(timer));
+  const [code] = await once(worker, 'exit', { signal: AbortSignal.timeout(TIME_LIMIT_MS) }).catch((error) => {
+    const isTimeout = error.name === 'AbortError';
+    throw isTimeout ? new Error(`the migration did not finish within ${TIME_LIMIT_MS / 1000} s`) : error;
+  });
   if (report !== undefined && 'failure' in report) throw new Error(report.failure);
   if (code !== 0) throw new Error(`the migration ended with exit code ${code}`);
   return report?.created ?? [];

@@ -38,7 +38,7 @@ export class Lease {
   /** Revision of the entry, if this node wrote it and no request has failed since. */
   #revision: number | undefined;
   #epoch = 0;
-  #campaigning = false;
+  #wanted = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
   /** The last queued update. */
@@ -57,10 +57,10 @@ export class Lease {
     return this.#epoch;
   }
 
-  /** If `able`, starts to acquire and renew the lease. Otherwise, stops and releases it. */
-  campaign(able: boolean): void {
-    if (this.#closed || able === this.#campaigning) return;
-    this.#campaigning = able;
+  /** If `wanted`, starts to acquire and renew the lease. Otherwise, stops and releases it. */
+  setWanted(wanted: boolean): void {
+    if (this.#closed || wanted === this.#wanted) return;
+    this.#wanted = wanted;
     this.#updateNow();
   }
 
@@ -72,7 +72,7 @@ export class Lease {
 
   /** Releases the lease, so that another node can acquire it at once. */
   async close(): Promise<void> {
-    this.campaign(false);
+    this.setWanted(false);
     this.#closed = true;
     await this.#update;
     clearTimeout(this.#timer);
@@ -85,10 +85,10 @@ export class Lease {
   }
 
   async #acquireOrRelease(): Promise<void> {
-    if (!this.#campaigning) this.#until[0] = 0;
+    if (!this.#wanted) this.#until[0] = 0;
     let failed = false;
     try {
-      if (this.#options.link.up) await (this.#campaigning ? this.#acquire() : this.#release());
+      if (this.#options.link.up) await (this.#wanted ? this.#acquire() : this.#release());
     } catch (error) {
       this.#options.log.debug({ err: error }, 'the ticker lease could not be acquired, renewed or released');
       this.#bucket = undefined;
@@ -97,7 +97,7 @@ export class Lease {
     }
     clearTimeout(this.#timer);
     const waitMs = this.held && !failed ? RENEW_MS : POLL_MS;
-    if (this.#campaigning && !this.#closed) this.#timer = setTimeout(() => this.#updateNow(), waitMs);
+    if (this.#wanted && !this.#closed) this.#timer = setTimeout(() => this.#updateNow(), waitMs);
   }
 
   /** Acquires or renews the lease. */
@@ -115,7 +115,7 @@ export class Lease {
       this.#options.log.info('this node is now the leader and makes the ticks');
     }
     this.#epoch = this.#revision;
-    if (this.#campaigning) this.#until[0] = requestedAt + USE_MS;
+    if (this.#wanted) this.#until[0] = requestedAt + USE_MS;
   }
 
   /** Returns the revision to replace, 0 if the lease has no entry, or undefined if another node holds the lease. */

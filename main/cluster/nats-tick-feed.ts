@@ -65,8 +65,8 @@ export class NatsTickFeed implements TickFeed {
     this.#prices = undefined;
   }
 
-  campaign(able: boolean): void {
-    this.#options.lease.campaign(able);
+  setLeaseWanted(wanted: boolean): void {
+    this.#options.lease.setWanted(wanted);
   }
 
   publish({ prices, data }: Tick): boolean {

@@ -28,8 +28,8 @@ export interface TickFeed {
   readonly isLeader: boolean;
   /** Sets the only follower. */
   follow(follower: TickFollower): void;
-  /** Starts to campaign for the lease if this node's ticker is `able` to make ticks. Otherwise releases the lease. */
-  campaign(able: boolean): void;
+  /** Acquires and renews the lease if `wanted`, because this node's ticker can make ticks. Otherwise releases the lease. */
+  setLeaseWanted(wanted: boolean): void;
   /** Publishes a tick to the other nodes. @returns false if the lease has expired; the tick must then be discarded */
   publish(tick: Tick): boolean;
   /** Releases the lease. */

@@ -75,8 +75,8 @@ export class Ticker implements Process {
       stableAfterMs: STABLE_AFTER_MS,
       onMessage: (message: TickerToMain) => this.#onMessage(message),
       onSpawn: () => this.#resubscribe(),
-      onExit: () => feed?.campaign(false),
-      onHeartbeat: (isBeating) => feed?.campaign(isBeating),
+      onExit: () => feed?.setLeaseWanted(false),
+      onHeartbeat: (isBeating) => feed?.setLeaseWanted(isBeating),
       log,
     });
     feed?.follow({
@@ -118,7 +118,7 @@ export class Ticker implements Process {
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#options.feed?.campaign(false);
+    this.#options.feed?.setLeaseWanted(false);
     await this.#thread.stop();
   }
 
@@ -152,7 +152,7 @@ export class Ticker implements Process {
   }
 
   #onMessage(message: TickerToMain): void {
-    if ('topic' in message) this.#options.feed?.campaign(!this.#isStopped);
+    if ('topic' in message) this.#options.feed?.setLeaseWanted(!this.#isStopped);
     else if (message.to === SUBSCRIBERS) this.#broadcast(message);
     else for (const client of message.to) this.#sendSnapshot(client, message.message);
   }

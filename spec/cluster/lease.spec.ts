@@ -32,7 +32,7 @@ describe('the lease of the ticker', () => {
         return 1;
       },
     });
-    lease.campaign(true);
+    lease.setWanted(true);
     await until(() => lease.held);
     clock.ms = 1_000 + 1_499;
     expect(lease.held).to.equal(true);
@@ -47,7 +47,7 @@ describe('the lease of the ticker', () => {
         heldAtRelease.push(lease.held);
       },
     });
-    lease.campaign(true);
+    lease.setWanted(true);
     await until(() => lease.held);
     await lease.close();
     expect(heldAtRelease).to.deep.equal([false]);

@@ -22,7 +22,7 @@ function fakeFeed() {
     follow(other) {
       follower = other;
     },
-    campaign: (able) => calls.push(able),
+    setLeaseWanted: (wanted) => calls.push(wanted),
     publish: () => false,
     close: async () => void calls.push('closed'),
   };

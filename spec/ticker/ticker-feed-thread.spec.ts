@@ -4,19 +4,19 @@ import type { TickFeed } from '../../main/ticker/tick-feed.ts';
 import { startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
-/** Creates a feed that records the calls of `campaign`. The spec sets its lease. */
+/** Creates a feed that records the calls of `setLeaseWanted`. The spec sets its lease. */
 function createFeed() {
   const lease = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
-  const campaigned: boolean[] = [];
+  const wanted: boolean[] = [];
   const feed: TickFeed = {
     lease,
     isLeader: false,
     follow() {},
-    campaign: (able) => campaigned.push(able),
+    setLeaseWanted: (isWanted) => wanted.push(isWanted),
     publish: () => true,
     async close() {},
   };
-  return { feed, lease, campaigned };
+  return { feed, lease, wanted };
 }
 
 describe('a ticker thread without a leader', () => {
@@ -24,7 +24,7 @@ describe('a ticker thread without a leader', () => {
 
   it('is not taken for one that hangs', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { feed, lease, campaigned } = createFeed();
+    const { feed, lease, wanted } = createFeed();
     const { ticker, lines, ticks } = await startTicker({ intervalMs: 10, feed });
     for (let second = 0; second < 10; second++) {
       const { count } = ticker.loopDelays.cumulative();
@@ -32,7 +32,7 @@ describe('a ticker thread without a leader', () => {
       mock.timers.tick(1_000);
     }
     expect([lines, ticks]).to.deep.equal([[], []]);
-    expect(new Set(campaigned)).to.deep.equal(new Set([true]));
+    expect(new Set(wanted)).to.deep.equal(new Set([true]));
     new Float64Array(lease)[0] = Number.POSITIVE_INFINITY;
     await until(() => ticks.length > 3);
   });
@@ -43,16 +43,16 @@ describe('a ticker thread that hangs', () => {
 
   it('stops competing for the lease before it is terminated', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
-    const { feed, campaigned } = createFeed();
+    const { feed, wanted } = createFeed();
     const { ticker, subscribe, die, lines } = await startTicker({ intervalMs: 10, feed, file: thread('hangs') });
     await until(() => ticker.loopDelays.cumulative().count > 0);
     die();
     // The thread receives the poison and this subscription in the same batch, so the snapshot is its last message.
     await subscribe().recorder.next();
-    campaigned.length = 0;
+    wanted.length = 0;
     // The first check sees progress since the start; the second one sees none.
     mock.timers.tick(2_000);
-    expect(campaigned).to.deep.equal([true, false]);
+    expect(wanted).to.deep.equal([true, false]);
     expect(lines).to.deep.equal([]);
   });
 });

@@ -1,8 +1,8 @@
 /** One of several nodes: adds its share of the tasks, and works off what it gets. Tells how many are done on all of them. */
 import { randomUUID } from 'node:crypto';
-import { openBackend } from '../../../main/backends/open.ts';
 import { loadConfig } from '../../../main/config.ts';
 import { createLog } from '../../../main/log.ts';
+import { openBackend } from '../../../main/open-backend.ts';
 import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
 import { startPool } from '../../../main/tasks/service.ts';
 

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout } from 'node:timers/promises';
 import { DiscardPolicy, type JetStreamManager, jetstream, type StreamConfig } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
@@ -21,16 +22,15 @@ import { NatsTickFeed } from './nats-tick-feed.ts';
  * `queue/streams.ts` lists the streams of the queue.
  */
 
-export interface NatsTickerOptions {
+export interface NatsStateOptions {
   connection: NatsConnection;
   /** Prefix of the names of buckets, streams and subjects, so that several deployments can share the servers. */
-  prefix?: string;
+  prefix: string;
   /** Number of replicas of each stream. */
   replicas?: number;
   log: Log;
 }
 
-const PREFIX = 'ticker-and-tasks';
 /** Timeout of a request to JetStream. */
 const TIMEOUT_MS = 2_000;
 /** Age at which the server removes an entry that no node has purged. At least the longest lifetime of a token. */
@@ -48,13 +48,13 @@ const TOKEN_BYTES = 512;
  */
 export async function openKvTokenStore({
   connection,
-  prefix = PREFIX,
+  prefix,
   replicas = 1,
   log,
   maxTokens = 100_000,
   maxTokensPerKey = 1000,
   maxRevocations = 10_000,
-}: NatsTickerOptions & {
+}: NatsStateOptions & {
   maxTokens?: number;
   maxTokensPerKey?: number;
   maxRevocations?: number;
@@ -66,13 +66,8 @@ export async function openKvTokenStore({
   const openBucket = async (): Promise<KV> => {
     // Reads go to the leader of the stream, because a follower may lag behind and miss a new token or a revocation.
     const reads = { allow_direct: false };
-    const bucket = await new Kvm(js).create(name, {
-      ttl: TOKEN_BUCKET_TTL_MS,
-      history: 1,
-      replicas,
-      ...bounds,
-      ...reads,
-    });
+    const config = { ttl: TOKEN_BUCKET_TTL_MS, history: 1, replicas, ...bounds, ...reads };
+    const bucket = await new Kvm(js).create(name, config);
     // A bucket that reaches its bound in bytes evicts old tokens on some servers. At its bound on messages, it refuses new tokens, but
     // still accepts revocations.
     const { streamInfo } = await bucket.status();
@@ -88,10 +83,7 @@ export async function openKvTokenStore({
   await openBucket();
   const link = new NatsLink(connection);
   const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, maxRevocations, log });
-  const timeout = Promise.withResolvers<void>();
-  const timer = setTimeout(timeout.resolve, TIMEOUT_MS);
-  await Promise.race([store.loaded, timeout.promise]);
-  clearTimeout(timer);
+  await Promise.race([store.loaded, setTimeout(TIMEOUT_MS, undefined, { ref: false })]);
   return store;
 }
 
@@ -103,12 +95,12 @@ export async function openKvTokenStore({
  */
 export async function openTickFeed({
   connection,
-  prefix = PREFIX,
+  prefix,
   replicas = 1,
   log,
   seed,
   intervalMs,
-}: NatsTickerOptions & { seed?: string | undefined; intervalMs: number }): Promise<TickFeed | undefined> {
+}: NatsStateOptions & { seed?: string | undefined; intervalMs: number }): Promise<TickFeed | undefined> {
   if (seed !== undefined) return undefined;
   const js = jetstream(connection, { timeout: TIMEOUT_MS });
   const manager = await js.jetstreamManager();
