@@ -1,8 +1,12 @@
 import { JetStreamApiCodes, JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream';
 import { streamName, subject } from './streams.ts';
 
-/** JetStream's error code for deleting a message that does not exist. */
-const NO_SUCH_MESSAGE = 10057;
+/** JetStream's error code for deleting a message that was deleted before. */
+const SEQUENCE_NOT_FOUND = 10043;
+/** JetStream's error code for any failed deletion. */
+const DELETE_FAILED = 10057;
+/** Texts of {@link DELETE_FAILED} for a sequence outside of the stream: before its first message, and past its last one. */
+const OUTSIDE = ['no message found', 'stream store EOF'];
 
 /** The value has a revision other than the expected one. */
 export class Conflict extends Error {
@@ -72,8 +76,12 @@ export async function removeMessage(manager: JetStreamManager, stream: string, s
   try {
     return await manager.streams.deleteMessage(stream, seq, false);
   } catch (error) {
-    const codes: number[] = [NO_SUCH_MESSAGE, JetStreamApiCodes.NoMessageFound];
-    if (error instanceof JetStreamApiError && codes.includes(error.code)) return false;
+    if (error instanceof JetStreamApiError && isMissing(error)) return false;
     throw error;
   }
+}
+
+function isMissing({ code, message }: JetStreamApiError): boolean {
+  if (code === DELETE_FAILED) return OUTSIDE.includes(message);
+  return code === SEQUENCE_NOT_FOUND || code === JetStreamApiCodes.NoMessageFound;
 }

@@ -131,7 +131,9 @@ export class NatsSettler {
       } catch (error) {
         if (!(error instanceof Conflict)) throw error;
         const found = await notes.get(token(pending.id));
-        if (found !== undefined && !isStale(found.value, pending)) return false;
+        // The note of an earlier delivery, or an unconfirmed write of this one, is replaced.
+        const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
+        if (isNewer && !isStale(found.value, pending)) return false;
         pending.noteRevision = found?.revision ?? 0;
       }
     }

@@ -1,29 +1,8 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { IdempotencyStore, type NatsKeyRecord } from '../../../main/cluster/queue/idempotency-store.ts';
-import { Conflict, type RevisionedStore } from '../../../main/cluster/queue/revisioned-store.ts';
+import { IdempotencyStore } from '../../../main/cluster/queue/idempotency-store.ts';
 import { QueueFull } from '../../../main/tasks/queue/queue.ts';
-
-/** In-memory values with the compare-and-set semantics of a KV bucket. */
-class MemoryValues implements Pick<RevisionedStore<NatsKeyRecord>, 'get' | 'put' | 'removeRevision'> {
-  readonly #values = new Map<string, { value: NatsKeyRecord; revision: number }>();
-  #revision = 0;
-
-  async get(name: string) {
-    return this.#values.get(name);
-  }
-
-  async put(name: string, value: NatsKeyRecord, expected?: number) {
-    const current = this.#values.get(name)?.revision ?? 0;
-    if (expected !== undefined && expected !== current) throw new Conflict(`${name} was changed meanwhile`);
-    this.#values.set(name, { value, revision: ++this.#revision });
-    return this.#revision;
-  }
-
-  async removeRevision(revision: number) {
-    for (const [name, value] of this.#values) if (value.revision === revision) this.#values.delete(name);
-  }
-}
+import { MemoryValues } from './memory-values.ts';
 
 const KEY = { key: 'order-1', fingerprint: 'x' };
 
