@@ -5,15 +5,14 @@ const LOCK = "hashtextextended('ticker-and-tasks ' || current_schema() || ' ' ||
 
 /** Waits for the advisory lock for `purpose` and holds it until the end of the transaction. */
 export async function acquireLock(query: Query, purpose: string): Promise<void> {
-  await query({ text: `SELECT pg_advisory_xact_lock(${LOCK})` }, [purpose]);
+  await query(`SELECT pg_advisory_xact_lock(${LOCK})`, [purpose]);
 }
 
 /** Runs `work` while this session holds the advisory lock for `purpose`. @returns undefined if another node holds the lock */
 export async function tryWithLock<T>(query: Query, purpose: string, work: () => Promise<T>): Promise<T | undefined> {
-  const text = `SELECT pg_try_advisory_lock(${LOCK}) AS acquired`;
-  const [lock] = await query<{ acquired: boolean }>({ text }, [purpose]);
+  const [lock] = await query<{ acquired: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS acquired`, [purpose]);
   if (lock?.acquired !== true) return undefined;
   const result = await work();
-  await query({ text: `SELECT pg_advisory_unlock(${LOCK})` }, [purpose]);
+  await query(`SELECT pg_advisory_unlock(${LOCK})`, [purpose]);
   return result;
 }

@@ -24,56 +24,45 @@ export class PostgresApiKeys {
   }
 
   /**
-   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one. Nodes that start at the
-   * same time create only one key.
+   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one, on one of the nodes that start at the same
+   * time. Returns the user's oldest API key, and whether this call created it.
    *
    * @param now creation time of a new record, in Unix seconds
-   * @returns the user's oldest API key, and whether this call created it
    */
   ensureDemoUser(now: number): Promise<{ apiKey: string; created: boolean }> {
     return this.#database.transaction(async (query) => {
       await acquireLock(query, 'demo user');
-      const oldest = { text: "SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1" };
+      const oldest = "SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1";
       const [present] = await query<{ api_key: string }>(oldest);
       if (present !== undefined) return { apiKey: present.api_key, created: false };
       const apiKey = newKey();
       const insert = "INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES ($1, 'demo', 'user', $2)";
-      await query({ text: insert }, [apiKey, now]);
+      await query(insert, [apiKey, now]);
       return { apiKey, created: true };
     });
   }
 
   /** Returns all records, oldest first. */
   list(): Promise<ApiKeyRecord[]> {
-    return this.#database.query<ApiKeyRecord>({
-      text: `SELECT id, user_id, role, created_at,
-        CASE WHEN length(api_key) >= ${SHORTEST_SHOWN} THEN right(api_key, 4) ELSE '' END AS ending
-        FROM api_keys ORDER BY id`,
-    });
+    return this.#database.query<ApiKeyRecord>(`SELECT id, user_id, role, created_at,
+      CASE WHEN length(api_key) >= ${SHORTEST_SHOWN} THEN right(api_key, 4) ELSE '' END AS ending
+      FROM api_keys ORDER BY id`);
   }
 
-  /**
-   * Creates a key for a user, who may have several.
-   *
-   * @param now creation time in Unix seconds
-   */
+  /** Creates a key for a user, who may have several. @param now creation time in Unix seconds */
   async create({ user_id, role }: ApiKeyOwner, now: number): Promise<{ id: number; apiKey: string }> {
     const apiKey = newKey();
     const text = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES ($1, $2, $3, $4) RETURNING id';
-    const [made] = await this.#database.query<{ id: number }>({ text }, [apiKey, user_id, role, now]);
+    const [made] = await this.#database.query<{ id: number }>(text, [apiKey, user_id, role, now]);
     return { id: made?.id as number, apiKey };
   }
 
-  /**
-   * Deletes a key.
-   *
-   * @returns the key's owner and the number of keys that this user still has; undefined for an unknown id
-   */
+  /** Deletes a key. Returns its owner and the number of keys that this user still has, or undefined for an unknown id. */
   async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {
     const text = `WITH revoked AS (DELETE FROM api_keys WHERE id = $1 RETURNING user_id, role)
       SELECT user_id, role, (SELECT count(*) FROM api_keys o WHERE o.user_id = revoked.user_id AND o.id <> $1) AS others
       FROM revoked`;
-    const [revoked] = await this.#database.query<ApiKeyOwner & { others: number }>({ text }, [id]);
+    const [revoked] = await this.#database.query<ApiKeyOwner & { others: number }>(text, [id]);
     return revoked;
   }
 }

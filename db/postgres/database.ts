@@ -13,10 +13,7 @@ export interface PostgresOptions {
 }
 
 /** An SQL text with parameters. Each connection prepares a named statement once. */
-export interface Statement {
-  name?: string;
-  text: string;
-}
+export type Statement = string | { name?: string; text: string };
 
 /**
  * Runs one statement.
@@ -79,7 +76,10 @@ export class PostgresDatabase {
    * @throws {DatabaseUnavailable} if there is no connection, and any error of `work`
    */
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    const client = await this.#connect();
+    if (this.#pool.waitingCount >= MAX_WAITING) throw this.#unavailable('too many queries wait for a connection');
+    const client = await this.#pool.connect().catch((error) => {
+      throw this.#unavailable(reasonOf(error));
+    });
     this.#busy.add(client);
     try {
       const result = await work((statement, values = [], timeLimitMs = this.#timeLimitMs) =>
@@ -98,36 +98,24 @@ export class PostgresDatabase {
   /** Runs `work` in a transaction, which is rolled back if `work` throws. @throws as {@link session} */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return this.session(async (query) => {
-      await query({ text: 'BEGIN' });
+      await query('BEGIN');
       const result = await work(query);
-      await query({ text: 'COMMIT' });
+      await query('COMMIT');
       return result;
     });
   }
 
   /** Queries the server. @throws {DatabaseUnavailable} with the reason if it does not answer */
   async probe(): Promise<undefined> {
-    await this.query({ text: 'SELECT 1' });
+    await this.query('SELECT 1');
   }
 
   /** Closes all connections. Running statements fail. Later calls return the same promise. */
   close(): Promise<void> {
-    this.#closed ??= this.#end();
-    return this.#closed;
-  }
-
-  async #end(): Promise<void> {
-    const ended = this.#pool.end();
+    this.#closed ??= this.#pool.end();
     // Not awaited: the promise never settles if the server is unreachable.
     for (const client of this.#busy) void (client as PoolClient & Client).end();
-    await ended;
-  }
-
-  async #connect(): Promise<PoolClient> {
-    if (this.#pool.waitingCount >= MAX_WAITING) throw this.#unavailable('too many queries wait for a connection');
-    return this.#pool.connect().catch((error) => {
-      throw this.#unavailable(reasonOf(error));
-    });
+    return this.#closed;
   }
 
   async #run<Row>(
@@ -136,7 +124,8 @@ export class PostgresDatabase {
     values: readonly unknown[],
     limitMs: number,
   ): Promise<Row[]> {
-    const config = { ...statement, values: [...values], query_timeout: limitMs + GRACE_MS };
+    const text = typeof statement === 'string' ? { text: statement } : statement;
+    const config = { ...text, values: [...values], query_timeout: limitMs + GRACE_MS };
     const { rows } = await client.query(config).catch((error) => {
       throw isStatementError(error) ? error : this.#unavailable(reasonOf(error));
     });

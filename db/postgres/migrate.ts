@@ -36,26 +36,22 @@ async function migrateSchema(query: Query): Promise<void> {
     .map((name) => ({ version: Number.parseInt(name, 10), text: readFileSync(new URL(name, folder), 'utf8') }));
   const newest = steps.at(-1)?.version ?? 0;
 
-  const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>({
-    text: "SELECT current_setting('server_encoding') AS encoding",
-  });
+  const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>(
+    "SELECT current_setting('server_encoding') AS encoding",
+  );
   if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: create the database with ENCODING 'UTF8'`);
   await acquireLock(query, 'migration');
-  await query({ text: 'CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)' });
-  const [{ version } = { version: 0 }] = await query<{ version: number }>({
-    text: 'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
-  });
-  if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
-  const present = await query(
-    {
-      text: 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)',
-    },
-    [TABLES],
+  await query('CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)');
+  const [{ version } = { version: 0 }] = await query<{ version: number }>(
+    'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
   );
+  if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
+  const find = 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)';
+  const present = await query(find, [TABLES]);
   // If a table was dropped, all steps run again.
   const done = present.length === TABLES.length ? version : 0;
-  for (const step of steps) if (step.version > done) await query({ text: step.text });
+  for (const step of steps) if (step.version > done) await query(step.text);
   if (version === newest) return;
-  await query({ text: 'DELETE FROM schema_version' });
-  await query({ text: 'INSERT INTO schema_version VALUES ($1)' }, [newest]);
+  await query('DELETE FROM schema_version');
+  await query('INSERT INTO schema_version VALUES ($1)', [newest]);
 }

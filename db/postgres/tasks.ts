@@ -18,10 +18,7 @@ const OF_STATUS = `WHERE status BETWEEN $1 AND $1 ORDER BY status DESC, created_
 const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM tasks ${NEWEST}` };
 const LIST_STATUS = { name: 'list-status', text: `SELECT ${COLUMNS} FROM tasks ${OF_STATUS}` };
 const LOCATE = { name: 'locate', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${NEWEST}` };
-const LOCATE_STATUS = {
-  name: 'locate-status',
-  text: `SELECT id, ${BYTES} AS bytes FROM tasks ${OF_STATUS}`,
-};
+const LOCATE_STATUS = { name: 'locate-status', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${OF_STATUS}` };
 const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` };
 
 /** Statements of this file, exported to check their query plans. */
@@ -102,19 +99,15 @@ export class PostgresTasks {
 
   async #write(part: readonly OrderedTask[]): Promise<WriteFailure | undefined> {
     const rows = part.map(valuesOf);
-    const limitMs =
-      this.#timeLimitMs + (part.reduce((sum, task) => sum + lengthOf(task), 0) / 1e6) * MS_PER_MILLION_CHARACTERS;
+    const columns = rows[0]?.map((_, column) => rows.map((row) => row[column]));
+    const length = part.reduce((sum, task) => sum + lengthOf(task), 0);
+    const limitMs = this.#timeLimitMs + (length / 1e6) * MS_PER_MILLION_CHARACTERS;
     try {
       if (rows.length === 1) await this.#database.query(STORE, rows[0], limitMs);
-      else
-        await this.#database.query(
-          STORE_ALL,
-          rows[0]?.map((_, column) => rows.map((row) => row[column])),
-          limitMs,
-        );
+      else await this.#database.query(STORE_ALL, columns, limitMs);
       return undefined;
     } catch (error) {
-      return { error, ofRow: concernsRow(error) };
+      return { error, ofRow: error instanceof DatabaseError && VALUE_ERRORS.test(error.code ?? '') };
     }
   }
 }
@@ -154,7 +147,3 @@ function isText(text: string): boolean {
  * an index), and exceptions of triggers. Any other error would affect every row.
  */
 const VALUE_ERRORS = /^(22|23|54|P0001)/;
-
-function concernsRow(error: unknown): boolean {
-  return error instanceof DatabaseError && VALUE_ERRORS.test(error.code ?? '');
-}

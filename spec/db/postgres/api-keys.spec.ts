@@ -42,7 +42,7 @@ describeWithPostgres('PostgresApiKeys', () => {
     const { query } = database;
     Object.assign(database, {
       query: ((statement, values) => {
-        texts.push(statement.text);
+        texts.push(typeof statement === 'string' ? statement : statement.text);
         expect(values).to.have.lengthOf(1);
         expect(values?.[0]).to.be.instanceOf(Buffer).with.property('length', 32);
         return query(statement, values);
