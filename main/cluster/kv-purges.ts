@@ -1,6 +1,6 @@
 /**
- * Identifiers of tokens to purge from the bucket, oldest first. Each has an entry in the bucket, whose bound is theirs, too. An identifier is removed only after its purge succeeds, so a failed
- * purge is retried, and the entry cannot become a valid token again.
+ * Identifiers of tokens to purge from the bucket, oldest first. The bucket's bound is also theirs, because each has an entry there.
+ * An identifier is removed only after its purge succeeds, so that the entry cannot become a valid token again.
  */
 export class KvPurges {
   readonly #purge: (id: string) => Promise<unknown>;

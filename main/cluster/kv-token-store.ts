@@ -20,9 +20,9 @@ export interface KvTokenStoreOptions {
   openBucket: () => Promise<KV>;
   /** Removes an entry from the bucket without leaving a marker. */
   purge: (id: string) => Promise<unknown>;
-  /** Maximum number of tokens per API key; must be the same on all nodes. */
+  /** Number of tokens past which the oldest token of the same API key is evicted; must be the same on all nodes. */
   maxTokensPerKey: number;
-  /** Maximum number of tokens. */
+  /** Number of tokens past which a new token is refused. */
   maxTokens: number;
   /** Room in the bucket for the markers of revoked tokens, in addition to `maxTokens`. */
   maxRevocations: number;
@@ -86,11 +86,15 @@ export class KvTokenStore implements TokenStore {
     this.#replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY, maxTokensPerKey });
     this.#watch = new KvWatch({
       ...options,
-      onBegin: (sameBucket) => this.#beginLoading(sameBucket),
-      onListed: (entry) => this.#load(entry),
+      onBegin: (sameBucket) => {
+        this.#unlisted = new Set(sameBucket ? this.#replica.ids() : []);
+      },
+      onEntry: (entry, isListed) => (isListed ? this.#load(entry) : this.#apply(entry)),
       onLoaded: () => this.#finishLoading(),
-      onUpdate: (entry) => this.#apply(entry),
-      onCheck: () => this.#purgeDue(),
+      onCheck: () => {
+        void this.#evicted.run();
+        void this.#markers.run();
+      },
     });
   }
 
@@ -171,15 +175,6 @@ export class KvTokenStore implements TokenStore {
     if (entry !== null) this.#apply(entry);
     if (!this.#replica.has(id) && !this.#invalid.get(id)?.revoked) this.#markInvalid(id, false);
     return this.#replica.has(id);
-  }
-
-  #purgeDue(): void {
-    void this.#evicted.run();
-    void this.#markers.run();
-  }
-
-  #beginLoading(sameBucket: boolean): void {
-    this.#unlisted = new Set(sameBucket ? this.#replica.ids() : []);
   }
 
   #load(entry: KvWatchEntry): void {

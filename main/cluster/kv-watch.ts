@@ -7,12 +7,10 @@ export interface KvWatchOptions {
   openBucket: () => Promise<KV>;
   /** Called when a watch begins. `sameBucket` is false if the bucket was created again since the last watch. */
   onBegin: (sameBucket: boolean) => void;
-  /** Called for each entry that the bucket held when the watch began. */
-  onListed: (entry: KvWatchEntry) => void;
-  /** Called after the last call of `onListed`. */
+  /** Called for each entry that the bucket held when the watch began (`isListed`), then for each change. */
+  onEntry: (entry: KvWatchEntry, isListed: boolean) => void;
+  /** Called after the last listed entry. */
   onLoaded: () => void;
-  /** Called for each later change. */
-  onUpdate: (entry: KvWatchEntry) => void;
   /** Called periodically while the server can be reached. */
   onCheck: () => void;
   log: Log;
@@ -27,12 +25,16 @@ const CHECK_MS = 5_000;
 export class KvWatch {
   readonly #options: KvWatchOptions;
   readonly #loaded = Promise.withResolvers<void>();
+  /** Fulfilled when the bucket has been loaded for the first time, or the watch is closed. */
+  readonly loaded = this.#loaded.promise;
+  /** The bucket, undefined until it has been opened. */
+  bucket: KV | undefined;
+  /** Entries in the bucket at the last check, delete markers included. */
+  entries = 0;
   readonly #checkTimer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  #bucket: KV | undefined;
   /** Time at which the bucket was created, as an identifier of the bucket. */
   #created: string | undefined;
-  #entries = 0;
   #stopWatch: () => void = () => {};
   /** Latest revision that the watch received. */
   #seen = 0;
@@ -49,24 +51,9 @@ export class KvWatch {
     void this.#run();
   }
 
-  /** The bucket, undefined until it has been opened. */
-  get bucket(): KV | undefined {
-    return this.#bucket;
-  }
-
-  /** Entries in the bucket at the last check, delete markers included. */
-  get entries(): number {
-    return this.#entries;
-  }
-
-  /** Fulfilled when the bucket has been loaded for the first time, or the watch is closed. */
-  get loaded(): Promise<void> {
-    return this.#loaded.promise;
-  }
-
   close(): void {
     this.#closed = true;
-    this.#entries = 0;
+    this.entries = 0;
     clearInterval(this.#checkTimer);
     this.#unsubscribe();
     this.#stopWatch();
@@ -92,7 +79,7 @@ export class KvWatch {
       ended = true;
     };
     const bucket = await this.#options.openBucket();
-    this.#bucket = bucket;
+    this.bucket = bucket;
     const { created, state } = (await bucket.status()).streamInfo;
     this.#options.onBegin(created === this.#created);
     this.#created = created;
@@ -100,17 +87,16 @@ export class KvWatch {
     this.#stopWatch = () => entries.stop();
     if (ended || this.#closed) entries.stop();
     this.#seen = state.last_seq;
-    this.#entries = state.messages;
+    this.entries = state.messages;
     this.#gap = false;
     await this.#follow(entries, state.messages === 0);
   }
 
   async #follow(entries: AsyncIterable<KvWatchEntry>, empty: boolean): Promise<void> {
-    const { onListed, onLoaded, onUpdate } = this.#options;
     let loading = true;
     const finish = () => {
       loading = false;
-      onLoaded();
+      this.#options.onLoaded();
       this.#loaded.resolve();
     };
     if (empty) finish();
@@ -118,8 +104,7 @@ export class KvWatch {
       if (this.#closed) return;
       if (!loading && entry.revision > this.#seen + 1) this.#gap = true;
       this.#seen = Math.max(this.#seen, entry.revision);
-      if (loading) onListed(entry);
-      else onUpdate(entry);
+      this.#options.onEntry(entry, loading);
       if (loading && entry.delta === 0) finish();
     }
   }
@@ -129,11 +114,11 @@ export class KvWatch {
    * its consumer was lost.
    */
   async #check(): Promise<void> {
-    if (!this.#options.link.up || this.#bucket === undefined) return;
+    if (!this.#options.link.up || this.bucket === undefined) return;
     this.#options.onCheck();
     try {
-      const { last_seq: last, messages } = (await this.#bucket.status()).streamInfo.state;
-      this.#entries = messages;
+      const { last_seq: last, messages } = (await this.bucket.status()).streamInfo.state;
+      this.entries = messages;
       if (this.#gap || this.#seen < this.#expected || last < this.#seen) this.#stopWatch();
       this.#expected = last;
     } catch {

@@ -42,7 +42,7 @@ export class Lease {
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
   /** The last queued update. */
-  #update: Promise<void> = Promise.resolve();
+  #update = Promise.resolve();
 
   constructor(options: LeaseOptions) {
     this.#options = options;
@@ -104,10 +104,7 @@ export class Lease {
   async #acquire(): Promise<void> {
     this.#bucket ??= await this.#options.openBucket();
     const previousSeq = this.#revision ?? (await this.#findRevision(this.#bucket));
-    if (previousSeq === undefined) {
-      this.lose();
-      return;
-    }
+    if (previousSeq === undefined) return this.lose();
     const requestedAt = monotonicMs();
     this.#revision = await this.#bucket.put(KEY, this.#options.holder, { previousSeq, timeout: LEASE_TIMEOUT_MS });
     if (!this.held) {

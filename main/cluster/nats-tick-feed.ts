@@ -8,7 +8,6 @@ export interface NatsTickFeedOptions {
   lease: Lease;
   /** Subject that ticks are published to. */
   subject: string;
-  /** Tick interval in milliseconds. */
   intervalMs: number;
 }
 
@@ -95,8 +94,9 @@ export class NatsTickFeed implements TickFeed {
 
   #onMessage(message: Msg): void {
     const tick = message.data.length > MAX_BYTES ? undefined : parseTick(message.data);
-    if (tick === undefined || isSame(tick, this.#latest)) return;
-    if (this.#isLatestRecent() && isBefore(tick, this.#latest)) return;
+    const latest = this.#latest;
+    if (tick === undefined || (tick.epoch === latest.epoch && tick.number === latest.number)) return;
+    if (this.#isLatestRecent() && isBefore(tick, latest)) return;
     const { lease } = this.#options;
     if (lease.held) {
       if (tick.epoch < lease.epoch) return;
@@ -115,10 +115,6 @@ export class NatsTickFeed implements TickFeed {
   #isLatestRecent(): boolean {
     return performance.now() - this.#latestAt < Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs);
   }
-}
-
-function isSame(a: TickPosition, b: TickPosition): boolean {
-  return a.epoch === b.epoch && a.number === b.number;
 }
 
 function isBefore(a: TickPosition, b: TickPosition): boolean {

@@ -5,7 +5,7 @@ import { type KV, Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import type { Log } from '../log.ts';
 import type { TickFeed } from '../ticker/tick-feed.ts';
-import { KvTokenStore } from './kv-token-store.ts';
+import { KvTokenStore, type KvTokenStoreOptions } from './kv-token-store.ts';
 import { LEASE_MS, Lease } from './lease.ts';
 import { NatsLink } from './nats-link.ts';
 import { NatsTickFeed } from './nats-tick-feed.ts';
@@ -38,12 +38,12 @@ const TOKEN_BUCKET_TTL_MS = 3_600_000;
 /** Upper bound of an entry's size, so that the bound on the number of entries is reached first. */
 const TOKEN_BYTES = 512;
 
+export type TokenStoreOptions = NatsStateOptions &
+  Partial<Pick<KvTokenStoreOptions, 'maxTokens' | 'maxTokensPerKey' | 'maxRevocations'>>;
+
 /**
  * Opens the store of the tokens that all nodes share, in a bucket of JetStream.
  *
- * @param maxTokens number of tokens past which a new token is refused
- * @param maxTokensPerKey number of tokens past which the oldest token of the same API key is evicted
- * @param maxRevocations room in the bucket for the markers of revoked tokens, in addition to `maxTokens`
  * @throws {Error} if the servers have no JetStream or reject the settings
  */
 export async function openKvTokenStore({
@@ -54,11 +54,7 @@ export async function openKvTokenStore({
   maxTokens = 100_000,
   maxTokensPerKey = 1000,
   maxRevocations = 10_000,
-}: NatsStateOptions & {
-  maxTokens?: number;
-  maxTokensPerKey?: number;
-  maxRevocations?: number;
-}): Promise<KvTokenStore> {
+}: TokenStoreOptions): Promise<KvTokenStore> {
   const js = jetstream(connection, { timeout: TIMEOUT_MS });
   const maxEntries = maxTokens + maxRevocations;
   const bounds = { max_bytes: maxEntries * TOKEN_BYTES };
@@ -136,11 +132,7 @@ export async function openTickFeed({
 }
 
 /** Updates a stream if its settings differ from `settings`. */
-async function updateSettings(
-  manager: JetStreamManager,
-  found: StreamConfig,
-  settings: Partial<StreamConfig>,
-): Promise<void> {
+async function updateSettings(manager: JetStreamManager, found: StreamConfig, settings: Partial<StreamConfig>) {
   const same = Object.entries(settings).every(([name, value]) => found[name as keyof StreamConfig] === value);
   if (!same) await manager.streams.update(found.name, settings);
 }

@@ -124,22 +124,14 @@ export class NatsCounts {
     };
   }
 
-  /**
-   * Time of acceptance of the oldest unsettled message, in milliseconds since the epoch.
-   *
-   * @param own messages delivered to this node or returned by it
-   */
+  /** Time of acceptance of the oldest message, of which `own` were delivered to this node, in milliseconds since the epoch. */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
     let oldest = this.#unsettled > 0 ? this.#first?.at : undefined;
     for (const { acceptedAt } of own) oldest = Math.min(oldest ?? acceptedAt, acceptedAt);
     return oldest;
   }
 
-  /**
-   * Reads the counts of all nodes.
-   *
-   * @throws {Error} if JetStream does not respond
-   */
+  /** Reads the counts of all nodes. @throws {Error} if JetStream does not respond */
   async refresh(own: () => OwnMessages): Promise<void> {
     const operations = this.#operations;
     const { streams, consumers } = this.#manager;

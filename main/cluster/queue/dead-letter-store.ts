@@ -5,7 +5,6 @@ import { streamName, subject, token } from './streams.ts';
 
 /** Longest wait for one batch of a listing. */
 const LISTING_WAIT_MS = 2000;
-
 /** Maximum length of a stored reason. Longer reasons are truncated, so that every queued task can be dead-lettered. */
 const MAX_REASON_LENGTH = 4096;
 

@@ -13,7 +13,6 @@ import { streamName, subject, token } from './streams.ts';
 
 /** JetStream's error code for a message that was not stored, because a bound is reached or the disk fails. */
 const STORE_FAILED = 10077;
-
 /** Payload bytes reserved for the head of a dead letter, so that every queued task can be dead-lettered. */
 const LETTER_HEAD_BYTES = 32 * 1024;
 

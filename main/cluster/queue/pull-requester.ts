@@ -4,10 +4,8 @@ import type { NatsLink } from '../nats-link.ts';
 
 /** Expiry of a pull request. */
 const EXPIRES_MS = 5000;
-
 /** Delay before the next pull request after a refused one, for example during a leader election. */
 const RETRY_MS = 250;
-
 /** Longest wait for outstanding messages when the requester stops. */
 const DRAIN_MS = 1000;
 

@@ -24,20 +24,14 @@ import { REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
 import { NatsPublisher, type Published, type PublishOptions } from './publisher.ts';
 import { RevisionedStore } from './revisioned-store.ts';
 import type { SettlerParts } from './settlement.ts';
-import { ACK_WAIT_MS, setUpStreams, token } from './streams.ts';
+import { ACK_WAIT_MS, type StreamOptions, setUpStreams, token } from './streams.ts';
 
 /** Interval at which the counts of all nodes are read. */
 const REFRESH_MS = 1000;
 
-export interface NatsQueueOptions {
+export interface NatsQueueOptions extends Omit<StreamOptions, 'ackWaitMs'> {
   /** Connection to servers with JetStream. Stays open when the queue is closed. */
   connection: NatsConnection;
-  /** Prefix of the names of streams and subjects, so that several deployments can share the servers. */
-  prefix: string;
-  bounds: QueueBounds;
-  /** Number of replicas of each stream. */
-  replicas: number;
-  /** Time without an in-progress ack after which JetStream redelivers a message. */
   ackWaitMs?: number;
   /** Called for every state change of a message, on any node. */
   onEvent?: (event: TaskEvent) => void;

@@ -28,16 +28,12 @@ import type { QueueBounds } from '../../tasks/queue/queue.ts';
 
 /** Durable consumer of the stream of tasks, shared by all nodes. */
 export const CONSUMER_NAME = 'nodes';
-
-/** Default ack wait: time without an in-progress ack after which JetStream redelivers a message. */
+/** Default ack wait. */
 export const ACK_WAIT_MS = 5000;
-
 /** Time for which JetStream detects duplicates by `Nats-Msg-Id`. */
 const DUPLICATE_WINDOW_MS = 120_000;
-
 /** Upper bound of the bytes that JetStream stores per task in addition to the body: record, subject and headers. */
 const OVERHEAD_BYTES = 512;
-
 /** JetStream's error code for creating a stream that exists with other settings. */
 const STREAM_NAME_IN_USE = 10058;
 
@@ -74,10 +70,12 @@ export function overhead(prefix: string): number {
 }
 
 export interface StreamOptions {
+  /** Prefix of the names of streams and subjects, so that several deployments can share the servers. */
   prefix: string;
   bounds: QueueBounds;
   /** Number of replicas of each stream. */
   replicas: number;
+  /** Time without an in-progress ack after which JetStream redelivers a message. */
   ackWaitMs: number;
 }
 
