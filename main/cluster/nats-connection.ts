@@ -30,7 +30,6 @@ export async function connectNats(url: string, log: Log): Promise<NatsConnection
     reconnectJitter: RETRY_MS / 2,
     pingInterval: PING_MS,
     maxPingOut: MAX_PINGS_OUT,
-    ignoreClusterUpdates: false,
   }).catch((error: Error) => {
     const where = servers.map((server) => new URL(server).host).join(', ');
     throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or fix NATS_URL`, { cause: error });
@@ -50,7 +49,7 @@ function withoutCredentials(server: string): string {
   return server.slice(server.lastIndexOf('@') + 1);
 }
 
-/** Credentials in a URL, which the library takes as separate options. A user without a password is a token. */
+/** Credentials in a URL as options of the library. A user without a password is a token. */
 function credentials(server: string): { user?: string; pass?: string; token?: string } {
   const { username, password } = new URL(server);
   if (username === '') return {};

@@ -1,4 +1,4 @@
-import { DeliverPolicy, type JetStreamManager, type JsMsg, type PubAck, type StoredMsg } from '@nats-io/jetstream';
+import { DeliverPolicy, type JetStreamManager, type PubAck, type StoredMsg } from '@nats-io/jetstream';
 import type { DeadLetter } from '../../tasks/queue/queue.ts';
 import { removeMessage } from './revisioned-store.ts';
 import { streamName, subject, token } from './streams.ts';
@@ -26,12 +26,6 @@ interface StoredHead {
   firstAt: number;
   lastAt: number;
   taskPlace: number;
-}
-
-interface LetterHead {
-  /** Sequence in the stream of dead letters. */
-  streamSequence: number;
-  bytes: number;
 }
 
 /** Dead letters of all nodes, one message each. Past its bounds, the stream evicts the oldest letter. */
@@ -63,7 +57,7 @@ export class DeadLetterStore {
   }
 
   /** Stream sequences and sizes of the newest letters, newest first. */
-  async newest(limit: number): Promise<LetterHead[]> {
+  async newest(limit: number): Promise<Array<{ streamSequence: number; bytes: number }>> {
     const { messages, first_seq: first, last_seq: last } = (await this.#manager.streams.info(this.#stream)).state;
     if (messages === 0) return [];
     // Removed letters leave gaps in the sequences: the range doubles until it holds enough letters.
@@ -80,8 +74,8 @@ export class DeadLetterStore {
     return message === null ? undefined : parse(message).letter;
   }
 
-  async #heads(from: number, last: number): Promise<LetterHead[]> {
-    const heads: LetterHead[] = [];
+  async #heads(from: number, last: number) {
+    const heads: Array<{ streamSequence: number; bytes: number }> = [];
     const consumer = await this.#manager.jetstream().consumers.get(this.#stream, {
       headers_only: true,
       deliver_policy: DeliverPolicy.StartSequence,
@@ -93,7 +87,8 @@ export class DeadLetterStore {
         const before = heads.length;
         for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
           pending = message.info.pending;
-          if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes: sizeOf(message) });
+          const bytes = Number(message.headers?.get('Nats-Msg-Size') || 0);
+          if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes });
           if (pending === 0 || message.seq >= last) return heads;
         }
         // Letters may have been removed since `pending` was read.
@@ -110,11 +105,6 @@ export class DeadLetterStore {
   remove(streamSequence: number): Promise<boolean> {
     return removeMessage(this.#manager, this.#stream, streamSequence);
   }
-}
-
-/** Body size of a message that was delivered with headers only. */
-function sizeOf({ headers }: JsMsg): number {
-  return Number(headers?.get('Nats-Msg-Size') || 0);
 }
 
 function parse({ data, seq }: Pick<StoredMsg, 'data' | 'seq'>): StoredLetter {

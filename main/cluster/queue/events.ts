@@ -12,10 +12,7 @@ const KINDS: ReadonlySet<TaskEvent['event']> = new Set(['accepted', 'started', '
 /** Maximum number of tasks that are remembered as running on other nodes. */
 const MAX_ELSEWHERE = 10_000;
 
-/**
- * Exchanges task events with the other nodes over core NATS. Delivery is at most once: a node that is not connected misses
- * events.
- */
+/** Exchanges task events with the other nodes over core NATS. Delivery is at most once: a disconnected node misses events. */
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;

@@ -32,11 +32,10 @@ export class IdempotencyStore {
   }
 
   /**
-   * Publishes a submission unless it was accepted before.
+   * Publishes a submission unless it was accepted before. Returns the id of the accepted task.
    *
    * @param publish publishes the message with this `Nats-Msg-Id` and task id. Fulfilled with the id of the stored task, or with
    *   undefined if the message is a duplicate of a message that has left the stream
-   * @returns the id of the accepted task
    * @throws {KeyReused | KeyInUse | QueueFull}
    */
   async take(

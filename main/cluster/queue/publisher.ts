@@ -96,10 +96,9 @@ export class NatsPublisher {
   }
 
   /**
-   * Checks that a message fits into the queue, without a request. The counts of other nodes may be a second old. JetStream enforces
-   * the bound on the number of messages exactly. Its bound on bytes includes subjects and headers, so bodies are counted here.
+   * Checks that a body of that many bytes fits into the queue, without a request. Messages of other nodes may be counted a second
+   * late. JetStream enforces the bound on their number exactly. Its bound on bytes includes subjects and headers.
    *
-   * @param bytes size of the message's body
    * @throws {QueueFull} if a bound would be exceeded
    * @throws {Error} if the body is too large for a NATS message
    */
@@ -110,11 +109,9 @@ export class NatsPublisher {
     const heldBytes = counts.bytes + this.#reserved;
     if (heldBytes + bytes > bounds.maxBytes) throw new QueueFull(`the queue holds ${heldBytes} bytes`);
     const maxBodyBytes = (connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;
-    if (bytes > maxBodyBytes) {
-      throw new Error(
-        `the task has ${bytes} bytes, but NATS accepts at most ${maxBodyBytes}: raise max_payload in its configuration`,
-      );
-    }
+    if (bytes <= maxBodyBytes) return;
+    const problem = `the task has ${bytes} bytes, but NATS accepts at most ${maxBodyBytes}`;
+    throw new Error(`${problem}: raise max_payload in its configuration`);
   }
 }
 

@@ -38,10 +38,8 @@ export class NatsSettler {
     const { notes, letters, counts } = this.#parts;
     const [note, stored] = await Promise.all([notes.get(token(pending.id)), letters.get(pending.id)]);
     pending.noteRevision = note?.revision ?? 0;
-    pending.note = resolveDeliveryState(
-      note === undefined || isStale(note.value, pending) ? initialDeliveryState : note.value,
-      pending.deliveries,
-    );
+    const earlier = note === undefined || isStale(note.value, pending) ? initialDeliveryState : note.value;
+    pending.note = resolveDeliveryState(earlier, pending.deliveries);
     const isCompleted = this.#unconfirmedAcks.has(pending.streamSequence);
     if (!isCompleted && stored?.taskSequence !== pending.streamSequence) return true;
     counts.settled(pending.streamSequence, pending.bytes);
@@ -102,10 +100,8 @@ export class NatsSettler {
 
   async #ack(pending: PendingDelivery): Promise<void> {
     this.#unconfirmedAcks.add(pending.streamSequence);
-    for (const streamSequence of this.#unconfirmedAcks) {
-      if (this.#unconfirmedAcks.size <= MAX_UNCONFIRMED_ACKS) break;
-      this.#unconfirmedAcks.delete(streamSequence);
-    }
+    const [oldest] = this.#unconfirmedAcks;
+    if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
     await this.#send(pending, '+ACK');
     this.#unconfirmedAcks.delete(pending.streamSequence);
   }
@@ -151,10 +147,6 @@ function isStale(note: DeliveryState, { streamSequence }: PendingDelivery): bool
 }
 
 function afterAttempt(note: DeliveryState, failure: 'transient' | 'crash'): DeliveryState {
-  return {
-    ...note,
-    attempts: note.attempts + 1,
-    crashes: note.crashes + (failure === 'crash' ? 1 : 0),
-    suspect: false,
-  };
+  const crashes = note.crashes + (failure === 'crash' ? 1 : 0);
+  return { ...note, attempts: note.attempts + 1, crashes, suspect: false };
 }
