@@ -1,5 +1,4 @@
-import { type Logger, type LoggerOptions, levels, pino } from 'pino';
-import type { LogFormat, LogLevel } from './config.ts';
+import { type LevelWithSilent, type Logger, type LoggerOptions, levels, pino } from 'pino';
 import { LineBuffer } from './log/line-buffer.ts';
 import { RepeatLimit } from './log/repeat-limit.ts';
 import { openStandardOutput } from './log/standard-output.ts';
@@ -19,6 +18,11 @@ export interface LogMetrics {
   readonly suppressed: number;
 }
 
+interface LogOptions {
+  level: LevelWithSilent;
+  format: 'json' | 'pretty';
+}
+
 export interface LogOutput {
   log: Log;
   metrics: LogMetrics;
@@ -30,7 +34,7 @@ export interface LogOutput {
  * Creates the process's structured log on standard output: JSON lines or coloured text. If standard output stalls or fails, log
  * lines are lost, and nothing else is affected.
  */
-export async function createLog({ level, format }: { level: LogLevel; format: LogFormat }): Promise<LogOutput> {
+export async function createLog({ level, format }: LogOptions): Promise<LogOutput> {
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
     log.warn({ lost }, 'log lines were lost: standard output did not take them'),
   );

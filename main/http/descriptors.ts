@@ -1,5 +1,3 @@
-import type { Config } from '../config.ts';
-
 /** Maximum number of connections of each listener. */
 export interface ConnectionShares {
   /** Limit of open files that the shares are computed from. */
@@ -18,8 +16,11 @@ export interface ConnectionShares {
  * @param openFiles limit of open files; Infinity if there is none
  * @throws {Error} naming the required limit, if `openFiles` is too low
  */
-export function shareDescriptors(openFiles: number, config: Pick<Config, 'taskConcurrency'>): ConnectionShares {
-  const own = PROCESS_DESCRIPTORS + config.taskConcurrency * THREAD_DESCRIPTORS;
+export function shareDescriptors(
+  openFiles: number,
+  { taskConcurrency }: { taskConcurrency: number },
+): ConnectionShares {
+  const own = PROCESS_DESCRIPTORS + taskConcurrency * THREAD_DESCRIPTORS;
   const fewest = own + FEWEST_CONNECTIONS;
   if (openFiles < fewest) {
     throw new Error(`the limit of open files is ${openFiles}: raise it to at least ${fewest} (ulimit -n)`);
