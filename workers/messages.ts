@@ -1,29 +1,24 @@
-/**
- * All messages between the relay, the handlers, the ticker and the pool's threads. The unions are named by direction. Topics and
- * fields are those of the specification's table of internal messages.
- */
+/** All messages between the relay, the handlers, the ticker and the threads. */
 import type { CreatedDatabase } from '../db/sqlite/migrate.ts';
 
 /** Address of a process: a handler, a client (one end of a socket), or the ticker. */
 export type Pid = string;
 
-/** Relay to handler: the connection is established; replies go to `client_pid`. */
-export interface WsJoin {
-  topic: 'ws.join';
-  client_pid: Pid;
-}
+/** Messages between the relay, the handlers and the ticker, as in the specification's table of internal messages. */
+export type LifecycleMessage =
+  /** Relay to handler: the connection is established; replies go to `client_pid`. */
+  | { topic: 'ws.join'; client_pid: Pid }
+  /** Relay to handler: the client sent a frame. */
+  | { topic: 'ws.message'; data: string }
+  /** Relay to handler: the connection is closed. */
+  | { topic: 'ws.leave'; reason: string }
+  | HandlerToTicker
+  | WsSend;
 
-/** Relay to handler: the client sent a frame; `data` is the client's JSON. */
-export interface WsMessage {
-  topic: 'ws.message';
-  data: string;
-}
-
-/** Relay to handler: the connection is closed. */
-export interface WsLeave {
-  topic: 'ws.leave';
-  reason: string;
-}
+/** Handler to ticker: add or remove a subscription. */
+export type HandlerToTicker =
+  | { topic: 'subscribe'; client_pid: Pid; handler_pid: Pid }
+  | { topic: 'unsubscribe'; handler_pid: Pid };
 
 /** Handler or ticker to a client's address: deliver a frame; `data` is a JSON text. */
 export interface WsSend {
@@ -31,23 +26,6 @@ export interface WsSend {
   type: 'text';
   data: string;
 }
-
-/** Handler to ticker: add a subscription. The ticker watches the handler and sends the client a snapshot. */
-export interface Subscribe {
-  topic: 'subscribe';
-  client_pid: Pid;
-  handler_pid: Pid;
-}
-
-/** Handler to ticker: remove a subscription. */
-export interface Unsubscribe {
-  topic: 'unsubscribe';
-  handler_pid: Pid;
-}
-
-export type RelayToHandler = WsJoin | WsMessage | WsLeave;
-export type HandlerToTicker = Subscribe | Unsubscribe;
-export type LifecycleMessage = RelayToHandler | HandlerToTicker | WsSend;
 
 /** Worker data of the ticker's thread. */
 export interface TickerStart {
@@ -168,12 +146,8 @@ export interface RetentionStart {
   writeLock: SharedArrayBuffer;
 }
 
-/** Main thread to a pool thread: a request to which a working thread replies without outcomes. */
-export interface SelfTest {
-  selfTest: true;
-}
-
-export type MainToPool = TaskBatch | SelfTest;
+/** Main thread to a pool thread: a batch, or a request to which a working thread replies without outcomes. */
+export type MainToPool = TaskBatch | { selfTest: true };
 
 /** Settlement of a delivery by its handler, before the handler ends. */
 export type Acknowledgement = 'ack' | 'nack';

@@ -49,7 +49,12 @@ export class PriceWalk {
 
   /** Returns all prices with the timestamp of `now` (milliseconds since the epoch). */
   snapshot(now: number): TickerPrice[] {
-    const timestamp = Math.floor(now / 1000);
-    return symbols.map((symbol, index) => ({ symbol, price: this.#values[index] as number, timestamp }));
+    return priceList(this.#values, now);
   }
+}
+
+/** Returns the entries of a price update at `now` (milliseconds since the epoch). `values` are in the order of {@link symbols}. */
+export function priceList(values: Float64Array, now: number): TickerPrice[] {
+  const timestamp = Math.floor(now / 1000);
+  return symbols.map((symbol, index) => ({ symbol, price: values[index] as number, timestamp }));
 }

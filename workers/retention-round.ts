@@ -2,11 +2,10 @@ import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } 
 import type { AgedRow, TaskRetention } from '../db/sqlite/retention.ts';
 
 /**
- * Deletes all rows beyond the limits. Each iteration is one step, a short transaction.
+ * Deletes all rows beyond the limits, and yields the number of rows that each step, a short transaction, deleted.
  *
  * @param now milliseconds since the epoch
  * @param write runs the transaction of a step
- * @returns the number of rows deleted by each step
  */
 export function* retentionRound(
   retention: TaskRetention,

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { initialPrices, type PriceSymbol, symbols, type TickerPrice } from './price-walk.ts';
+import { initialPrices, type PriceSymbol, priceList, symbols, type TickerPrice } from './price-walk.ts';
 
 /** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */
 const WINDOW = 600;
@@ -38,8 +38,7 @@ export class SeededPrices {
   /** Returns all prices at `now`, in milliseconds since the epoch. */
   snapshot(now: number): TickerPrice[] {
     this.#goTo(this.#tickAt(now));
-    const timestamp = Math.floor(now / 1000);
-    return symbols.map((symbol, index) => ({ symbol, price: this.#values[index] as number, timestamp }));
+    return priceList(this.#values, now);
   }
 
   #tickAt(time: number): number {

@@ -3,11 +3,13 @@
  * the number of subscribers. Prices also change without subscribers.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { recordLoopDelays } from './event-loop-delay.ts';
 import { type MainToTicker, type Pid, SUBSCRIBERS, type TickerStart, type TickerToMain } from './messages.ts';
 import { PriceWalk, symbols } from './price-walk.ts';
+import { recordDuration } from './record-duration.ts';
 import { SeededPrices } from './seeded-prices.ts';
 import { startSchedule } from './tick-schedule.ts';
+
+const HEARTBEAT_INTERVAL_MS = 20;
 
 if (parentPort === null) throw new Error('workers/ticker runs as a worker thread only');
 const port = parentPort;
@@ -68,5 +70,13 @@ startSchedule(start.intervalMs, (due) => {
   else if (subscriptions.size > 0) sendTick(snapshot(), due);
 });
 
-recordLoopDelays(start.delays, start.heartbeat);
+const heartbeat = new Int32Array(start.heartbeat);
+let lastHeartbeat = performance.now();
+setInterval(() => {
+  const now = performance.now();
+  recordDuration(start.delays, 0, Math.max(0, now - lastHeartbeat - HEARTBEAT_INTERVAL_MS) / 1000);
+  lastHeartbeat = now;
+  Atomics.add(heartbeat, 0, 1);
+}, HEARTBEAT_INTERVAL_MS).unref();
+
 port.postMessage({ topic: 'ready' } satisfies TickerToMain);

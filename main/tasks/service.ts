@@ -165,7 +165,7 @@ export function startPool(
   writeLock?: SharedArrayBuffer,
 ): Promise<WorkerPool> {
   return WorkerPool.start({
-    file: workerFile('task'),
+    file: workerFile('task-worker'),
     threads: config.taskConcurrency,
     maxBatch: MAX_BATCH,
     timeoutMs: config.taskTimeoutMs,

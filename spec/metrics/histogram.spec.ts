@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { DURATION_BOUNDS, Histogram } from '../../main/metrics/histogram.ts';
-import { recordDuration } from '../../workers/observe-duration.ts';
+import { recordDuration } from '../../workers/record-duration.ts';
 
 const duration = fc.double({ min: 0, max: 20, noNaN: true });
 

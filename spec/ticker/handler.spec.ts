@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
 import { type ExitReason, ProcessRegistry } from '../../main/ticker/process-registry.ts';
-import type { LifecycleMessage, RelayToHandler } from '../../workers/messages.ts';
+import type { LifecycleMessage } from '../../workers/messages.ts';
 
 const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
 
@@ -15,7 +15,7 @@ function start(actorId = 'user:demo') {
   const handler = createHandler(processes, actorId);
   const ends: ExitReason[] = [];
   processes.monitor(handler, (reason) => ends.push(reason));
-  const tell = (...messages: RelayToHandler[]) => {
+  const tell = (...messages: LifecycleMessage[]) => {
     for (const message of messages) processes.send(handler, message);
   };
   const join = () => {

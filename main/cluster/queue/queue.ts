@@ -8,7 +8,6 @@ import type {
   OpenQueue,
   Progress,
   Queue,
-  QueueBounds,
   QueueCounts,
   Settlement,
   TaskEvent,

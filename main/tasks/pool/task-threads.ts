@@ -7,7 +7,7 @@ import type { Log } from '../../log.ts';
 type Pool = Piscina<MainToPool, TaskOutcome[]>;
 
 export interface TaskThreadsOptions {
-  /** Module whose default export processes tasks; see `workers/task-handler`. */
+  /** Module whose default export processes tasks; see `workers/task-batch`. */
   file: URL;
   threads: number;
   /** Heap limit of a thread in MB. A thread that needs more is terminated. */

@@ -1,7 +1,7 @@
 import { DURATION_BOUNDS, Histogram } from '../../../main/metrics/histogram.ts';
 import { RequestMetrics, recordRequests } from '../../../main/metrics/request-metrics.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
-import { recordDuration } from '../../../workers/observe-duration.ts';
+import { recordDuration } from '../../../workers/record-duration.ts';
 import type { Figure } from '../figure.ts';
 import { measureProduct } from './submissions.ts';
 

@@ -6,10 +6,10 @@ import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
 
-/** Starts a thread of workers/task with empty tables. */
+/** Starts a thread of workers/task-worker with empty tables. */
 async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migratedSchema>>) {
   const runner = await BatchRunner.start({
-    file: workerFile('task'),
+    file: workerFile('task-worker'),
     threads: 1,
     timeoutMs: 60_000,
     memoryMb: 64,

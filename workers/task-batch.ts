@@ -7,19 +7,18 @@ import {
   type EarlySettlement,
   type MainToPool,
   type PoolThreadData,
-  type TaskBatch,
   type TaskDelivery,
   type TaskOutcome,
 } from './messages.ts';
-import { recordDuration } from './observe-duration.ts';
+import { recordDuration } from './record-duration.ts';
 
 /** A handler's view of its delivery. Only the first call of `ack` or `nack` has an effect. */
 export interface HandledDelivery {
   /** The task's number in the order of arrival, or null if it has none. */
   readonly sequence: number | null;
-  /** Acknowledges at once, before the handler ends. */
+  /** Acknowledges before the handler ends. */
   ack(): void;
-  /** Acknowledges negatively at once, before the handler ends. */
+  /** Acknowledges negatively before the handler ends. */
   nack(): void;
 }
 
@@ -29,15 +28,14 @@ export interface HandledDelivery {
  */
 export type TaskHandler<Row = void> = (body: string, delivery: HandledDelivery) => Row | Promise<Row>;
 
-/**
- * Stores the rows that the handlers of some tasks returned.
- *
- * @returns for each row, in order, the error if it was not stored
- */
+/** Stores the rows that the handlers of some tasks returned. */
 export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
 
-/** For each row, in order, the error if it was not stored. `ofRow` is false if no row can be stored at present. */
-type Failures = ReadonlyArray<{ error: unknown; ofRow: boolean } | undefined>;
+/** For each row, in order, the error if it was not stored. */
+type Failures = ReadonlyArray<Failure | undefined>;
+
+/** `ofRow` is false if no row can be stored at present. */
+type Failure = { error: unknown; ofRow: boolean };
 
 /**
  * Returns the function that a pool thread runs for each message. The function runs the handler for each task of the batch in
@@ -51,27 +49,26 @@ export function poolFunction<Row>(
     if ('selfTest' in message) return [];
     const { tasks, slot } = message;
     const outcomes: TaskOutcome[] = [];
-    const returned: { outcome: Extract<TaskOutcome, { ended: 'returned' }>; place: number; row: Row }[] = [];
+    /** Returned rows with the positions of their outcomes. A dying thread may claim a task, so a position is not an index in the batch. */
+    const returned: { position: number; row: Row }[] = [];
     for (;;) {
       const index = claim(slot, outcomes.length);
       const task = tasks[index];
       if (task === undefined) break;
       noteAttempt(slot, index);
-      const from = performance.now();
+      const startedAt = performance.now();
       const { outcome, row } = await attempt(task, handler);
-      if (durations !== undefined) recordDuration(durations, slot, (performance.now() - from) / 1000);
+      if (durations !== undefined) recordDuration(durations, slot, (performance.now() - startedAt) / 1000);
+      if (outcome.ended === 'returned') returned.push({ position: outcomes.length, row: row as Row });
       outcomes.push(outcome);
-      // Not the index: a dying thread may have claimed a task in between.
-      const place = outcomes.length - 1;
-      if (outcome.ended === 'returned') returned.push({ outcome, place, row: row as Row });
     }
     noteAttempt(slot, tasks.length);
     const failures = await store(returned.map(({ row }) => row));
-    for (const [position, { outcome, place }] of returned.entries()) {
-      const failure = failures[position];
+    for (const [number, { position }] of returned.entries()) {
+      const failure = failures[number];
       if (failure === undefined) continue;
-      const { error, ofRow } = failure;
-      outcomes[place] = { ...outcome, ...(ofRow ? raised(error) : { ended: 'unstored', reason: describe(error) }) };
+      const { settled } = outcomes[position] as TaskOutcome;
+      outcomes[position] = { ...(settled && { settled }), ...unstored(failure) };
     }
     return outcomes;
   };
@@ -99,18 +96,22 @@ function raised(error: unknown) {
   return { ended: 'raised', reason: describe(error), permanent: error instanceof PermanentError } as const;
 }
 
+function unstored({ error, ofRow }: Failure) {
+  return ofRow ? raised(error) : ({ ended: 'unstored', reason: describe(error) } as const);
+}
+
 const shared = workerData as Partial<PoolThreadData> | null;
 const attempts = shared?.attempts && new Float64Array(shared.attempts);
 const durations = shared?.durations;
 const startedTasks = shared?.startedTasks && new Int32Array(shared.startedTasks);
 
-/** Claims the next task. @returns its index in the batch; past the end if no task is left or the main thread has reclaimed the rest */
-function claim(slot: TaskBatch['slot'], next: number): number {
+/** Returns the index of the next task, or one past the end if no task is left or the main thread has reclaimed the rest. */
+function claim(slot: number, next: number): number {
   return startedTasks === undefined ? next : Atomics.add(startedTasks, slot, 1);
 }
 
 /** Records the start of an attempt before the handler can hang. The start time is written last, so it implies the other fields. */
-function noteAttempt(slot: TaskBatch['slot'], index: number): void {
+function noteAttempt(slot: number, index: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
   attempts[first + AttemptField.threadId] = threadId;
@@ -121,7 +122,6 @@ function noteAttempt(slot: TaskBatch['slot'], index: number): void {
 /** Maximum length of a reason, which is stored with the failed task. */
 const MAX_REASON = 1000;
 
-/** Returns a description of any thrown value. */
 function describe(thrown: unknown): string {
   try {
     const text: unknown = thrown instanceof Error ? thrown.message : thrown;

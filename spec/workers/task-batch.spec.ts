@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { PermanentError } from '../../workers/actions.ts';
 import type { TaskBatch, TaskOutcome } from '../../workers/messages.ts';
-import { poolFunction, type TaskHandler } from '../../workers/task-handler.ts';
+import { poolFunction, type TaskHandler } from '../../workers/task-batch.ts';
 
 /** Passes one delivery to the handler's pool function and returns the outcome. */
 async function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> {

@@ -8,13 +8,13 @@ import { workerFile } from '../../main/worker-file.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 
-/** Starts a thread of workers/task with an empty database, and a second connection to the database. */
+/** Starts a thread of workers/task-worker with an empty database, and a second connection to the database. */
 async function start() {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
   const file = join(dataDir, 'tasks.db');
   const runner = await BatchRunner.start({
-    file: workerFile('task'),
+    file: workerFile('task-worker'),
     threads: 1,
     timeoutMs: 60_000,
     memoryMb: 64,
