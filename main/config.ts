@@ -20,10 +20,8 @@ export class ConfigError extends Error {
 }
 
 /**
- * Reads the settings from environment variables. An empty variable counts as unset. The defaults include the specification's table of
- * limits.
+ * Reads the settings from environment variables. An empty variable counts as unset.
  *
- * @param env the environment, usually `process.env`
  * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
  * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
  * @throws {ConfigError} for the first invalid variable
@@ -51,12 +49,6 @@ export function loadConfig(
     throw new ConfigError(name, `one of ${choices.join(', ')}`, JSON.stringify(value));
   };
 
-  const secret = (name: string, minBytes: number) => {
-    const value = text(name);
-    if (value === undefined || Buffer.byteLength(value) >= minBytes) return value;
-    throw new ConfigError(name, `at least ${minBytes} bytes long`, `${Buffer.byteLength(value)} bytes`);
-  };
-
   const serverUrl = (name: string, scheme: RegExp, expected: string) => {
     const value = text(name);
     // The value is not shown, because it may contain a password.
@@ -74,12 +66,6 @@ export function loadConfig(
     throw new ConfigError(variable, expected, JSON.stringify(value));
   };
 
-  const name = (variable: string, fallback: string) => {
-    const value = text(variable) ?? fallback;
-    if (/^[\w-]{1,32}$/.test(value)) return value;
-    throw new ConfigError(variable, 'up to 32 letters, digits, _ and -', JSON.stringify(value));
-  };
-
   const natsUrl = serverUrl('NATS_URL', /^(nats|tls):\/\/./, 'a URL like nats://127.0.0.1:4222');
   const databaseUrl = serverUrl('DATABASE_URL', /^postgres(ql)?:\/\/./, 'a URL like postgres://127.0.0.1/test');
   const shared = natsUrl !== undefined;
@@ -87,11 +73,18 @@ export function loadConfig(
     const [missing, given] = shared ? ['DATABASE_URL', 'NATS_URL'] : ['NATS_URL', 'DATABASE_URL'];
     throw new ConfigError(missing, `set if ${given} is`, 'nothing');
   }
-  const tokenKey = secret('TOKEN_KEY', 32);
+  const tokenKey = text('TOKEN_KEY');
+  if (tokenKey !== undefined && Buffer.byteLength(tokenKey) < 32) {
+    throw new ConfigError('TOKEN_KEY', 'at least 32 bytes long', `${Buffer.byteLength(tokenKey)} bytes`);
+  }
   if (shared && tokenKey === undefined) {
     throw new ConfigError('TOKEN_KEY', 'set if NATS_URL is, to the same value on all nodes', 'nothing');
   }
 
+  const natsPrefix = text('NATS_PREFIX') ?? 'ticker-and-tasks';
+  if (!/^[\w-]{1,32}$/.test(natsPrefix)) {
+    throw new ConfigError('NATS_PREFIX', 'up to 32 letters, digits, _ and -', JSON.stringify(natsPrefix));
+  }
   const heapShare = (fallback: number, divisor: number) => Math.min(fallback, Math.floor(heapLimitBytes / divisor));
   const bodyLimit = integer('BODY_LIMIT', MIB, 1, 256 * MIB);
 
@@ -111,7 +104,7 @@ export function loadConfig(
     /** PostgreSQL database shared by all nodes. Set if and only if `natsUrl` is. */
     databaseUrl,
     /** Prefix of the names of streams, buckets and subjects, so that several deployments can share a server. */
-    natsPrefix: name('NATS_PREFIX', 'ticker-and-tasks'),
+    natsPrefix,
     /** Number of NATS servers that store each message. */
     natsReplicas: integer('NATS_REPLICAS', 1, 1, 5),
     /** Folder that holds `auth.db` and `tasks.db`. */

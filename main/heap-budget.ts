@@ -1,19 +1,14 @@
 import type { Config } from './config.ts';
 
-/** Largest share of the heap for all budgets together. Clients, tokens, keys and garbage need the rest. */
+/** Clients, tokens, keys and garbage need the rest of the heap. */
 const MAX_SHARE = 0.5;
 const MIB = 1024 * 1024;
 
-/**
- * Checks that the memory that clients can make the process use fits into its heap.
- *
- * @param heapLimitBytes `heap_size_limit` of the main thread
- * @throws {Error} if the budgets of queue, request bodies and responses together exceed half of the heap
- */
-export function checkHeapBudget(
-  { queueDriver, queueMaxBytes, bodyBudgetBytes, responseBudgetBytes }: BudgetConfig,
-  heapLimitBytes: number,
-): void {
+type BudgetConfig = Pick<Config, 'queueDriver' | 'queueMaxBytes' | 'bodyBudgetBytes' | 'responseBudgetBytes'>;
+
+/** @throws {Error} if the budgets of queue, request bodies and responses together exceed half of the main thread's heap */
+export function checkHeapBudget(config: BudgetConfig, heapLimitBytes: number): void {
+  const { queueDriver, queueMaxBytes, bodyBudgetBytes, responseBudgetBytes } = config;
   // With NATS, the servers hold the queue.
   const queueBytes = queueDriver === 'nats' ? 0 : queueMaxBytes;
   const bytes = queueBytes + bodyBudgetBytes + responseBudgetBytes;
@@ -24,8 +19,6 @@ export function checkHeapBudget(
     `${names.join(' + ')} is ${mib(bytes)}, more than half of the heap limit of ${mib(heapLimitBytes)}: lower them, or set NODE_OPTIONS=--max-old-space-size=${heapMb}`,
   );
 }
-
-type BudgetConfig = Pick<Config, 'queueDriver' | 'queueMaxBytes' | 'bodyBudgetBytes' | 'responseBudgetBytes'>;
 
 function mib(bytes: number): string {
   return `${Math.round(bytes / MIB)} MiB`;

@@ -5,23 +5,16 @@ import { openStandardOutput } from './log/standard-output.ts';
 
 export type Log = Logger;
 
+/** Counters of lines that standard output did not take, and of repeated warnings and errors that were left out. */
+export interface LogMetrics {
+  readonly lost: number;
+  readonly suppressed: number;
+}
+
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
 /** A bearer token, which a URL, a header or an error message may bring into a line. */
 const TOKEN = /v3\.local\.[\w-]+/g;
-
-/** Counters of log lines that were not written. */
-export interface LogMetrics {
-  /** Number of lines that standard output did not take. */
-  readonly lost: number;
-  /** Number of repeated warnings and errors left out. */
-  readonly suppressed: number;
-}
-
-interface LogOptions {
-  level: LevelWithSilent;
-  format: 'json' | 'pretty';
-}
 
 export interface LogOutput {
   log: Log;
@@ -34,7 +27,8 @@ export interface LogOutput {
  * Creates the process's structured log on standard output: JSON lines or coloured text. If standard output stalls or fails, log
  * lines are lost, and nothing else is affected.
  */
-export async function createLog({ level, format }: LogOptions): Promise<LogOutput> {
+export async function createLog(options: { level: LevelWithSilent; format: 'json' | 'pretty' }): Promise<LogOutput> {
+  const { level, format } = options;
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
     log.warn({ lost }, 'log lines were lost: standard output did not take them'),
   );

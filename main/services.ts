@@ -18,7 +18,7 @@ export interface Services {
 }
 
 /**
- * Opens the backend, then starts the services.
+ * Starts the services.
  *
  * @param onTasks called when service B has started, with a function that returns the number of accepted tasks that would be lost if
  *   the process ended now. The rest of the startup may still fail or be stopped.

@@ -2,15 +2,9 @@ import { Worker } from 'node:worker_threads';
 import type { Log } from './log.ts';
 
 export interface SupervisedWorkerOptions<FromWorker> {
-  /** Name of the thread, for the log. */
   name: string;
-  /** Module that the thread runs. */
   file: URL;
-  /**
-   * Returns the `workerData` of a new thread.
-   *
-   * @param heartbeat an Int32Array of one cell, which a thread with `onHeartbeat` must increment several times a second
-   */
+  /** @param heartbeat an Int32Array of one cell, which a thread with `onHeartbeat` must increment several times a second */
   workerData: (heartbeat: SharedArrayBuffer) => object;
   /** Delay in milliseconds before each restart; the last one repeats. */
   restartDelaysMs: readonly number[];
@@ -27,10 +21,7 @@ export interface SupervisedWorkerOptions<FromWorker> {
 }
 
 const CHECK_INTERVAL_MS = 1_000;
-/**
- * Number of consecutive checks without a heartbeat after which a thread is terminated. Checks are counted, not time, so that a
- * stalled main thread does not terminate a healthy thread.
- */
+/** Checks without a heartbeat after which a thread is terminated. A stalled main thread makes no checks, so it terminates none. */
 const MAX_MISSED = 4;
 
 /** A worker thread that is restarted when it ends, and terminated when it hangs. */
@@ -48,7 +39,6 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     this.#options = options;
   }
 
-  /** Number of restarts so far. */
   get restarts(): number {
     return this.#restarts;
   }
@@ -60,11 +50,11 @@ export class SupervisedWorker<ToWorker, FromWorker> {
 
   /** Starts the thread and waits for its first message. @throws {Error} if it ends before that */
   async ready(): Promise<void> {
-    const ready = Promise.withResolvers<void>();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
     const worker = this.#spawn();
-    worker.once('message', () => ready.resolve());
-    worker.once('exit', () => ready.reject(new Error(`the ${this.#options.name} thread does not start`)));
-    await ready.promise;
+    worker.once('message', () => resolve());
+    worker.once('exit', () => reject(new Error(`the ${this.#options.name} thread does not start`)));
+    await promise;
   }
 
   /** Sends a message to the thread. The message is lost if no thread is running. */
@@ -80,28 +70,23 @@ export class SupervisedWorker<ToWorker, FromWorker> {
   }
 
   #spawn(): Worker {
-    const { name, file, workerData, onMessage, onSpawn, onHeartbeat, log } = this.#options;
+    const { name, file, workerData, stableAfterMs, onMessage, onSpawn, onExit, onHeartbeat, log } = this.#options;
     const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name });
+    // Read now, because the id of an ended thread is -1.
     const { threadId } = worker;
     const startedAt = performance.now();
     if (onMessage !== undefined) worker.on('message', onMessage);
     worker.on('error', (error) => log.error({ err: error }, `the ${name} thread failed`));
-    worker.once('exit', (code) => this.#restart(code, threadId, performance.now() - startedAt));
+    worker.once('exit', (code) => {
+      this.#worker = undefined;
+      onExit?.(threadId);
+      if (performance.now() - startedAt >= stableAfterMs) this.#failures = 0;
+      this.#restart(code);
+    });
     this.#worker = worker;
     if (onHeartbeat !== undefined) this.#watch(worker, onHeartbeat);
     onSpawn?.();
     return worker;
-  }
-
-  /** Creating a thread throws if the process may not have another one. */
-  #respawn(): void {
-    try {
-      this.#spawn();
-    } catch (error) {
-      const { name, log } = this.#options;
-      log.error({ err: error }, `the ${name} thread failed`);
-      this.#restart(1, 0, 0);
-    }
   }
 
   #watch(worker: Worker, onHeartbeat: (isAlive: boolean) => void): void {
@@ -123,16 +108,21 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     worker.once('exit', () => clearInterval(timer));
   }
 
-  #restart(code: number, threadId: number, lifetimeMs: number): void {
-    const { name, restartDelaysMs, stableAfterMs, onExit, log } = this.#options;
-    this.#worker = undefined;
-    onExit?.(threadId);
+  #restart(code: number): void {
     if (this.#isStopped) return;
-    if (lifetimeMs >= stableAfterMs) this.#failures = 0;
+    const { name, restartDelaysMs, log } = this.#options;
     const delayMs = restartDelaysMs[Math.min(this.#failures, restartDelaysMs.length - 1)] as number;
     this.#failures += 1;
     this.#restarts += 1;
     log.error({ code, delayMs }, `the ${name} thread ended: it is restarted`);
-    this.#restartTimer = setTimeout(() => this.#respawn(), delayMs);
+    this.#restartTimer = setTimeout(() => {
+      try {
+        this.#spawn();
+      } catch (error) {
+        // The process may not have another thread.
+        log.error({ err: error }, `the ${name} thread failed`);
+        this.#restart(1);
+      }
+    }, delayMs);
   }
 }

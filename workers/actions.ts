@@ -5,18 +5,12 @@ export class PermanentError extends Error {
 
 type Data = Readonly<Record<string, unknown>>;
 
-/** Functions of the known actions. Each returns a task's output for its `data`. */
 const actions = new Map<string, (data: Data) => unknown>([
   ['uppercase', uppercase],
   ['sum', sum],
 ]);
 
-/**
- * Performs a task and returns its output, as in the specification's table of actions. The output of an unknown action is
- * `processed`.
- *
- * @throws {PermanentError} if the data does not fit the action
- */
+/** Returns a task's output, as in the specification's table of actions. @throws {PermanentError} if the data does not fit the action */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';
 }

@@ -1,10 +1,8 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * Parses a JSON object. Other JSON values become an object without fields, so that the first required field is reported
- * missing.
- *
- * @returns undefined if the bytes are not UTF-8 or not JSON
+ * Parses a JSON object. Returns undefined if the bytes are not UTF-8 or not JSON, and an object without fields for another JSON value,
+ * so that the first required field is reported missing.
  */
 export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> | undefined {
   // Checked first, because decoding would replace invalid bytes.

@@ -30,16 +30,13 @@ export interface WsSend {
 /** Worker data of the ticker's thread. */
 export interface TickerStart {
   intervalMs: number;
-  /** Current prices: a Float64Array with one price a symbol. Shared, so that a restarted thread continues from them. */
+  /** A Float64Array with one price a symbol. A restarted thread continues from them. */
   prices: SharedArrayBuffer;
   /** Seed of deterministic prices. Random prices if undefined. */
   seed: string | undefined;
   /** Due time of the last tick: a Float64Array of one cell, in milliseconds since the epoch. */
   lastDue: SharedArrayBuffer;
-  /**
-   * Expiry of this node's lease on making ticks: a Float64Array of one cell, in milliseconds of the monotonic clock. Undefined if
-   * the node makes ticks for itself only.
-   */
+  /** Expiry of this node's lease as `TickFeed.lease`. Undefined if the node makes ticks for itself only. */
   lease: SharedArrayBuffer | undefined;
   /** Delays of the thread's event loop. */
   delays: Durations;
@@ -50,8 +47,8 @@ export interface TickerStart {
 }
 
 /**
- * Histograms in shared memory. Each is a Float64Array with one count a bucket, a count for durations above the last bound, and the
- * sum in seconds. Only one thread at a time may write to a histogram.
+ * Histograms in shared memory, each a Float64Array with one count a bucket, a count for durations above the last bound, and the sum in
+ * seconds. Only one thread at a time may write to a histogram.
  */
 export interface Durations {
   /** Upper bounds of the buckets in seconds, ascending. */
@@ -73,8 +70,8 @@ export interface RelayedTick {
 export type MainToTicker = ReadonlyArray<HandlerToTicker | RelayedTick>;
 
 /**
- * Ticker's thread to main thread: a snapshot for some clients, or a tick for all subscribers. `due` is the time at which the tick was
- * due, or arrived from another node, in milliseconds since the epoch. `prices` are those of a tick that this node makes for others.
+ * Ticker's thread to main thread: a snapshot for some clients, or a tick for all subscribers, with the time at which it was due or
+ * arrived, in milliseconds since the epoch. A tick that this node makes for others has `prices`.
  */
 export type TickerToMain =
   | { topic: 'ready' }
@@ -94,10 +91,7 @@ export interface TaskDelivery {
   sequence: number | null;
 }
 
-/**
- * Main thread to a pool thread: deliveries to process in order. The reply holds the outcomes of the deliveries that were not
- * reclaimed meanwhile.
- */
+/** Deliveries for a pool thread to process in order. The reply holds the outcomes of those that were not reclaimed meanwhile. */
 export interface TaskBatch {
   tasks: readonly TaskDelivery[];
   /** The batch's slot in the shared memory of {@link PoolThreadData}. */
@@ -110,13 +104,13 @@ export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };
 /** Result of the migration thread, sent once. */
 export type MigrationReport = { created: CreatedDatabase[] } | { failure: string };
 
-/** Worker data of every pool thread, in addition to the data of its handler. All of it is shared memory. */
+/** Worker data of every pool thread, in addition to the data of its handler. */
 export interface PoolThreadData {
   /** A Float64Array with the {@link AttemptField}s of each slot. */
   attempts: SharedArrayBuffer;
   /**
-   * An Int32Array with one cell per slot: the number of tasks of the batch that the thread has started. The thread increments it
-   * before each task, and stops at the end of the batch. The main thread reclaims the remaining tasks by setting a higher value.
+   * An Int32Array with the number of started tasks of the batch in each slot. The thread increments it before each task. The main
+   * thread reclaims the remaining tasks by setting a higher value.
    */
   startedTasks: SharedArrayBuffer;
   /** Durations of attempts, with one histogram per slot. */
@@ -135,7 +129,7 @@ export const AttemptField = {
   count: 3,
 } as const;
 
-/** Worker data of the retention thread, which deletes old rows. */
+/** Worker data of the retention thread. */
 export interface RetentionStart {
   dataDir: string;
   /** Number of newest rows to keep. 0 for no limit. */
@@ -152,7 +146,7 @@ export type MainToPool = TaskBatch | { selfTest: true };
 /** Settlement of a delivery by its handler, before the handler ends. */
 export type Acknowledgement = 'ack' | 'nack';
 
-/** Pool thread to main thread: a handler has settled its delivery, and is still running. */
+/** Pool thread to main thread: a handler has settled its delivery and is still running. */
 export interface EarlySettlement {
   delivery: number;
   settled: Acknowledgement;

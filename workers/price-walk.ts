@@ -16,7 +16,7 @@ export interface TickerPrice {
 /** Largest change of a price in one tick, as a fraction of the price. */
 const LARGEST_STEP = 0.001;
 
-/** Returns a random number, uniformly distributed in [0, 1). */
+/** Returns a uniformly distributed number in [0, 1). */
 export type Random = () => number;
 
 /** Random number from the operating system's entropy, with the 53 bits of a double's precision. */
@@ -28,10 +28,7 @@ export function nextPrice(price: number, random: Random): number {
   return Math.round(price * (1 + f) * 100) / 100;
 }
 
-/**
- * Random walk of all prices. `values` holds the prices in the order of {@link symbols}. The caller owns that memory, so that the
- * prices can outlive the walk. A price of zero is replaced by its initial price.
- */
+/** Random walk of all prices, which are in `values` in the order of {@link symbols}. A price of zero is replaced by its initial price. */
 export class PriceWalk {
   readonly #values: Float64Array;
   readonly #random: Random;

@@ -13,7 +13,7 @@ const BUSY_TIMEOUT_MS = 2000;
 const PAUSE_RATIO = 2;
 /** Shortest pause between two rounds. */
 const PAUSE_MS = 1000;
-/** Pause between two rounds, as a multiple of the last search's duration. Bounds idle rounds to a twentieth of a core. */
+/** The same as a multiple of the last search's duration, which bounds idle rounds to a twentieth of a core. */
 const SEARCH_PAUSE_RATIO = 20;
 /** Steps between two checkpoints. They add about 20 MiB to the log. */
 const STEPS_PER_CHECKPOINT = 20;

@@ -10,10 +10,7 @@ const WINDOW = 600;
  */
 const MAX_CHANGE = 400;
 
-/**
- * Deterministic prices: a pure function of seed, symbol and tick number. The tick number is the number of whole intervals since
- * the epoch. With an interval of one second, it is the timestamp.
- */
+/** Deterministic prices: a pure function of seed, symbol and tick number, the number of whole intervals since the epoch. */
 export class SeededPrices {
   readonly #values: Float64Array;
   readonly #seed: string;
@@ -64,7 +61,7 @@ export class SeededPrices {
     return sum;
   }
 
-  /** Returns the change by one tick, in millionths of the initial price. */
+  /** Change by one tick, in millionths of the initial price. */
   #change(symbol: PriceSymbol, tick: number): number {
     const digest = createHash('sha256').update(`${this.#seed} ${symbol} ${tick}`).digest();
     return (digest.readUInt32BE() % (2 * MAX_CHANGE + 1)) - MAX_CHANGE;

@@ -25,9 +25,8 @@ const MAX_DEPTH = 512;
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
 /**
- * Turns a body into the JSON text of the specification's queued task message, which is queued, sent to a thread, and stored as
- * `payload`. `data` is serialized again from the parsed values; the guide for clients lists the differences. Submissions of the
- * same content have the same fingerprint, regardless of white space.
+ * Turns a body into the JSON text of the specification's queued task message. `data` is serialized again from the parsed values; the
+ * guide for clients lists the differences. Submissions of the same content have the same fingerprint, regardless of white space.
  */
 export function parseSubmission({ bytes, id, createdAt, hasKey }: SubmittedBody): ParsedSubmission {
   const depthError = checkDepth(bytes);

@@ -37,10 +37,7 @@ type Failures = ReadonlyArray<Failure | undefined>;
 /** `ofRow` is false if no row can be stored at present. */
 type Failure = { error: unknown; ofRow: boolean };
 
-/**
- * Returns the function that a pool thread runs for each message. The function runs the handler for each task of the batch in
- * turn, and then stores all rows together. It never throws.
- */
+/** Returns a pool thread's function, which runs the handler for each task of a batch, and then stores all rows together. It never throws. */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
   store: StoreRows<Row> = (rows) => rows.map(() => undefined),

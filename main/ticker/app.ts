@@ -1,22 +1,16 @@
 import Koa from 'koa';
-import type { Pid } from '../../workers/messages.ts';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
 import { staticClient } from '../http/static-client.ts';
 import type { Log } from '../log.ts';
 import { type RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
-import type { HandlersByToken } from './handlers-by-token.ts';
 import type { Relay } from './relay.ts';
-import type { Tokens } from './tokens.ts';
-import { wsRouter } from './ws-router.ts';
+import { type WsRouterOptions, wsRouter } from './ws-router.ts';
 
-export interface TickerAppOptions extends AuthRouterOptions {
-  tokens: Pick<Tokens, 'issue' | 'verify' | 'isLive' | 'revoke' | 'lifetimeSeconds'>;
+export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions {
+  tokens: AuthRouterOptions['tokens'] & WsRouterOptions['tokens'];
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
-  createHandler: (actorId: string) => Pid;
-  /** Request metrics. */
   requests: RequestMetrics;
-  holders: Pick<HandlersByToken, 'add'>;
   log: Log;
   /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
   trustProxy: number;

@@ -3,10 +3,7 @@ import { closeCodes } from './close-codes.ts';
 import type { ProcessRegistry } from './process-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
-/**
- * Handlers by the token that they were started with, so that they can be ended together with the token. A handler is
- * removed when it ends, so that there are never more entries than connections.
- */
+/** Running handlers by the token that they were started with, so that they can be ended together with the token. */
 export class HandlersByToken {
   readonly #processes: ProcessRegistry;
   readonly #handlers = new Map<string, Set<Pid>>();

@@ -9,10 +9,8 @@ import {
 import { TokensByKey } from './tokens-by-key.ts';
 
 export interface MemoryTokenStoreOptions {
-  maxTokens: number;
-  maxTokensPerKey: number;
-  /** Called for every token that is revoked, evicted or expired. */
-  onRemove: OnRemove;
+  maxTokens?: number;
+  maxTokensPerKey?: number;
 }
 
 /** Longest delay of a Node timer. A token that expires later is checked again after it. */
@@ -25,28 +23,22 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
  * All tokens of one store have the same lifetime, so they expire in the order in which they were added.
  */
 export class MemoryTokenStore implements TokenStore {
-  onRemove: OnRemove;
+  onRemove: OnRemove = () => {};
   readonly maxTokens: number;
   readonly #records = new Map<string, TokenRecord>();
   readonly #byKey: TokensByKey;
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({
-    maxTokens = 100_000,
-    maxTokensPerKey = 1000,
-    onRemove = () => {},
-  }: Partial<MemoryTokenStoreOptions> = {}) {
+  constructor({ maxTokens = 100_000, maxTokensPerKey = 1000 }: MemoryTokenStoreOptions = {}) {
     this.maxTokens = maxTokens;
     this.#byKey = new TokensByKey(maxTokensPerKey);
-    this.onRemove = onRemove;
   }
 
   get size(): number {
     return this.#records.size;
   }
 
-  /** @throws {TokenStoreUnavailable | TokenStoreFull} */
   put(record: TokenRecord): void {
     this.insert(record, this.nextOrder(record.keyId));
   }
@@ -85,30 +77,23 @@ export class MemoryTokenStore implements TokenStore {
     return evicted?.id;
   }
 
-  /**
-   * Whether the token is in the store and has not expired.
-   *
-   * @throws {TokenStoreUnavailable}
-   */
   has(id: string): boolean {
     this.#check();
     const record = this.#records.get(id);
     return record !== undefined && record.expiresAt > Date.now();
   }
 
-  /** The same as `has`, because this store is not shared. @throws {TokenStoreUnavailable} */
+  /** The same as `has`, because this store is not shared. */
   find(id: string): boolean {
     return this.has(id);
   }
 
-  /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): void {
     this.#check();
     const record = this.#records.get(id);
     if (record !== undefined) this.#remove(record, 'token revoked');
   }
 
-  /** Makes the store unavailable and clears it. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);

@@ -16,22 +16,14 @@ export type Scope = readonly Policy[];
 /** The user policy of the specification: all actions, all resources, effect allow, group `user`. */
 export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 
-/**
- * Reads a policy from its file.
- *
- * @throws {Error} if the file cannot be read or does not hold a policy
- */
+/** Reads a policy. @throws {Error} if the file cannot be read or does not hold a policy */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
   if (!isPolicy(policy)) throw new Error(`${file.pathname} does not hold a policy`);
   return policy;
 }
 
-/**
- * Loads the scope of all tokens. Called once at the start, so that issuing a token opens no file.
- *
- * @returns an empty scope if the policy cannot be loaded
- */
+/** Loads the scope of all tokens, which is empty if the policy cannot be loaded. */
 export async function loadScope(file: URL, log: Log): Promise<Scope> {
   try {
     return [await loadPolicy(file)];

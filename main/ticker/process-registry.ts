@@ -1,7 +1,7 @@
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import type { CloseCode } from './close-codes.ts';
 
-/** Receiver of the messages sent to an address. An error thrown by `receive` ends the process. */
+/** Receiver of the messages to a pid. An error thrown by `receive` ends the process. */
 export interface Process {
   receive(message: LifecycleMessage): void;
 }
@@ -33,11 +33,7 @@ export class ProcessRegistry {
     return pid;
   }
 
-  /**
-   * Starts a process under a fixed name.
-   *
-   * @throws {Error} if the name is in use
-   */
+  /** Starts a process under a fixed name. @throws {Error} if the name is in use */
   register(name: Pid, process: Process): void {
     if (this.#entries.has(name)) throw new Error(`a process named ${name} is already registered`);
     this.#entries.set(name, { process, monitors: [] });

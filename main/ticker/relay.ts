@@ -17,7 +17,7 @@ import { SUBPROTOCOL } from './token-auth.ts';
 /** Response header of the endpoint that names the handler of a connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
 
-/** Value of the {@link RELAY_HEADER}, as JSON. */
+/** Value of the {@link RELAY_HEADER}. */
 export interface RelayTarget {
   target_pid: Pid;
   metadata: { user_id: string; auth_time: number };
@@ -103,8 +103,8 @@ export class Relay {
     return this.#connections.size;
   }
 
-  /** Number of open connections and pending handshakes, which count against the limit. */
-  get places(): number {
+  /** Number of the limiter's slots in use, by open connections and pending handshakes. */
+  get slotsTaken(): number {
     return this.#limiter.taken;
   }
 
@@ -123,16 +123,9 @@ export class Relay {
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
   }
 
-  /**
-   * Returns the server's listener for `upgrade`, which passes handshakes to the app's `handle`.
-   *
-   * @param onJoin called when a handshake is complete
-   */
-  upgradeListener(
-    handle: RequestListener,
-    onJoin: (socket: Duplex) => void = () => {},
-  ): (request: IncomingMessage, socket: Duplex, head: Buffer) => void {
-    return (request, socket, head) => {
+  /** Returns the server's listener for `upgrade`, which passes handshakes to `handle`. @param onJoin called for a complete handshake */
+  upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
+    return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       socket.on('error', destroy);
       // The socket is already ended if its request has timed out with an error response.
       if (this.#closing !== undefined || socket.writableEnded) {

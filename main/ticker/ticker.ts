@@ -21,7 +21,6 @@ export interface TickerOptions {
   /** Makes the prices deterministic; see `workers/seeded-prices`. */
   seed?: string | undefined;
   processes: ProcessRegistry;
-  /** Sends a tick to all of `clients`; see `relay`. */
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
   /** Shares the ticks of one node with the others. Absent on a single node. */
   feed?: TickFeed | undefined;
@@ -34,12 +33,6 @@ export interface TickerOptions {
 const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
-
-interface Subscription {
-  client: Pid;
-  /** Whether the snapshot was sent. Ticks follow only then. */
-  live: boolean;
-}
 
 /**
  * The actor `ticker`: passes subscriptions to the ticker thread, and its snapshots and ticks to the clients. Prices are in shared
@@ -54,10 +47,12 @@ export class Ticker implements Process {
   readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
   readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
-  readonly #subscriptions = new Map<Pid, Subscription>();
-  /** Clients with live subscriptions. */
+  /** Client of each subscribed handler. */
+  readonly #subscriptions = new Map<Pid, Pid>();
+  /** Clients whose snapshot was requested. */
+  readonly #waiting = new Set<Pid>();
+  /** Clients whose snapshot was sent. They receive ticks. */
   readonly #live = new Set<Pid>();
-  readonly #handlerOf = new Map<Pid, Pid>();
   readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
   /** Messages for the thread, sent together at the end of the event loop's turn. */
   #outbox: Array<HandlerToTicker | RelayedTick> = [];
@@ -90,12 +85,10 @@ export class Ticker implements Process {
     });
   }
 
-  /** Number of subscriptions. */
   get subscriptions(): number {
     return this.#subscriptions.size;
   }
 
-  /** Number of restarts of the thread. */
   get restarts(): number {
     return this.#thread.restarts;
   }
@@ -110,7 +103,6 @@ export class Ticker implements Process {
     return this.#thread.ready();
   }
 
-  /** Handles `subscribe` and `unsubscribe`. */
   receive(message: LifecycleMessage): void {
     if (message.topic === 'subscribe') this.#subscribe(message.handler_pid, message.client_pid);
     else if (message.topic === 'unsubscribe') this.#unsubscribe(message.handler_pid);
@@ -128,18 +120,18 @@ export class Ticker implements Process {
 
   #subscribe(handler: Pid, client: Pid): void {
     if (this.#subscriptions.has(handler)) return;
-    this.#subscriptions.set(handler, { client, live: false });
-    this.#handlerOf.set(client, handler);
+    this.#subscriptions.set(handler, client);
+    this.#waiting.add(client);
     this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
     this.#options.processes.monitor(handler, () => this.#unsubscribe(handler));
   }
 
   #unsubscribe(handler: Pid): void {
-    const subscription = this.#subscriptions.get(handler);
-    if (subscription === undefined) return;
+    const client = this.#subscriptions.get(handler);
+    if (client === undefined) return;
     this.#subscriptions.delete(handler);
-    this.#handlerOf.delete(subscription.client);
-    this.#live.delete(subscription.client);
+    this.#waiting.delete(client);
+    this.#live.delete(client);
     this.#post({ topic: 'unsubscribe', handler_pid: handler });
   }
 
@@ -165,16 +157,13 @@ export class Ticker implements Process {
   }
 
   #sendSnapshot(client: Pid, snapshot: WsSend): void {
-    const subscription = this.#subscriptions.get(this.#handlerOf.get(client) ?? '');
-    if (subscription === undefined) return;
-    subscription.live = true;
+    if (!this.#waiting.delete(client)) return;
     this.#live.add(client);
     this.#options.processes.send(client, snapshot);
   }
 
   #threadStart(heartbeat: SharedArrayBuffer): TickerStart {
     const { intervalMs, seed, feed } = this.#options;
-    const live = [...this.#subscriptions].filter(([, { live }]) => live);
     return {
       intervalMs,
       seed,
@@ -183,15 +172,15 @@ export class Ticker implements Process {
       lease: feed?.lease,
       delays: { bounds: DELAY_BOUNDS, cells: this.#delayCells },
       heartbeat,
-      subscriptions: live.map(([handler, { client }]) => [handler, client] as const),
+      subscriptions: [...this.#subscriptions].filter(([, client]) => this.#live.has(client)),
     };
   }
 
   /** Subscribes the clients without a snapshot at a new thread, which was started with the live ones. */
   #resubscribe(): void {
     this.#outbox.length = 0;
-    for (const [handler, { client, live }] of this.#subscriptions) {
-      if (!live) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
+    for (const [handler, client] of this.#subscriptions) {
+      if (this.#waiting.has(client)) this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
     }
   }
 }

@@ -13,10 +13,7 @@ export interface SecurityContext {
   identity?: Identity;
 }
 
-/**
- * Restores actor and policies from the request's bearer token. A request without a valid token proceeds without an
- * identity, and the endpoint decides whether to refuse it.
- */
+/** Restores actor and policies from a request's bearer token. Without a valid token, the endpoint decides whether to refuse the request. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
     const token = bearerToken(ctx.req);

@@ -30,13 +30,8 @@ export interface TokensOptions {
   onEnd?: OnRemove;
 }
 
-interface Verified {
-  id: string;
-  identity: Identity;
-}
-
-/** The specification's token length setting. */
-const TOKEN_LENGTH = 32;
+/** Bytes of a token identifier. In base64url, they have the 32 characters of the specification's token length setting. */
+const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
 /** Length above that of any issued token. A longer text is rejected without decryption. */
 const MAX_TOKEN_CHARACTERS = 8192;
@@ -55,14 +50,11 @@ export class Tokens {
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /**
-   * Verified tokens by their text, so that each token is decrypted once. An entry is removed with the token's record in
-   * the store, so the bound of the store applies here, too.
-   */
-  readonly #verified = new Map<string, Verified>();
+  /** Verified tokens by their text. An entry is removed with the token's record in the store, so the store's bound applies here, too. */
+  readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
   /** Pending decryptions by token text, shared by concurrent requests with the same token. */
-  readonly #decrypting = new Map<string, Promise<Verified | undefined>>();
+  readonly #decrypting = new Map<string, Promise<Identity | undefined>>();
 
   private constructor(key: LocalKey, digestKey: Uint8Array, { lifetimeSeconds, store, onEnd }: TokensOptions) {
     this.#key = key;
@@ -70,7 +62,8 @@ export class Tokens {
     this.lifetimeSeconds = lifetimeSeconds;
     this.store = store;
     store.onRemove = (id, end) => {
-      this.#removeVerified(id);
+      this.#verified.delete(this.#textOf.get(id) ?? '');
+      this.#textOf.delete(id);
       onEnd?.(id, end);
     };
   }
@@ -90,7 +83,7 @@ export class Tokens {
    * @throws {TokenStoreUnavailable | TokenStoreFull}
    */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
-    const id = randomText(TOKEN_LENGTH);
+    const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = Date.now();
     const expiresAt = issuedAt + this.lifetimeSeconds * 1000;
     const claims = {
@@ -109,14 +102,13 @@ export class Tokens {
   }
 
   /**
-   * Returns the identity of `token`, or undefined if the token is malformed, encrypted with another key, expired or not
-   * in the store.
+   * Returns the identity of a token. Undefined if the token is malformed, encrypted with another key, expired or not in the store.
    *
    * @throws {TokenStoreUnavailable}
    */
   async verify(token: string): Promise<Identity | undefined> {
-    const verified = this.#verified.get(token) ?? (await this.#decryptOnce(token));
-    return verified !== undefined && this.store.has(verified.id) ? verified.identity : undefined;
+    const identity = this.#verified.get(token) ?? (await this.#decryptOnce(token));
+    return identity !== undefined && this.isLive(identity) ? identity : undefined;
   }
 
   /** Whether the token of a verified identity is still valid. @throws {TokenStoreUnavailable} */
@@ -136,7 +128,7 @@ export class Tokens {
     this.#textOf.clear();
   }
 
-  async #decryptOnce(token: string): Promise<Verified | undefined> {
+  async #decryptOnce(token: string): Promise<Identity | undefined> {
     if (token.length > MAX_TOKEN_CHARACTERS) return undefined;
     const decrypting = this.#decrypting.get(token) ?? this.#decrypt(token);
     this.#decrypting.set(token, decrypting);
@@ -147,7 +139,7 @@ export class Tokens {
     }
   }
 
-  async #decrypt(token: string): Promise<Verified | undefined> {
+  async #decrypt(token: string): Promise<Identity | undefined> {
     let claims: Claims;
     try {
       ({ claims } = await protocol.Decrypt(this.#key, token, { clockTolerance: CLOCK_TOLERANCE_SECONDS }));
@@ -155,33 +147,24 @@ export class Tokens {
       return undefined;
     }
     const { jti, sub, role, user_id, scope } = claims;
-    if (jti === undefined || sub === undefined || typeof role !== 'string' || typeof user_id !== 'string')
+    if (
+      jti === undefined ||
+      sub === undefined ||
+      typeof role !== 'string' ||
+      typeof user_id !== 'string' ||
+      !isScope(scope)
+    )
       return undefined;
-    if (!isScope(scope)) return undefined;
-    const verified = { id: jti, identity: { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: jti } };
+    const identity = { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: jti };
     if (await this.store.find(jti)) {
-      this.#verified.set(token, verified);
+      this.#verified.set(token, identity);
       this.#textOf.set(jti, token);
     }
-    return verified;
+    return identity;
   }
 
   /** Identifier of an API key in the token store, the same on all nodes. A keyed hash, so that the store reveals no key. */
   #keyId(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }
-
-  #removeVerified(id: string): void {
-    const text = this.#textOf.get(id);
-    if (text === undefined) return;
-    this.#textOf.delete(id);
-    this.#verified.delete(text);
-  }
-}
-
-/** Returns `length` random characters of the base64url alphabet, six bits each. */
-function randomText(length: number): string {
-  return randomBytes(Math.ceil((length * 6) / 8))
-    .toString('base64url')
-    .slice(0, length);
 }

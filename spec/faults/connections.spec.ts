@@ -101,7 +101,7 @@ describe('a thousand half-open handshakes', () => {
     expect((await client.next()).type).to.equal('welcome');
     await until(() => bundle.sockets.size === 1);
     const { relay, processes } = bundle;
-    expect([relay.size, relay.places, processes.size]).to.deep.equal([1, 1, 3]);
+    expect([relay.size, relay.slotsTaken, processes.size]).to.deep.equal([1, 1, 3]);
     expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
   });
 });

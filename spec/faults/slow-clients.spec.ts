@@ -29,7 +29,7 @@ describe('clients that never read', () => {
     );
     expectEveryTick(report);
     expect(report.closed).to.deep.equal({});
-    expect([bundle.relay.size, bundle.relay.places, bundle.sockets.size]).to.deep.equal([20, 20, 20]);
+    expect([bundle.relay.size, bundle.relay.slotsTaken, bundle.sockets.size]).to.deep.equal([20, 20, 20]);
   });
 
   it('and are stuck, are closed with 4008, and little waits for them', async () => {

@@ -42,7 +42,8 @@ describe('the token store in memory, as time goes by', () => {
 
   it('removes expired tokens automatically, and reports them', () => {
     const removed: string[] = [];
-    const store = create({ maxTokens: 3, onRemove: (id) => removed.push(id) });
+    const store = create({ maxTokens: 3 });
+    store.onRemove = (id) => removed.push(id);
     store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
     store.put({ id: 'b', keyId: 'k', expiresAt: START + 1000 });
     store.put({ id: 'c', keyId: 'k', expiresAt: START + 3000 });
@@ -74,7 +75,8 @@ describe('the token store in memory, as time goes by', () => {
     fc.assert(
       fc.property(gaps, fc.integer({ min: 1, max: 5000 }), (waits, lifetime) => {
         const removed: string[] = [];
-        const store = new MemoryTokenStore({ onRemove: (id) => removed.push(id) });
+        const store = new MemoryTokenStore();
+        store.onRemove = (id) => removed.push(id);
         const issued: { id: string; keyId: string; expiresAt: number }[] = [];
         for (const [index, wait] of waits.entries()) {
           mock.timers.tick(wait);
@@ -95,7 +97,8 @@ describe('the token store in memory, as time goes by', () => {
 
   it('does nothing more once it is closed', () => {
     const removed: string[] = [];
-    const store = create({ onRemove: (id) => removed.push(id) });
+    const store = create();
+    store.onRemove = (id) => removed.push(id);
     store.put({ id: 'a', keyId: 'k', expiresAt: START + 1000 });
     store.close();
     expect(store.size).to.equal(0);

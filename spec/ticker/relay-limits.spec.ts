@@ -153,7 +153,7 @@ describe('the connection slots of the relay', () => {
       expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
 
       first.raw.socket.destroy();
-      await until(() => bundle.relay.places === 1);
+      await until(() => bundle.relay.slotsTaken === 1);
       expect((await attemptHandshake(bundle)).status).to.equal(101);
       expect((await attemptHandshake(bundle)).status).to.equal(status);
     });
@@ -168,10 +168,10 @@ describe('the connection slots of the relay', () => {
     lingering.socket.allowHalfOpen = true;
     lingering.socket.write(['GET /ws/ticker HTTP/1.1', ...malformed, '', ''].join('\r\n'));
     await lingering.until(/invalid WebSocket handshake/);
-    expect([bundle.relay.places, bundle.relay.size]).to.deep.equal([1, 0]);
+    expect([bundle.relay.slotsTaken, bundle.relay.size]).to.deep.equal([1, 0]);
     expect((await attemptHandshake(bundle)).status).to.equal(503);
     lingering.socket.destroy();
-    await until(() => bundle.relay.places === 0);
+    await until(() => bundle.relay.slotsTaken === 0);
   });
 
   it('are acquired with a valid token only', async () => {
@@ -180,7 +180,7 @@ describe('the connection slots of the relay', () => {
     raw.socket.allowHalfOpen = true;
     raw.socket.write(`${handshake().join('\r\n')}\r\n\r\n`);
     await raw.until(/authentication required/);
-    expect(bundle.relay.places).to.equal(0);
+    expect(bundle.relay.slotsTaken).to.equal(0);
   });
 
   it('are exactly as many as there are connections, however those come and go', async () => {
@@ -235,10 +235,10 @@ describe('the connection slots of the relay', () => {
               socket.end();
             }
           }
-          await until(() => bundle.relay.places === joined.length && bundle.relay.size === joined.length);
+          await until(() => bundle.relay.slotsTaken === joined.length && bundle.relay.size === joined.length);
         }
         for (const { socket } of joined.splice(0)) socket.destroy();
-        await until(() => bundle.relay.places === 0 && bundle.processes.size === 1 && bundle.sockets.size === 0);
+        await until(() => bundle.relay.slotsTaken === 0 && bundle.processes.size === 1 && bundle.sockets.size === 0);
       }),
       { numRuns: 60 },
     );
