@@ -14,20 +14,16 @@ const place: TaskStoreLocation = isMainThread
   : workerData;
 try {
   const { name, created } = await migrateTo(place);
-  report({ created });
+  parentPort?.postMessage({ created } satisfies MigrationReport);
   if (isMainThread) {
     for (const { file, wasEmpty } of created) console.log(`created ${file}${wasEmpty ? ' in an empty file' : ''}`);
     console.log(`${name} up to date`);
   }
 } catch (error) {
   const { message } = error as Error;
-  report({ failure: message });
+  parentPort?.postMessage({ failure: message } satisfies MigrationReport);
   if (isMainThread) console.error(message);
   process.exitCode = 1;
-}
-
-function report(message: MigrationReport): void {
-  parentPort?.postMessage(message);
 }
 
 /** Migrates the databases. @returns the created files, and subject and verb of the message of success */

@@ -29,17 +29,13 @@ export class SeededPrices {
 
   /** Computes the prices of the tick due at `due`, in milliseconds since the epoch. */
   step(due: number): void {
-    this.#goTo(this.#tickAt(due));
+    this.#goTo(Math.floor(due / this.#intervalMs));
   }
 
   /** Returns all prices at `now`, in milliseconds since the epoch. */
   snapshot(now: number): TickerPrice[] {
-    this.#goTo(this.#tickAt(now));
+    this.step(now);
     return priceList(this.#values, now);
-  }
-
-  #tickAt(time: number): number {
-    return Math.floor(time / this.#intervalMs);
   }
 
   #goTo(tick: number): void {

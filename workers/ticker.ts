@@ -3,7 +3,14 @@
  * the number of subscribers. Prices also change without subscribers.
  */
 import { parentPort, workerData } from 'node:worker_threads';
-import { type MainToTicker, type Pid, SUBSCRIBERS, type TickerStart, type TickerToMain } from './messages.ts';
+import {
+  type MainToTicker,
+  type Pid,
+  SUBSCRIBERS,
+  type TickerStart,
+  type TickerToMain,
+  type WsSend,
+} from './messages.ts';
 import { PriceWalk, symbols } from './price-walk.ts';
 import { recordDuration } from './record-duration.ts';
 import { SeededPrices } from './seeded-prices.ts';
@@ -24,13 +31,12 @@ const subscriptions = new Map<Pid, Pid>(start.subscriptions);
 /** Last tick, if another node made it. Also sent as the snapshot, because its time stamps are of that node's clock. */
 let relayed: string | undefined;
 
-function sendSnapshot(to: readonly Pid[], data: string): void {
-  port.postMessage({ to, message: { topic: 'ws.send', type: 'text', data } } satisfies TickerToMain);
+function post(message: TickerToMain): void {
+  port.postMessage(message);
 }
 
-function sendTick(data: string, due: number, prices?: readonly number[]): void {
-  const message = { topic: 'ws.send', type: 'text', data } as const;
-  port.postMessage({ to: SUBSCRIBERS, message, due, ...(prices && { prices }) } satisfies TickerToMain);
+function frame(data: string): WsSend {
+  return { topic: 'ws.send', type: 'text', data };
 }
 
 function snapshot(): string {
@@ -55,10 +61,10 @@ port.on('message', (messages: MainToTicker) => {
       case 'tick':
         relayed = message.data;
         // Newcomers receive this tick as their snapshot. All others receive it first.
-        if (subscriptions.size > newcomers.size) sendTick(relayed, message.due);
+        if (subscriptions.size > newcomers.size) post({ to: SUBSCRIBERS, message: frame(relayed), due: message.due });
     }
   }
-  if (joined.length > 0) sendSnapshot(joined, relayed ?? snapshot());
+  if (joined.length > 0) post({ to: joined, message: frame(relayed ?? snapshot()) });
 });
 
 startSchedule(start.intervalMs, (due) => {
@@ -66,8 +72,9 @@ startSchedule(start.intervalMs, (due) => {
   prices.step(due);
   lastDue[0] = due;
   relayed = undefined;
-  if (lease !== undefined) sendTick(snapshot(), due, [...values.subarray(0, symbols.length)]);
-  else if (subscriptions.size > 0) sendTick(snapshot(), due);
+  if (lease === undefined && subscriptions.size === 0) return;
+  const forOthers = lease && { prices: [...values.subarray(0, symbols.length)] };
+  post({ to: SUBSCRIBERS, message: frame(snapshot()), due, ...forOthers });
 });
 
 const heartbeat = new Int32Array(start.heartbeat);
@@ -79,4 +86,4 @@ setInterval(() => {
   Atomics.add(heartbeat, 0, 1);
 }, HEARTBEAT_INTERVAL_MS).unref();
 
-port.postMessage({ topic: 'ready' } satisfies TickerToMain);
+post({ topic: 'ready' });

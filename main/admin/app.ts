@@ -1,6 +1,6 @@
 import type Router from '@koa/router';
 import Koa from 'koa';
-import type { Check, Checks } from '../check.ts';
+import type { Check, Checks } from '../health-check.ts';
 import { Admission, TURN_BYTES } from '../http/admission.ts';
 import { crossSite } from '../http/cross-site.ts';
 import { exactRouter, refuseOtherMethods } from '../http/exact-router.ts';

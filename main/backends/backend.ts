@@ -1,5 +1,5 @@
 import type { Awaitable } from '../awaitable.ts';
-import type { Checks } from '../check.ts';
+import type { Checks } from '../health-check.ts';
 import type { TasksBackend } from '../tasks/service.ts';
 import type { TickerBackend } from '../ticker/service.ts';
 

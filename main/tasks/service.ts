@@ -1,7 +1,7 @@
 import type { TaskStoreLocation } from '../../workers/messages.ts';
 import type { Awaitable } from '../awaitable.ts';
-import type { Checks } from '../check.ts';
 import type { Config } from '../config.ts';
+import type { Checks } from '../health-check.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';

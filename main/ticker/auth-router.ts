@@ -12,9 +12,9 @@ import type { RateLimit } from '../http/rate-limit.ts';
 import { rateLimitKey } from '../http/rate-limit-key.ts';
 import type { ApiKeyStore } from './api-key-store.ts';
 import type { Scope } from './policy.ts';
-import { type SecurityContext, tokenAuth } from './token-auth.ts';
+import { answerUnavailable, type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
-import type { Identity, Tokens, TokenUser } from './tokens.ts';
+import type { Tokens, TokenUser } from './tokens.ts';
 
 export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
@@ -30,10 +30,7 @@ const BODY_LIMIT = 4096;
 /** Bytes of all unparsed bodies together. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
-/**
- * Returns the router of `/auth`: `POST /auth/token` exchanges an API key for a bearer token, `DELETE /auth/token` revokes
- * the bearer token of the request.
- */
+/** Router of `/auth/token`: `POST` exchanges an API key for a bearer token, `DELETE` revokes the bearer token of the request. */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
   const { apiKeys, tokens, userScope, rateLimit } = options;
   const router = exactRouter<SecurityContext>({ prefix: '/auth' });
@@ -54,7 +51,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   router.delete('/token', tokenAuth(tokens), async (ctx) => {
     const { identity } = ctx.state;
     if (identity === undefined) throw authenticationRequired();
-    await revoke(identity);
+    await tokens.revoke(identity).catch(answerUnavailable);
     ctx.status = 204;
   });
 
@@ -81,19 +78,8 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     try {
       return await tokens.issue(user, userScope, remoteAddress);
     } catch (cause) {
-      const overload = cause instanceof TokenStoreFull;
-      throw new HttpError(cause instanceof TokenStoreUnavailable ? 'tokenStoreUnavailable' : 'tokenCreationFailed', {
-        cause,
-        overload,
-      });
-    }
-  }
-
-  async function revoke(identity: Identity): Promise<void> {
-    try {
-      await tokens.revoke(identity);
-    } catch (cause) {
-      throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
+      if (cause instanceof TokenStoreUnavailable) throw new HttpError('tokenStoreUnavailable', { cause });
+      throw new HttpError('tokenCreationFailed', { cause, overload: cause instanceof TokenStoreFull });
     }
   }
 

@@ -8,13 +8,10 @@ export interface CloseCode {
 /** Close codes that the server sends. A client that answers no ping is disconnected without one. */
 export const closeCodes = {
   shuttingDown: { code: 1001, reason: 'server is shutting down', reconnect: true },
-  /** Sent by the WebSocket library: an invalid frame. */
+  // Sent by the WebSocket library: an invalid frame, text that is not UTF-8, too many fragments or chunks, a message over the limit.
   protocolError: { code: 1002, reason: '', reconnect: false },
-  /** Sent by the WebSocket library: a text frame that is not UTF-8. */
   invalidText: { code: 1007, reason: '', reconnect: false },
-  /** Sent by the WebSocket library: a message in too many fragments, or a frame in too many chunks. */
   tooManyFragments: { code: 1008, reason: '', reconnect: false },
-  /** Sent by the WebSocket library: a message over the size limit. */
   messageTooBig: { code: 1009, reason: '', reconnect: false },
   tokenRevoked: { code: 4001, reason: 'token revoked', reconnect: false },
   /** Sent only if `TOKEN_EXPIRY_CLOSES` is set. */

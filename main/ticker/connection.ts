@@ -2,28 +2,37 @@ import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { LifecycleMessage } from '../../workers/messages.ts';
+import { CounterByLabel } from '../metrics/counter-by-label.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { textFrame } from './frame.ts';
-import { MessageRate } from './message-rate.ts';
-import type { Process } from './process-registry.ts';
-import type { StreamMetrics } from './stream-metrics.ts';
+import type { Process } from './pid-registry.ts';
+import { TokenBucket } from './token-bucket.ts';
 
 export interface ClientTimeouts {
-  /** Longest time without a drain of a slow client's socket, in milliseconds. Then it is closed. */
+  /** Longest time without a drain of a slow client's socket. Then it is closed. */
   slowMs: number;
-  /** Time from a client's last pong to the next ping, and longest time to the answer, in milliseconds. */
+  /** Time from a client's last pong to the next ping, and longest time to the answer. */
   pingMs: number;
 }
 
 export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
 
+/** Counters of all connections of the price stream. */
+export class StreamMetrics {
+  /** Text frames written to sockets. */
+  framesSent = 0;
+  /** Ticks not sent to slow clients because a newer tick replaced them. */
+  framesSkipped = 0;
+  /** Handshakes by outcome: `accepted`, or the reason for the failure. */
+  readonly upgrades = new CounterByLabel(['accepted']);
+  /** Closed connections by close code. */
+  readonly closes = new CounterByLabel();
+}
+
 export interface ConnectionOptions {
   maxMessagesPerSecond: number;
-  /** Counters of all connections' frames. */
   metrics: StreamMetrics;
-  /** Called for each text message. */
   onMessage: (data: string) => void;
-  /** Called once, when the connection is closed, with its close code. */
   onClose: (code: number) => void;
 }
 
@@ -31,7 +40,6 @@ const PING_BYTES = 8;
 
 /**
  * The server's end of a WebSocket, and the only writer to its socket, so frames stay in order and backpressure is noticed.
- *
  * A client is slow while more than the socket's high-water mark (`SOCKET_BUFFER`) is buffered. Nothing is read from a slow client, so that
  * it causes no further responses, and ticks are conflated: only the newest is sent on drain. The kernel buffers megabytes more, which is
  * why each ping must be answered: a client that does not read does not see it.
@@ -39,13 +47,12 @@ const PING_BYTES = 8;
 export class Connection implements Process {
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
-  readonly #rate: MessageRate;
+  readonly #tokens: TokenBucket;
   readonly #metrics: StreamMetrics;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
   /** Data of the unanswered ping. */
   #ping: Buffer | undefined;
-  /** Whether the client has exceeded the rate limit. */
   #isFlooding = false;
   /** Time of the last ping or pong. */
   #pingSince = performance.now();
@@ -54,7 +61,7 @@ export class Connection implements Process {
     const { maxMessagesPerSecond, metrics, onMessage, onClose } = options;
     this.#ws = ws;
     this.#socket = socket;
-    this.#rate = new MessageRate(maxMessagesPerSecond);
+    this.#tokens = new TokenBucket(maxMessagesPerSecond);
     this.#metrics = metrics;
     socket.on('drain', () => this.#onDrain());
     ws.on('message', (data, isBinary) => {
@@ -71,7 +78,6 @@ export class Connection implements Process {
     ws.once('close', onClose);
   }
 
-  /** Sends the text of a `ws.send` message. */
   receive(message: LifecycleMessage): void {
     if (message.topic === 'ws.send') this.#write(textFrame(message.data));
   }
@@ -97,7 +103,7 @@ export class Connection implements Process {
     }
   }
 
-  /** Starts the closing handshake. The WebSocket library terminates a client that does not answer it. */
+  /** Starts the closing handshake. The library terminates a client that does not answer it. */
   close({ code, reason }: CloseCode): void {
     this.#newestTick = undefined;
     this.#ws.resume();
@@ -119,7 +125,7 @@ export class Connection implements Process {
   #admit(): boolean {
     // The last packet may hold thousands of further frames.
     if (this.#isFlooding) return false;
-    if (this.#rate.take(performance.now())) return true;
+    if (this.#tokens.take(performance.now())) return true;
     this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
     // The client's close frame is not awaited, so that the rest of the flood is not read.

@@ -1,20 +1,17 @@
 import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
-import type { Process, ProcessRegistry } from './process-registry.ts';
+import type { PidRegistry, Process } from './pid-registry.ts';
 
 /** Name under which the ticker is registered. */
 export const TICKER = 'ticker';
 
-/**
- * Serves one WebSocket connection: welcomes the client and subscribes it to the ticker when it joins, answers its
- * `ping` messages, and exits when it leaves.
- */
+/** Serves one WebSocket connection: welcomes the client, subscribes it to the ticker, and answers its pings, until it leaves. */
 class Handler implements Process {
   readonly #pid: Pid;
-  readonly #processes: ProcessRegistry;
+  readonly #processes: PidRegistry;
   readonly #actorId: string;
   #client: Pid | undefined;
 
-  constructor(pid: Pid, processes: ProcessRegistry, actorId: string) {
+  constructor(pid: Pid, processes: PidRegistry, actorId: string) {
     this.#pid = pid;
     this.#processes = processes;
     this.#actorId = actorId;
@@ -42,7 +39,7 @@ class Handler implements Process {
 }
 
 /** Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). */
-export function createHandler(processes: ProcessRegistry, actorId: string): Pid {
+export function createHandler(processes: PidRegistry, actorId: string): Pid {
   return processes.spawn('handler', (pid) => new Handler(pid, processes, actorId));
 }
 
@@ -55,8 +52,8 @@ const pong = text({ type: 'pong' });
 /** Whether the text of a client's message is JSON of the type `ping`. All other messages are ignored. */
 function isPing(data: string): boolean {
   try {
-    const message: unknown = JSON.parse(data);
-    return typeof message === 'object' && message !== null && 'type' in message && message.type === 'ping';
+    const message: { type?: unknown } | null = JSON.parse(data);
+    return message?.type === 'ping';
   } catch {
     return false;
   }

@@ -1,14 +1,14 @@
 import type { Pid } from '../../workers/messages.ts';
 import { closeCodes } from './close-codes.ts';
-import type { ProcessRegistry } from './process-registry.ts';
+import type { PidRegistry } from './pid-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
 /** Running handlers by the token that they were started with, so that they can be ended together with the token. */
 export class HandlersByToken {
-  readonly #processes: ProcessRegistry;
+  readonly #processes: PidRegistry;
   readonly #handlers = new Map<string, Set<Pid>>();
 
-  constructor(processes: ProcessRegistry) {
+  constructor(processes: PidRegistry) {
     this.#processes = processes;
   }
 

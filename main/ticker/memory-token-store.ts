@@ -17,10 +17,8 @@ export interface MemoryTokenStoreOptions {
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Valid tokens, in memory. Expired tokens are removed by a timer. Past `maxTokensPerKey` the oldest token of the same API key is
- * evicted. Past `maxTokens` a new token is refused, so no key evicts the tokens of another.
- *
- * All tokens of one store have the same lifetime, so they expire in the order in which they were added.
+ * Valid tokens, in memory. Past `maxTokensPerKey` the oldest token of the same API key is evicted. Past `maxTokens` a new token is
+ * refused, so no key evicts the tokens of another. All tokens of one store have the same lifetime, so they expire in order.
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
@@ -43,7 +41,6 @@ export class MemoryTokenStore implements TokenStore {
     this.insert(record, this.nextOrder(record.keyId));
   }
 
-  /** Identifiers of all tokens. */
   ids(): IterableIterator<string> {
     return this.#records.keys();
   }
@@ -62,7 +59,6 @@ export class MemoryTokenStore implements TokenStore {
    * Adds a token at position `order` among the tokens of its key.
    *
    * @returns the identifier of the evicted token, which is the added one if the key has enough newer tokens
-   * @throws {TokenStoreUnavailable | TokenStoreFull}
    */
   insert(record: TokenRecord, order: number): string | undefined {
     this.#check();

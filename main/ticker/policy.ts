@@ -10,7 +10,7 @@ export interface Policy {
   effect: 'allow' | 'deny';
 }
 
-/** The policies that a token carries. An empty scope allows nothing. */
+/** The policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
 /** The user policy of the specification: all actions, all resources, effect allow, group `user`. */

@@ -8,10 +8,9 @@ import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
-import { type ClientTimeouts, Connection, clientTimeouts } from './connection.ts';
+import { type ClientTimeouts, Connection, clientTimeouts, StreamMetrics } from './connection.ts';
 import { textFrame } from './frame.ts';
-import type { ExitReason, ProcessRegistry } from './process-registry.ts';
-import { StreamMetrics } from './stream-metrics.ts';
+import type { ExitReason, PidRegistry } from './pid-registry.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
 /** Response header of the endpoint that names the handler of a connection. */
@@ -29,7 +28,7 @@ export const SOCKET_BUFFER = 8 * 1024;
 /** Longest message of a client. The only message with an effect has 15 bytes. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
-/** Most chunks of a frame that are buffered, because the memory of a chunk may be a hundred times its bytes. */
+/** Bound on buffered chunks of a frame, because the memory of a chunk may be a hundred times its bytes. */
 const MAX_BUFFERED_CHUNKS = 64;
 /** Timeout of the closing handshake, after which the socket is destroyed. */
 const CLOSING_TIME_MS = 5_000;
@@ -45,16 +44,14 @@ export interface RelayLimits extends ConnectionBounds {
 }
 
 /**
- * Owns the sockets of the WebSocket clients. A handshake goes through the HTTP app like any request. If the response has the
- * {@link RELAY_HEADER}, the relay completes the handshake and passes messages between the socket and the handler that the header
- * names. Any other response reaches the client as plain HTTP.
+ * Owns the WebSocket clients' sockets. A handshake goes through the HTTP app like any request. If the response has the
+ * {@link RELAY_HEADER}, the relay completes the handshake and connects the socket to the handler that the header names. Any other
+ * response reaches the client as plain HTTP.
  */
 export class Relay {
   readonly metrics = new StreamMetrics();
-  readonly #processes: ProcessRegistry;
-  readonly #clientTimeouts: ClientTimeouts;
-  readonly #maxMessagesPerSecond: number;
-  readonly #handshakeMs: number;
+  readonly #processes: PidRegistry;
+  readonly #limits: Required<RelayLimits>;
   readonly #limiter: ConnectionLimiter;
   readonly #connections = new Map<Pid, Connection>();
   readonly #handshakes = new WeakMap<
@@ -67,11 +64,9 @@ export class Relay {
   readonly #timer: NodeJS.Timeout;
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(processes: ProcessRegistry, limits: RelayLimits) {
+  constructor(processes: PidRegistry, limits: RelayLimits) {
     this.#processes = processes;
-    this.#clientTimeouts = limits.clientTimeouts ?? clientTimeouts;
-    this.#maxMessagesPerSecond = limits.maxMessagesPerSecond;
-    this.#handshakeMs = limits.handshakeMs ?? HANDSHAKE_TIME_MS;
+    this.#limits = { clientTimeouts, handshakeMs: HANDSHAKE_TIME_MS, ...limits };
     this.#limiter = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
@@ -98,12 +93,11 @@ export class Relay {
     this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
   }
 
-  /** Number of open connections. */
   get size(): number {
     return this.#connections.size;
   }
 
-  /** Number of the limiter's slots in use, by open connections and pending handshakes. */
+  /** Open connections and pending handshakes. */
   get slotsTaken(): number {
     return this.#limiter.taken;
   }
@@ -132,7 +126,7 @@ export class Relay {
         socket.destroy();
         return;
       }
-      this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#handshakeMs).unref());
+      this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
       // Node creates no response for an upgrade. This one writes through a stream, so that it leaves no listeners on the socket.
@@ -180,7 +174,6 @@ export class Relay {
     this.metrics.upgrades.count(joined ? 'accepted' : 'handshake not completed');
   };
 
-  /** Sends one message to several clients. The frame is encoded only once. */
   broadcast(clients: Iterable<Pid>, message: WsSend): void {
     const frame = textFrame(message.data);
     for (const client of clients) this.#connections.get(client)?.tick(frame);
@@ -202,7 +195,7 @@ export class Relay {
     this.#endHandshake(socket);
     const client = processes.spawn('client', (pid) => {
       const connection = new Connection(ws, socket, {
-        maxMessagesPerSecond: this.#maxMessagesPerSecond,
+        maxMessagesPerSecond: this.#limits.maxMessagesPerSecond,
         metrics: this.metrics,
         onMessage: (data) => processes.send(handler, { topic: 'ws.message', data }),
         onClose: (code) => this.#leave(pid, handler, code),
@@ -224,7 +217,7 @@ export class Relay {
 
   #check(): void {
     const now = performance.now();
-    for (const connection of this.#connections.values()) connection.check(now, this.#clientTimeouts);
+    for (const connection of this.#connections.values()) connection.check(now, this.#limits.clientTimeouts);
   }
 
   #endHandshake(socket: Duplex): void {

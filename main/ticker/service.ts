@@ -1,7 +1,7 @@
 import type { Middleware } from 'koa';
 import type { Awaitable } from '../awaitable.ts';
-import type { Checks } from '../check.ts';
 import type { Config } from '../config.ts';
+import type { Checks } from '../health-check.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
@@ -12,8 +12,8 @@ import { createTickerApp, type TickerAppOptions } from './app.ts';
 import { authRouter } from './auth-router.ts';
 import { createHandler, TICKER } from './handler.ts';
 import { HandlersByToken } from './handlers-by-token.ts';
+import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
-import { ProcessRegistry } from './process-registry.ts';
 import { Relay, SOCKET_BUFFER } from './relay.ts';
 import type { TickFeed } from './tick-feed.ts';
 import { Ticker } from './ticker.ts';
@@ -62,7 +62,7 @@ export async function startTicker(
   const { apiKey, created } = await apiKeys.ensureDemoUser(Math.floor(Date.now() / 1000));
   log.info({ api_key: apiKey }, created ? 'demo API key created' : 'demo API key exists');
 
-  const processes = new ProcessRegistry();
+  const processes = new PidRegistry();
   const holders = new HandlersByToken(processes);
   const tokens = await Tokens.create({
     key: config.tokenKey,
@@ -89,9 +89,7 @@ export async function startTicker(
     log,
   });
   processes.register(TICKER, ticker);
-
   const requests = new RequestMetrics();
-
   const release = async () => {
     await ticker.stop();
     await feed?.close();
@@ -125,9 +123,7 @@ export async function startTicker(
     return {
       listener,
       metrics: { requests, relay, ticker, tokens },
-      checks: {
-        ticker: () => checkTicks(ticker.lastDue, config.tickIntervalMs, feed),
-      },
+      checks: { ticker: () => checkTicks(ticker.lastDue, config.tickIntervalMs, feed) },
       warnings: { token_store: () => checkTokenStore(tokens.store) },
       tokens,
       tokenRoutes: authRouter(options).routes() as Middleware,

@@ -6,7 +6,6 @@ export interface Tick {
   data: string;
 }
 
-/** Receiver of a feed's ticks. */
 export interface TickFollower {
   /** Called with each tick of another node, to be sent to this node's clients. */
   onTick(tick: Tick): void;
@@ -14,17 +13,10 @@ export interface TickFollower {
   onPrices(prices: readonly number[]): void;
 }
 
-/**
- * Connection between the tickers of several nodes. The leader, which holds a lease, makes the ticks, and the other nodes
- * relay them. A follower receives each tick at most once, and in order.
- */
+/** Connects the tickers of several nodes. The leader makes the ticks. A follower receives each at most once, and in order. */
 export interface TickFeed {
-  /**
-   * End of this node's lease, in milliseconds of the machine's monotonic clock. In the past if this node is not the leader.
-   * Shared memory for a Float64Array with one element.
-   */
+  /** End of this node's lease in milliseconds of the monotonic clock, in the past if it is no leader: a Float64Array of one cell. */
   readonly lease: SharedArrayBuffer;
-  /** Whether this node is the leader. */
   readonly isLeader: boolean;
   /** Sets the only follower. */
   follow(follower: TickFollower): void;

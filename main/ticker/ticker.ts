@@ -13,19 +13,19 @@ import type { Log } from '../log.ts';
 import { DELAY_BOUNDS, Histogram } from '../metrics/histogram.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
-import type { Process, ProcessRegistry } from './process-registry.ts';
+import type { PidRegistry, Process } from './pid-registry.ts';
 import type { TickFeed } from './tick-feed.ts';
 
 export interface TickerOptions {
   intervalMs: number;
   /** Makes the prices deterministic; see `workers/seeded-prices`. */
   seed?: string | undefined;
-  processes: ProcessRegistry;
+  processes: PidRegistry;
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
   /** Shares the ticks of one node with the others. Absent on a single node. */
   feed?: TickFeed | undefined;
   log: Log;
-  /** The thread's code; another one in specs. */
+  /** Replaced in specs. */
   file?: URL;
 }
 
@@ -42,7 +42,6 @@ export class Ticker implements Process {
   readonly #options: TickerOptions;
   /** Seconds from the time at which a tick was due, or arrived from another node, to its write to the last client's socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
-  /** Delays of the thread's event loop. */
   readonly loopDelays: Histogram;
   readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
   readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);

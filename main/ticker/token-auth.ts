@@ -8,28 +8,27 @@ import type { Identity, Tokens } from './tokens.ts';
 export const SUBPROTOCOL = 'ticker.v1';
 const TOKEN_PROTOCOL = 'bearer.';
 
-/** State restored from the token of a request. Empty without a valid token. */
+/** State restored from the token of a request. */
 export interface SecurityContext {
-  identity?: Identity;
+  identity: Identity | undefined;
 }
 
 /** Restores actor and policies from a request's bearer token. Without a valid token, the endpoint decides whether to refuse the request. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
-    const token = bearerToken(ctx.req);
-    const identity = token === undefined ? undefined : await verifyToken(tokens, token);
-    if (identity !== undefined) ctx.state.identity = identity;
+    ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));
     await next();
   };
 }
 
 /** The identity of a valid token. @throws {HttpError} `token store unavailable` */
-export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token: string): Promise<Identity | undefined> {
-  try {
-    return await tokens.verify(token);
-  } catch (cause) {
-    throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
-  }
+export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token?: string): Promise<Identity | undefined> {
+  return token === undefined ? undefined : tokens.verify(token).catch(answerUnavailable);
+}
+
+/** Replaces the error of a token store that is unavailable. @throws {HttpError} `token store unavailable`, or `cause` */
+export function answerUnavailable(cause: unknown): never {
+  throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
 }
 
 /**

@@ -30,15 +30,9 @@ export type OnRemove = (id: string, end: RemovalReason) => void;
 export interface TokenStore {
   /** Number of tokens known to this node. */
   readonly size: number;
-  /** Maximum number of tokens. */
   readonly maxTokens: number;
-  /** Callback for removed tokens, set by the owner of the store. */
   onRemove: OnRemove;
-  /**
-   * Adds a token. If its API key has too many tokens, the oldest of them is evicted.
-   *
-   * @throws {TokenStoreUnavailable | TokenStoreFull}
-   */
+  /** Adds a token. If its API key has too many, the oldest is evicted. @throws {TokenStoreUnavailable | TokenStoreFull} */
   put(record: TokenRecord): Awaitable<void>;
   /** Whether this node knows the token and the token has not expired. @throws {TokenStoreUnavailable} if closed */
   has(id: string): boolean;

@@ -1,4 +1,3 @@
-/** A valid token with its position among the tokens of its API key. */
 export interface OrderedToken {
   id: string;
   keyId: string;
@@ -15,7 +14,6 @@ export class TokensByKey {
     this.#max = max;
   }
 
-  /** Position of the next token of a key. */
   next(keyId: string): number {
     return (this.#tokens.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }

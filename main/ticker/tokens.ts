@@ -12,11 +12,9 @@ export interface Identity {
   tokenId: string;
 }
 
-/** User that a token is issued to. */
 export interface TokenUser {
   user_id: string;
   role: string;
-  /** API key exchanged for the token. */
   apiKey: string;
 }
 
@@ -24,7 +22,6 @@ export interface TokensOptions {
   /** Secret of at least 32 bytes. If undefined, a random one, and no token stays valid after a restart. */
   key: string | undefined;
   lifetimeSeconds: number;
-  /** Token store, closed by {@link Tokens.close}. */
   store: TokenStore;
   /** Called for every token that is revoked, evicted or expired. */
   onEnd?: OnRemove;
@@ -41,10 +38,7 @@ const CLOCK_TOLERANCE_SECONDS = 60;
 
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
-/**
- * Issues and verifies bearer tokens: PASETO v3.local (AES-256-CTR and HMAC-SHA384). A token is valid until it expires or
- * is removed from the token store.
- */
+/** Issues and verifies bearer tokens: PASETO v3.local. A token is valid until it expires or is removed from the token store. */
 export class Tokens {
   readonly lifetimeSeconds: number;
   readonly store: TokenStore;
@@ -76,12 +70,7 @@ export class Tokens {
     return new Tokens(LocalKeyFromCryptoKey(key), digestKey, options);
   }
 
-  /**
-   * Issues a token.
-   *
-   * @param remoteAddress address of the client, stored in the token
-   * @throws {TokenStoreUnavailable | TokenStoreFull}
-   */
+  /** Issues a token, which holds the client's address. @throws {TokenStoreUnavailable | TokenStoreFull} */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = Date.now();
@@ -121,7 +110,7 @@ export class Tokens {
     await this.store.revoke(tokenId);
   }
 
-  /** Closes the store. No token can be issued or verified after this. */
+  /** Closes the store, so that no token can be issued or verified. */
   async close(): Promise<void> {
     await this.store.close();
     this.#verified.clear();

@@ -27,9 +27,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
     // Checked again: no await follows before the handler is registered, so no revocation can be missed.
-    if (identity === undefined || !tokens.isLive(identity)) {
-      throw authenticationRequired();
-    }
+    if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
     }

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { createAdminApp } from '../../main/admin/app.ts';
-import type { Check } from '../../main/check.ts';
+import type { Check } from '../../main/health-check.ts';
 import { MetricsRegistry } from '../../main/metrics/registry.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { captureLog } from '../support/log.ts';

@@ -1,4 +1,4 @@
-import type { Process } from '../../main/ticker/process-registry.ts';
+import type { Process } from '../../main/ticker/pid-registry.ts';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 
 /** A process that records every message sent to it. */

@@ -10,8 +10,8 @@ import { createTickerApp, type TickerAppOptions } from '../../main/ticker/app.ts
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
 import { HandlersByToken } from '../../main/ticker/handlers-by-token.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
+import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
-import { ProcessRegistry } from '../../main/ticker/process-registry.ts';
 import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { Ticker } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
@@ -58,7 +58,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
   dataDir: string;
   database: Database;
   tokens: Tokens;
-  processes: ProcessRegistry;
+  processes: PidRegistry;
   holders: HandlersByToken;
   relay: Relay;
   requests: RequestMetrics;
@@ -76,7 +76,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   afterTest(() => database.close());
   const apiKeys = new ApiKeys(database);
   const { apiKey } = apiKeys.ensureDemoUser(0);
-  const processes = new ProcessRegistry();
+  const processes = new PidRegistry();
   const holders = new HandlersByToken(processes);
   const tokens = await Tokens.create({
     key: options.shared?.key,

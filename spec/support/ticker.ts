@@ -1,5 +1,5 @@
 import { TICKER } from '../../main/ticker/handler.ts';
-import { ProcessRegistry } from '../../main/ticker/process-registry.ts';
+import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import { afterTest } from './cleanup.ts';
@@ -28,7 +28,7 @@ export function pricesOf(message: LifecycleMessage): Map<string, number> {
 
 /** Creates a ticker without starting it. */
 export function createTicker(options: Partial<TickerOptions> = {}) {
-  const processes = new ProcessRegistry();
+  const processes = new PidRegistry();
   const captured = captureLog();
   const ticks: { clients: Pid[]; message: LifecycleMessage }[] = [];
   let ticked = Promise.withResolvers<void>();

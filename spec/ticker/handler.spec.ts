@@ -1,14 +1,14 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { createHandler, TICKER } from '../../main/ticker/handler.ts';
-import { type ExitReason, ProcessRegistry } from '../../main/ticker/process-registry.ts';
+import { type ExitReason, PidRegistry } from '../../main/ticker/pid-registry.ts';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 
 const sent = (message: object) => ({ topic: 'ws.send', type: 'text', data: JSON.stringify(message) });
 
 /** Starts a handler. Returns it with everything that it sends, in order, by receiver. */
 function start(actorId = 'user:demo') {
-  const processes = new ProcessRegistry();
+  const processes = new PidRegistry();
   const sentTo: [to: string, message: LifecycleMessage][] = [];
   const client = processes.spawn('client', () => ({ receive: (message) => sentTo.push(['client', message]) }));
   processes.register(TICKER, { receive: (message) => sentTo.push(['ticker', message]) });

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import { closeCodes } from '../../main/ticker/close-codes.ts';
 import { HandlersByToken } from '../../main/ticker/handlers-by-token.ts';
-import { ProcessRegistry } from '../../main/ticker/process-registry.ts';
+import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 
 describe('HandlersByToken', () => {
   it('knows just the handlers that are alive, whatever happens to them', () => {
@@ -11,7 +11,7 @@ describe('HandlersByToken', () => {
     );
     fc.assert(
       fc.property(steps, (all) => {
-        const processes = new ProcessRegistry();
+        const processes = new PidRegistry();
         const holders = new HandlersByToken(processes);
         const alive = new Map<string, string>();
         for (const { does, token, which } of all) {
@@ -36,7 +36,7 @@ describe('HandlersByToken', () => {
   });
 
   it('ends handlers with the reason, and does nothing for a token without any', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const holders = new HandlersByToken(processes);
     const reasons: unknown[] = [];
     const pid = processes.spawn('handler', () => ({ receive() {} }));

@@ -4,7 +4,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import type { WebSocket } from 'ws';
-import type { Process } from '../../main/ticker/process-registry.ts';
+import type { Process } from '../../main/ticker/pid-registry.ts';
 import type { RelayLimits } from '../../main/ticker/relay.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { connectRaw, handshake, parseResponse, type RawConnection } from '../support/raw-connection.ts';

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import type { WebSocket } from 'ws';
 import { closeCodes } from '../../main/ticker/close-codes.ts';
-import type { Process } from '../../main/ticker/process-registry.ts';
+import type { Process } from '../../main/ticker/pid-registry.ts';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 import { connectRaw, handshake } from '../support/raw-connection.ts';
 import { Recorder } from '../support/recorder.ts';

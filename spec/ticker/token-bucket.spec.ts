@@ -1,10 +1,10 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { MessageRate } from '../../main/ticker/message-rate.ts';
+import { TokenBucket } from '../../main/ticker/token-bucket.ts';
 
 describe('the bound on messages', () => {
   it('allows those of two seconds at once, and then one an interval', () => {
-    const rate = new MessageRate(50);
+    const rate = new TokenBucket(50);
     const allowed = (now: number, tries: number) => {
       let count = 0;
       for (let i = 0; i < tries; i++) if (rate.take(now)) count++;
@@ -22,7 +22,7 @@ describe('the bound on messages', () => {
     const starts = fc.double({ min: 1, max: 1e9, noNaN: true });
     fc.assert(
       fc.property(rates, starts, (perSecond, start) => {
-        const rate = new MessageRate(perSecond);
+        const rate = new TokenBucket(perSecond);
         const allowed = Array.from({ length: 3 * perSecond }, () => rate.take(start));
         expect(allowed.filter(Boolean)).to.have.lengthOf(2 * perSecond);
       }),
@@ -34,8 +34,8 @@ describe('the bound on messages', () => {
     const gaps = fc.array(fc.integer({ min: 0, max: 3000 }), { minLength: 1, maxLength: 300 });
     fc.assert(
       fc.property(rates, gaps, (perSecond, all) => {
-        const rate = new MessageRate(perSecond);
-        const polite = new MessageRate(perSecond);
+        const rate = new TokenBucket(perSecond);
+        const polite = new TokenBucket(perSecond);
         const start = 5000;
         let now = start;
         let allowed = 0;

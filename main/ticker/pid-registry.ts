@@ -18,7 +18,7 @@ interface Entry {
  * The processes of the price stream by address: handlers, clients, and the ticker under its name. Messages are delivered
  * synchronously. A message to an address without a process is discarded.
  */
-export class ProcessRegistry {
+export class PidRegistry {
   readonly #entries = new Map<Pid, Entry>();
   #spawned = 0;
 

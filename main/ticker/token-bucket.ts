@@ -3,11 +3,8 @@ const BURST_MS = 2_000;
 /** Tolerance for rounding errors in sums of intervals. */
 const ROUNDING_MS = 0.0005;
 
-/**
- * Token bucket for the messages of one client: `perSecond` on average, with bursts of two seconds' worth. The whole state is the time at
- * which the bucket is full again, so it needs no timer.
- */
-export class MessageRate {
+/** Token bucket of one client, with bursts of two seconds' worth. Its state is the time at which it is full again. */
+export class TokenBucket {
   readonly #intervalMs: number;
   #fullAt = Number.NEGATIVE_INFINITY;
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { type ExitReason, type Process, ProcessRegistry } from '../../main/ticker/process-registry.ts';
+import { type ExitReason, PidRegistry, type Process } from '../../main/ticker/pid-registry.ts';
 import type { LifecycleMessage } from '../../workers/messages.ts';
 import { Recorder } from '../support/recorder.ts';
 
@@ -13,7 +13,7 @@ const throws = (error: unknown): Process => ({
 
 describe('processes', () => {
   it('have addresses of their own, that are never used again', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const pids = Array.from({ length: 100 }, (_, index) => {
       const pid = processes.spawn(index % 2 === 0 ? 'handler' : 'client', () => new Recorder());
       processes.exit(pid, 'normal');
@@ -24,7 +24,7 @@ describe('processes', () => {
   });
 
   it('receive what is sent to their address, in order, and nothing else', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const [first, second] = [new Recorder(), new Recorder()];
     const pid = processes.spawn('handler', () => first);
     processes.spawn('handler', () => second);
@@ -35,7 +35,7 @@ describe('processes', () => {
   });
 
   it('can have a name, which no second one takes', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const recorder = new Recorder();
     processes.register('ticker', recorder);
     expect(() => processes.register('ticker', new Recorder())).to.throw('ticker');
@@ -46,7 +46,7 @@ describe('processes', () => {
   });
 
   it('that are gone lose what is sent to them', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const recorder = new Recorder();
     const pid = processes.spawn('client', () => recorder);
     processes.exit(pid, 'normal');
@@ -56,7 +56,7 @@ describe('processes', () => {
   });
 
   it('tell those who watch of their end, once, with its reason', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const pid = processes.spawn('handler', () => new Recorder());
     const reasons: ExitReason[] = [];
     processes.monitor(pid, (reason) => reasons.push(reason));
@@ -68,7 +68,7 @@ describe('processes', () => {
   });
 
   it('are removed before their watchers are notified', () => {
-    const processes = new ProcessRegistry();
+    const processes = new PidRegistry();
     const recorder = new Recorder();
     const pid = processes.spawn('handler', () => recorder);
     processes.monitor(pid, () => {
@@ -81,7 +81,7 @@ describe('processes', () => {
 
   it('that have ended already tell those who watch at once', () => {
     const reasons: ExitReason[] = [];
-    new ProcessRegistry().monitor('nobody', (reason) => reasons.push(reason));
+    new PidRegistry().monitor('nobody', (reason) => reasons.push(reason));
     expect(reasons).to.deep.equal(['normal']);
   });
 
@@ -92,7 +92,7 @@ describe('processes', () => {
       ['text', new Error('text')],
       [null, new Error('null')],
     ]) {
-      const processes = new ProcessRegistry();
+      const processes = new PidRegistry();
       const pid = processes.spawn('handler', () => throws(thrown));
       const reasons: ExitReason[] = [];
       processes.monitor(pid, (reason) => reasons.push(reason));
