@@ -23,10 +23,7 @@ export interface LogOutput {
   end(): Promise<void>;
 }
 
-/**
- * Creates the process's structured log on standard output: JSON lines or coloured text. If standard output stalls or fails, log
- * lines are lost, and nothing else is affected.
- */
+/** Creates the log on standard output. If standard output stalls or fails, log lines are lost, and nothing else is affected. */
 export async function createLog(options: { level: LevelWithSilent; format: 'json' | 'pretty' }): Promise<LogOutput> {
   const { level, format } = options;
   const lines = new LineBuffer(openStandardOutput(), (lost) =>

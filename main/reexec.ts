@@ -5,19 +5,16 @@ import { fileURLToPath } from 'node:url';
 /** Oldest supported Node: the first with `node:sqlite` as a release candidate. `engines` in package.json has the same version. */
 const OLDEST = [24, 15] as const;
 const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
-/** Environment variable set for the child process. Prevents an endless chain if the installed Node is too old itself. */
+/** Set for the child process, to prevent an endless chain if the installed Node is too old itself. */
 const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
-/** Whether `version` (`process.versions.node` unless given) can run the services. */
+/** Whether a version of Node can run the services. */
 export function runtimeIsNewEnough(version = process.versions.node): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
-/**
- * Runs the same command line on the Node that `npm install` installed, and exits with its exit code or signal. If no such Node is
- * installed, prints one line that says how to get it and sets exit code 1.
- */
+/** Runs the same command line on the installed Node, and exits with its exit code or signal. Without one, says how to install it. */
 export async function reexec(): Promise<void> {
   const installed = fileURLToPath(new URL(`../../node_modules/node/bin/${EXECUTABLE}`, import.meta.url));
   if (!existsSync(installed) || process.env[HANDED_OVER] !== undefined) {

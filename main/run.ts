@@ -12,7 +12,6 @@ const ExitCode = {
   /** A stop that lost accepted tasks. Neither Node nor shells use this code. */
   tasksLost: 20,
 } as const;
-type ExitCode = (typeof ExitCode)[keyof typeof ExitCode];
 
 /** Time within which several signals count as one, because one Ctrl-C can deliver more than one signal to a process. */
 const SAME_SIGNAL_MS = 1000;
@@ -78,10 +77,7 @@ function readConfig(): Config {
   }
 }
 
-/**
- * Calls `onFirst` for the first signal, and `onForce` for a later SIGINT or SIGTERM. A later SIGHUP is ignored: when a terminal is
- * closed, its shell and the kernel each send one.
- */
+/** Calls `onForce` for a second SIGINT or SIGTERM. Another SIGHUP is ignored: a closed terminal's shell and the kernel each send one. */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
@@ -95,7 +91,7 @@ function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (s
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
 }
 
-async function end(output: LogOutput, code: ExitCode): Promise<never> {
+async function end(output: LogOutput, code: number): Promise<never> {
   await output.end();
   process.exit(code);
 }

@@ -10,7 +10,6 @@ import { tokenAccess } from './task-access.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 
-/** The running services. */
 export interface Services {
   ports: { ticker: number; tasks: number; admin: number | undefined };
   /** Stops the services within `shutdownTimeoutMs`: closes connections, and processes or stores accepted tasks. */
@@ -21,7 +20,7 @@ export interface Services {
  * Starts the services.
  *
  * @param onTasks called when service B has started, with a function that returns the number of accepted tasks that would be lost if
- *   the process ended now. The rest of the startup may still fail or be stopped.
+ *   the process ended now
  * @throws {Error} whose message says what to fix
  */
 export async function startServices(
@@ -83,19 +82,16 @@ export async function startServices(
 }
 
 /** Replaces an error of `listen` by an error that names the settings to change. */
-function explain(
-  portVariable: string,
-  hostVariable: string,
-): (error: NodeJS.ErrnoException & { port?: number }) => never {
-  const reasons = ({ port }: { port?: number }): Record<string, string> => ({
-    EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${portVariable} to another port`,
-    EACCES: `this user may not listen on port ${port}: set ${portVariable} to a port above 1023`,
-    EADDRNOTAVAIL: `the address does not belong to this machine: set ${hostVariable} to one of its addresses`,
-    ENOTFOUND: `the host name cannot be resolved: set ${hostVariable} to an address of this machine`,
-  });
-  return (error) => {
-    const reason =
-      error.syscall === 'listen' || error.syscall === 'getaddrinfo' ? reasons(error)[error.code ?? ''] : undefined;
+function explain(portVariable: string, hostVariable: string) {
+  return (error: NodeJS.ErrnoException & { port?: number }): never => {
+    const { port, syscall, code = '' } = error;
+    const reasons: Record<string, string> = {
+      EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${portVariable} to another port`,
+      EACCES: `this user may not listen on port ${port}: set ${portVariable} to a port above 1023`,
+      EADDRNOTAVAIL: `the address does not belong to this machine: set ${hostVariable} to one of its addresses`,
+      ENOTFOUND: `the host name cannot be resolved: set ${hostVariable} to an address of this machine`,
+    };
+    const reason = syscall === 'listen' || syscall === 'getaddrinfo' ? reasons[code] : undefined;
     throw reason === undefined ? error : new Error(reason, { cause: error });
   };
 }

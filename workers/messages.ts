@@ -38,7 +38,7 @@ export interface TickerStart {
   lastDue: SharedArrayBuffer;
   /** Expiry of this node's lease as `TickFeed.lease`. Undefined if the node makes ticks for itself only. */
   lease: SharedArrayBuffer | undefined;
-  /** Delays of the thread's event loop. */
+  /** Event loop delays. */
   delays: Durations;
   /** An Int32Array of one cell, which the thread increments as long as its event loop runs. */
   heartbeat: SharedArrayBuffer;
@@ -57,12 +57,10 @@ export interface Durations {
   cells: SharedArrayBuffer;
 }
 
-/** Main thread to ticker's thread: a tick of another node. Its prices are in the shared memory already. */
+/** Main thread to ticker's thread: a tick of another node, as JSON text, and its arrival in milliseconds since the epoch. */
 export interface RelayedTick {
   topic: 'tick';
-  /** JSON text of the update. */
   data: string;
-  /** Time of the tick's arrival, in milliseconds since the epoch. */
   due: number;
 }
 
@@ -98,7 +96,6 @@ export interface TaskBatch {
   slot: number;
 }
 
-/** Location of the stored rows: a folder with SQLite files, or a PostgreSQL database. */
 export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };
 
 /** Result of the migration thread, sent once. */
@@ -136,7 +133,6 @@ export interface RetentionStart {
   rows: number;
   /** Days after completion for which a row is kept. 0 for no limit. */
   days: number;
-  /** Write lock shared with the pool's threads ({@link PoolThreadData}). */
   writeLock: SharedArrayBuffer;
 }
 

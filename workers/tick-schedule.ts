@@ -1,7 +1,6 @@
 /**
- * Returns the due time of the tick after `due`. All times are in milliseconds since the epoch. Ticks are due at whole multiples of
- * the interval, so they do not drift. Missed ticks are skipped. If the clock was set, the next multiple after `now` is due, which
- * avoids a burst or a gap.
+ * Returns the due time of the tick after `due`, in milliseconds since the epoch. Ticks are due at whole multiples of the interval, so
+ * they do not drift. Missed ticks are skipped. If the clock was set, the next multiple after `now` is due.
  */
 export function nextTick(due: number, now: number, intervalMs: number): number {
   const following = due + intervalMs;

@@ -7,9 +7,8 @@ const TIMEOUT_MS = 200;
 const MAX_SPINS = 20_000;
 
 /**
- * Lock for the threads that write to one SQLite database. If only SQLite's own lock were used, a waiting thread would sleep for a
- * millisecond or more, many times longer than a write takes. This lock is advisory: after a timeout a thread writes without
- * it, and SQLite's lock excludes other writers.
+ * Lock for the threads that write to one SQLite database. With SQLite's lock alone, a waiting thread would sleep many times longer than
+ * a write takes. This lock is advisory: after a timeout a thread writes without it, and SQLite's lock excludes other writers.
  */
 export class WriteLock {
   /** One cell: the id of the thread that holds the lock, or 0. */

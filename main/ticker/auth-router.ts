@@ -2,6 +2,7 @@ import cors from '@koa/cors';
 import type Router from '@koa/router';
 import type { ApiKeyOwner } from '../../db/sqlite/api-keys.ts';
 import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
+import type { Awaitable } from '../awaitable.ts';
 import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
@@ -10,22 +11,25 @@ import { readJsonObject } from '../http/json-body.ts';
 import { replyJson } from '../http/json-reply.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
 import { rateLimitKey } from '../http/rate-limit-key.ts';
-import type { ApiKeyStore } from './api-key-store.ts';
 import type { Scope } from './policy.ts';
 import { answerUnavailable, type SecurityContext, tokenAuth } from './token-auth.ts';
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Tokens, TokenUser } from './tokens.ts';
 
+/** Store of API keys. Methods throw like those of `ApiKeys` in `db`. */
+export interface ApiKeyStore {
+  findOwner(apiKey: string): Awaitable<ApiKeyOwner | undefined>;
+  ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
+}
+
 export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
-  /** Limit of token requests for each client address. */
   rateLimit: Pick<RateLimit, 'take'>;
   /** Scope of every issued token. */
   userScope: Scope;
 }
 
-/** Bytes of one body of `POST /auth/token`. */
 const BODY_LIMIT = 4096;
 /** Bytes of all unparsed bodies together. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
@@ -41,7 +45,8 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
 
   router.post('/token', async (ctx) => {
     limitRate(ctx.ip);
-    const apiKey = parseApiKey(await readJsonObject(ctx.req, bodies, (bytes) => admission.enter(bytes)));
+    const { api_key: apiKey } = await readJsonObject(ctx.req, bodies, (bytes) => admission.enter(bytes));
+    if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
     const owner = await findOwner(apiKey);
     const token = await issue({ ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;
@@ -84,9 +89,4 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
   }
 
   return router;
-}
-
-function parseApiKey({ api_key }: Record<string, unknown>): string {
-  if (typeof api_key !== 'string' || api_key === '') throw new HttpError('apiKeyRequired');
-  return api_key;
 }

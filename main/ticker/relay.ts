@@ -25,7 +25,7 @@ export interface RelayTarget {
 /** High-water mark of a client's socket in bytes, above which the client is slow. */
 export const SOCKET_BUFFER = 8 * 1024;
 
-/** Longest message of a client. The only message with an effect has 15 bytes. */
+/** The only message with an effect has 15 bytes. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
 /** Bound on buffered chunks of a frame, because the memory of a chunk may be a hundred times its bytes. */
@@ -37,7 +37,7 @@ const HANDSHAKE_TIME_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
 export interface RelayLimits extends ConnectionBounds {
-  /** Average number of messages, pings and pongs per second that a client may send. */
+  /** Messages, pings and pongs of a client, on average. */
   maxMessagesPerSecond: number;
   clientTimeouts?: ClientTimeouts;
   handshakeMs?: number;
@@ -107,11 +107,7 @@ export class Relay {
     return this.#handshakes.has(request);
   }
 
-  /**
-   * Counts the connection of a handshake against the limits, before anything is created for it.
-   *
-   * @throws {HttpError} if the total limit or the limit of the client's `address` is reached
-   */
+  /** Counts a handshake against the limits, before anything is created for it. @throws {HttpError} if a limit is reached */
   acquire(request: IncomingMessage, address: string): void {
     const handshake = this.#handshakes.get(request);
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
@@ -120,7 +116,7 @@ export class Relay {
   /** Returns the server's listener for `upgrade`, which passes handshakes to `handle`. @param onJoin called for a complete handshake */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
     return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      socket.on('error', destroy);
+      socket.on('error', () => socket.destroy());
       // The socket is already ended if its request has timed out with an error response.
       if (this.#closing !== undefined || socket.writableEnded) {
         socket.destroy();
@@ -229,8 +225,4 @@ export class Relay {
 /** Close code for a client whose handler has ended. */
 function closeCodeOf(reason: ExitReason): CloseCode {
   return reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason;
-}
-
-function destroy(this: Duplex): void {
-  this.destroy();
 }

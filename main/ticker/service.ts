@@ -7,9 +7,8 @@ import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
-import type { ApiKeyStore } from './api-key-store.ts';
 import { createTickerApp, type TickerAppOptions } from './app.ts';
-import { authRouter } from './auth-router.ts';
+import { type ApiKeyStore, authRouter } from './auth-router.ts';
 import { createHandler, TICKER } from './handler.ts';
 import { HandlersByToken } from './handlers-by-token.ts';
 import { PidRegistry } from './pid-registry.ts';
@@ -20,11 +19,10 @@ import { Ticker } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 
-/** Running service A. */
 export interface TickerService {
   listener: Listener;
   metrics: TickerMetrics;
-  /** Readiness checks; see `admin/readiness`. */
+  /** Readiness checks. */
   checks: Checks;
   /** Checks whose problems leave the service ready. */
   warnings: Checks;
@@ -35,7 +33,7 @@ export interface TickerService {
   stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
 }
 
-/** Objects that the metrics of service A are read from. */
+/** Sources of service A's metrics. */
 export interface TickerMetrics {
   requests: RequestMetrics;
   relay: Pick<Relay, 'size' | 'metrics'>;
@@ -50,6 +48,8 @@ export interface TickerBackend {
   /** @returns undefined if each node makes its own ticks */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }
+
+const TICK_TIMEOUT_MS = 3_000;
 
 /** Starts service A. @throws {Error} if a part of it cannot start */
 export async function startTicker(
@@ -142,13 +142,11 @@ export async function startTicker(
   }
 }
 
-function checkTokenStore({ size, maxTokens }: Tokens['store']): string | undefined {
+function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** Time without a tick after which the check fails, at least three intervals. */
-const TICK_TIMEOUT_MS = 3_000;
-
+/** Fails after three intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
 function checkTicks(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'isLeader'>): string | undefined {
   const elapsedMs = Date.now() - lastDue;
   if (elapsedMs < Math.max(TICK_TIMEOUT_MS, 3 * intervalMs)) return undefined;
