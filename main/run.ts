@@ -13,7 +13,7 @@ const ExitCode = {
   tasksLost: 20,
 } as const;
 
-/** Time within which several signals count as one, because one Ctrl-C can deliver more than one signal to a process. */
+/** Signals within this time count as one, because one Ctrl-C can deliver more than one signal to a process. */
 const SAME_SIGNAL_MS = 1000;
 
 /** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */

@@ -11,7 +11,7 @@ export interface SupervisedWorkerOptions<FromWorker> {
   /** Lifetime in milliseconds after which a thread counts as stable. The end of a stable thread resets the restart delay. */
   stableAfterMs: number;
   onMessage?: (message: FromWorker) => void;
-  /** Called when a thread has been created, before it runs. */
+  /** Called before a thread runs. */
   onSpawn?: () => void;
   /** Called when a thread has ended, before it is restarted. */
   onExit?: (threadId: number) => void;
@@ -43,7 +43,6 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     return this.#restarts;
   }
 
-  /** Starts the thread, without waiting for it. */
   start(): void {
     this.#spawn();
   }

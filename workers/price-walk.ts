@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 
-/** Symbols and their initial prices. */
 export const initialPrices = { 'BTC-USD': 42_000, 'ETH-USD': 2_500, 'SOL-USD': 95 } as const;
 
 export type PriceSymbol = keyof typeof initialPrices;
@@ -19,7 +18,7 @@ const LARGEST_STEP = 0.001;
 /** Returns a uniformly distributed number in [0, 1). */
 export type Random = () => number;
 
-/** Random number from the operating system's entropy, with the 53 bits of a double's precision. */
+/** Uses the operating system's entropy, with the 53 bits of a double's precision. */
 export const systemRandom: Random = () => Number(randomBytes(8).readBigUInt64BE() >> 11n) / 2 ** 53;
 
 /** Returns the price after one tick: `price` × (1 + f), with f uniform in [-0.001, 0.001], rounded to two decimals. */
@@ -39,7 +38,6 @@ export class PriceWalk {
     for (const [index, symbol] of symbols.entries()) values[index] ||= initialPrices[symbol];
   }
 
-  /** Advances every price by one tick. */
   step(): void {
     for (const index of symbols.keys()) this.#values[index] = nextPrice(this.#values[index] as number, this.#random);
   }

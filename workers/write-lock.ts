@@ -14,12 +14,10 @@ export class WriteLock {
   /** One cell: the id of the thread that holds the lock, or 0. */
   readonly #holder: Int32Array;
 
-  /** @param shared four bytes shared by all threads */
   constructor(shared: SharedArrayBuffer) {
     this.#holder = new Int32Array(shared);
   }
 
-  /** Runs `work` while this thread holds the lock. @throws any error of `work` */
   run<T>(work: () => T): T {
     this.#acquire();
     try {

@@ -16,7 +16,7 @@ export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions {
   trustProxy: number;
 }
 
-/** Creates the Koa application of service A. @throws {Error} if a file of the browser client cannot be read */
+/** Creates service A's application. @throws {Error} if a file of the browser client cannot be read */
 export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   const app = new Koa();
   app.on('error', logLateError(options.log));

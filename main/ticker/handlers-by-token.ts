@@ -12,7 +12,6 @@ export class HandlersByToken {
     this.#processes = processes;
   }
 
-  /** Number of tokens with a running handler. */
   get size(): number {
     return this.#handlers.size;
   }
@@ -26,7 +25,6 @@ export class HandlersByToken {
     });
   }
 
-  /** Ends every handler that was started with the token. */
   end(tokenId: string, end: RemovalReason): void {
     const reason = end === 'token revoked' ? closeCodes.tokenRevoked : closeCodes.tokenExpired;
     for (const handler of [...(this.#handlers.get(tokenId) ?? [])]) this.#processes.exit(handler, reason);

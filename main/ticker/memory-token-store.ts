@@ -45,12 +45,10 @@ export class MemoryTokenStore implements TokenStore {
     return this.#records.keys();
   }
 
-  /** Whether another token of the key evicts one. */
   isFull(keyId: string): boolean {
     return this.#byKey.isFull(keyId);
   }
 
-  /** Order of the next token of a key. */
   nextOrder(keyId: string): number {
     return this.#byKey.next(keyId);
   }

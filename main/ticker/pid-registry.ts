@@ -55,7 +55,6 @@ export class PidRegistry {
     else entry.monitors.push(onExit);
   }
 
-  /** Ends a process. Does nothing if it has already ended. */
   exit(pid: Pid, reason: ExitReason): void {
     const entry = this.#entries.get(pid);
     if (entry === undefined) return;

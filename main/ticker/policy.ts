@@ -41,7 +41,6 @@ export function allows(scope: Scope, action: string, resource: string): boolean 
   return effects.includes('allow') && !effects.includes('deny');
 }
 
-/** Whether an untrusted value is a {@link Scope}. */
 export function isScope(value: unknown): value is Scope {
   return Array.isArray(value) && value.every(isPolicy);
 }

@@ -16,7 +16,6 @@ import { SUBPROTOCOL } from './token-auth.ts';
 /** Response header of the endpoint that names the handler of a connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
 
-/** Value of the {@link RELAY_HEADER}. */
 export interface RelayTarget {
   target_pid: Pid;
   metadata: { user_id: string; auth_time: number };

@@ -23,15 +23,11 @@ export class TokensByKey {
     return (this.#tokens.get(keyId)?.length ?? 0) >= this.#max;
   }
 
-  /**
-   * Adds a token. Nodes that add the same tokens in any sequence keep the same ones.
-   *
-   * @returns the token to evict, which is the added one if the key has `max` newer tokens
-   */
+  /** Adds a token and returns the one to evict, if any. Nodes that add the same tokens in any sequence keep the same ones. */
   add(token: OrderedToken): OrderedToken | undefined {
     const tokens = this.#tokens.get(token.keyId) ?? [];
     this.#tokens.set(token.keyId, tokens);
-    // Searches from the end, because almost every added token is the newest.
+    // From the end, because almost every added token is the newest.
     tokens.splice(tokens.findLastIndex((other) => precedes(other, token)) + 1, 0, token);
     return tokens.length > this.#max ? tokens.shift() : undefined;
   }

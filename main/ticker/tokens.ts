@@ -4,7 +4,6 @@ import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } 
 import { isScope, type Scope } from './policy.ts';
 import type { OnRemove, TokenStore } from './token-store.ts';
 
-/** Actor and scope that a token grants. */
 export interface Identity {
   actor: { id: string; metadata: { role: string; user_id: string } };
   scope: Scope;
@@ -105,7 +104,7 @@ export class Tokens {
     return this.store.has(tokenId);
   }
 
-  /** Revokes the token of an identity. @throws {TokenStoreUnavailable} */
+  /** @throws {TokenStoreUnavailable} */
   async revoke({ tokenId }: Identity): Promise<void> {
     await this.store.revoke(tokenId);
   }
