@@ -14,7 +14,7 @@ export function runtimeIsNewEnough(version = process.versions.node): boolean {
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
-/** Runs the same command line on the installed Node, and exits with its exit code or signal. Without one, says how to install it. */
+/** Runs the same command line on the installed Node and exits as it does. Without one, prints how to install it. */
 export async function reexec(): Promise<void> {
   const installed = fileURLToPath(new URL(`../../node_modules/node/bin/${EXECUTABLE}`, import.meta.url));
   if (!existsSync(installed) || process.env[HANDED_OVER] !== undefined) {

@@ -77,7 +77,7 @@ function readConfig(): Config {
   }
 }
 
-/** Calls `onForce` for a second SIGINT or SIGTERM. Another SIGHUP is ignored: a closed terminal's shell and the kernel each send one. */
+/** Calls `onForce` for a later SIGINT or SIGTERM, but not SIGHUP: a closed terminal's shell and the kernel each send one. */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {

@@ -10,7 +10,7 @@ const actions = new Map<string, (data: Data) => unknown>([
   ['sum', sum],
 ]);
 
-/** Returns a task's output, as in the specification's table of actions. @throws {PermanentError} if the data does not fit the action */
+/** Returns a task's output by the specification's table of actions. @throws {PermanentError} if the data does not fit */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';
 }

@@ -27,7 +27,7 @@ export function nextPrice(price: number, random: Random): number {
   return Math.round(price * (1 + f) * 100) / 100;
 }
 
-/** Random walk of all prices, which are in `values` in the order of {@link symbols}. A price of zero is replaced by its initial price. */
+/** Random walk of the prices in `values`, in the order of {@link symbols}. A price of zero becomes the initial price. */
 export class PriceWalk {
   readonly #values: Float64Array;
   readonly #random: Random;

@@ -37,7 +37,7 @@ type Failures = ReadonlyArray<Failure | undefined>;
 /** `ofRow` is false if no row can be stored at present. */
 type Failure = { error: unknown; ofRow: boolean };
 
-/** Returns a pool thread's function, which runs the handler for each task of a batch, and then stores all rows together. It never throws. */
+/** Returns a pool thread's function, which runs the handler for each task of a batch, then stores all rows. It never throws. */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
   store: StoreRows<Row> = (rows) => rows.map(() => undefined),
@@ -46,7 +46,7 @@ export function poolFunction<Row>(
     if ('selfTest' in message) return [];
     const { tasks, slot } = message;
     const outcomes: TaskOutcome[] = [];
-    /** Returned rows with the positions of their outcomes. A dying thread may claim a task, so a position is not an index in the batch. */
+    /** Returned rows, with the positions of their outcomes. Not the indexes in the batch: a dying thread may have claimed one. */
     const returned: { position: number; row: Row }[] = [];
     for (;;) {
       const index = claim(slot, outcomes.length);

@@ -8,7 +8,7 @@ export interface CloseCode {
 /** Close codes that the server sends. A client that answers no ping is disconnected without one. */
 export const closeCodes = {
   shuttingDown: { code: 1001, reason: 'server is shutting down', reconnect: true },
-  // Sent by the WebSocket library: an invalid frame, text that is not UTF-8, too many fragments or chunks, a message over the limit.
+  // The next four are sent by the WebSocket library.
   protocolError: { code: 1002, reason: '', reconnect: false },
   invalidText: { code: 1007, reason: '', reconnect: false },
   tooManyFragments: { code: 1008, reason: '', reconnect: false },

@@ -112,7 +112,7 @@ export class Relay {
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
   }
 
-  /** Returns the server's listener for `upgrade`, which passes handshakes to `handle`. @param onJoin called for a complete handshake */
+  /** Returns the server's listener for `upgrade`. `handle` answers the handshake, and `onJoin` is called once it is complete. */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
     return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       socket.on('error', () => socket.destroy());

@@ -15,7 +15,7 @@ export interface TickFollower {
 
 /** Connects the tickers of several nodes. The leader makes the ticks. A follower receives each at most once, and in order. */
 export interface TickFeed {
-  /** End of this node's lease in milliseconds of the monotonic clock, in the past if it is no leader: a Float64Array of one cell. */
+  /** Expiry of this node's lease in milliseconds of the monotonic clock, in the past without one: a Float64Array of one cell. */
   readonly lease: SharedArrayBuffer;
   readonly isLeader: boolean;
   /** Sets the only follower. */

@@ -13,7 +13,7 @@ export interface SecurityContext {
   identity: Identity | undefined;
 }
 
-/** Restores actor and policies from a request's bearer token. Without a valid token, the endpoint decides whether to refuse the request. */
+/** Restores actor and policies from a request's bearer token. Endpoints refuse requests without a valid token. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
     ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));

@@ -43,7 +43,7 @@ export class Tokens {
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /** Verified tokens by their text. An entry is removed with the token's record in the store, so the store's bound applies here, too. */
+  /** Verified tokens by their text. Removed with the token's record in the store, so the store's bound applies here. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
   /** Pending decryptions by token text, shared by concurrent requests with the same token. */
