@@ -40,7 +40,11 @@ export function describeBrokenFrames(numRuns: number): void {
       await expectNothingSeen(crowd);
       const { relay, processes } = bundle;
       // One handler and one client process each, and the ticker.
-      expect([relay.size, relay.slotsTaken, processes.size]).to.deep.equal([NEIGHBOURS, NEIGHBOURS, 2 * NEIGHBOURS + 1]);
+      expect([relay.size, relay.slotsTaken, processes.size]).to.deep.equal([
+        NEIGHBOURS,
+        NEIGHBOURS,
+        2 * NEIGHBOURS + 1,
+      ]);
       expect(bundle.lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
     });
 

@@ -1,5 +1,5 @@
 import { Database } from '../../../db/sqlite/database.ts';
-import { QueuedMessages, type KeyRecord, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
+import { type KeyRecord, QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import type { Entry } from './backlog.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
