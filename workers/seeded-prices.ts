@@ -1,38 +1,39 @@
 import { createHash } from 'node:crypto';
-import { initialPrices, type PriceSymbol, priceList, symbols, type TickerPrice } from './price-walk.ts';
+import { priceList } from './price-walk.ts';
+import { initialPrices, type PriceSymbol, symbols, type TickerPrice } from './symbols.ts';
 
 /** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */
 const WINDOW = 600;
 /**
- * Largest change by one tick, in millionths of the initial price. The change is reversed {@link WINDOW} ticks later, so a price
- * changes by up to twice that in one tick. That is less than 0.1 % of the price, the random walk's limit, as long as the price
- * stays above 80 % of the initial price. A lower price is 35 standard deviations away.
+ * Largest change that a tick adds to a price, in millionths of the initial price. The change is subtracted {@link WINDOW} ticks
+ * later, so a price moves by up to twice this value in one tick. That is less than 0.1 % of the price, the limit of the random
+ * walk, unless the price is below 80 % of the initial price, which is 35 standard deviations away.
  */
 const MAX_CHANGE = 400;
 
-/** Deterministic prices: a pure function of seed, symbol and tick number, the number of whole intervals since the epoch. */
+/** Deterministic prices: a function of the seed, the symbol and the number of the tick (whole intervals since the epoch) only. */
 export class SeededPrices {
   readonly #values: Float64Array;
   readonly #seed: string;
   readonly #intervalMs: number;
-  /** Tick number of `#sums`. */
+  /** Number of the tick for which `#sums` was computed. NaN before the first tick. */
   #tick = Number.NaN;
-  /** Sum of the changes in the window that ends with the tick, for each symbol. */
+  /** For each symbol, the sum of the changes of the last {@link WINDOW} ticks, in millionths of the initial price. */
   readonly #sums: number[] = symbols.map(() => 0);
 
-  /** @param values receives the prices of each tick, in the order of `symbols` */
+  /** @param values array to which each tick writes the prices, in the order of `symbols` */
   constructor(values: Float64Array, seed: string, intervalMs: number) {
     this.#values = values;
     this.#seed = seed;
     this.#intervalMs = intervalMs;
   }
 
-  /** Computes the prices of the tick due at `due`, in milliseconds since the epoch. */
+  /** Computes the prices of the tick that is due at the time `due` (milliseconds since the epoch). */
   step(due: number): void {
     this.#goTo(Math.floor(due / this.#intervalMs));
   }
 
-  /** Returns all prices at `now`, in milliseconds since the epoch. */
+  /** Returns the prices of all symbols at the time `now` (milliseconds since the epoch). */
   snapshot(now: number): TickerPrice[] {
     this.step(now);
     return priceList(this.#values, now);
@@ -57,7 +58,7 @@ export class SeededPrices {
     return sum;
   }
 
-  /** Change by one tick, in millionths of the initial price. */
+  /** Returns the change that a tick adds to the price of a symbol, in millionths of the initial price. */
   #change(symbol: PriceSymbol, tick: number): number {
     const digest = createHash('sha256').update(`${this.#seed} ${symbol} ${tick}`).digest();
     return (digest.readUInt32BE() % (2 * MAX_CHANGE + 1)) - MAX_CHANGE;

@@ -1,6 +1,6 @@
 /**
- * The ticker's thread: holds the subscriptions and the prices, ticks on schedule, and posts one message per tick, regardless of
- * the number of subscribers. Prices also change without subscribers.
+ * Worker thread of the ticker. It keeps the subscriptions, changes the prices on schedule, with or without subscribers, and posts
+ * one message per tick, regardless of the number of subscribers.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import {
@@ -11,9 +11,10 @@ import {
   type TickerToMain,
   type WsSend,
 } from './messages.ts';
-import { PriceWalk, symbols } from './price-walk.ts';
+import { PriceWalk } from './price-walk.ts';
 import { recordDuration } from './record-duration.ts';
 import { SeededPrices } from './seeded-prices.ts';
+import { symbols } from './symbols.ts';
 import { startSchedule } from './tick-schedule.ts';
 
 const HEARTBEAT_INTERVAL_MS = 20;
@@ -28,7 +29,7 @@ const prices =
 const lastDue = new Float64Array(start.lastDue);
 const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);
 const subscriptions = new Map<Pid, Pid>(start.subscriptions);
-/** Last tick, if another node made it. Also sent as the snapshot, because its time stamps are of that node's clock. */
+/** JSON text of the last tick if another node made it. Also sent as the snapshot, so that a client's timestamps are of one clock. */
 let relayed: string | undefined;
 
 function post(message: TickerToMain): void {
@@ -45,7 +46,7 @@ function snapshot(): string {
 
 port.on('message', (messages: MainToTicker) => {
   const joined: Pid[] = [];
-  /** Handlers that subscribed in this batch and have not unsubscribed. */
+  /** Handlers that subscribed in this batch of messages and have not unsubscribed since. */
   const newcomers = new Set<Pid>();
   for (const message of messages) {
     switch (message.topic) {
@@ -60,7 +61,7 @@ port.on('message', (messages: MainToTicker) => {
         break;
       case 'tick':
         relayed = message.data;
-        // Newcomers receive this tick as their snapshot. All others receive it first.
+        // Posts the tick for the earlier subscribers only. Newcomers receive it below, as their snapshot.
         if (subscriptions.size > newcomers.size) post({ to: SUBSCRIBERS, message: frame(relayed), due: message.due });
     }
   }

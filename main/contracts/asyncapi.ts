@@ -1,5 +1,6 @@
 import Type, { type TSchema } from 'typebox';
 import project from '../../package.json' with { type: 'json' };
+import { initialPrices, symbols } from '../../workers/symbols.ts';
 import { defaults } from '../config.ts';
 import { type CloseCode, closeCodes } from '../ticker/close-codes.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
@@ -7,18 +8,14 @@ import { strict, unixSeconds } from './task-schemas.ts';
 
 const price = Type.Object(
   {
-    symbol: Type.Enum(['BTC-USD', 'ETH-USD', 'SOL-USD'], { type: 'string' }),
+    symbol: Type.Enum([...symbols], { type: 'string' }),
     price: Type.Number({ minimum: 0, description: 'with at most two decimal places' }),
     timestamp: unixSeconds,
   },
   strict,
 );
 
-const prices = [
-  { symbol: 'BTC-USD', price: 42_013.37, timestamp: 1_790_000_000 },
-  { symbol: 'ETH-USD', price: 2_499.1, timestamp: 1_790_000_000 },
-  { symbol: 'SOL-USD', price: 95, timestamp: 1_790_000_000 },
-];
+const prices = symbols.map((symbol) => ({ symbol, price: initialPrices[symbol], timestamp: 1_790_000_000 }));
 
 const messages = {
   welcome: message(
@@ -28,7 +25,10 @@ const messages = {
   ),
   ticker: message(
     'All prices, in any order: one message after the welcome, then one every second.',
-    Type.Object({ type: Type.Literal('ticker'), data: Type.Array(price, { minItems: 3, maxItems: 3 }) }, strict),
+    Type.Object(
+      { type: Type.Literal('ticker'), data: Type.Array(price, { minItems: symbols.length, maxItems: symbols.length }) },
+      strict,
+    ),
     { type: 'ticker', data: prices },
   ),
   pong: message('The response to a ping.', Type.Object({ type: Type.Literal('pong') }, strict), { type: 'pong' }),

@@ -1,29 +1,29 @@
-/** A tick as published to other nodes. */
+/** A tick (one update of all prices), as it is published to other nodes. */
 export interface Tick {
-  /** One price for each symbol, in the order of `symbols` of `workers/price-walk`. */
+  /** One price for each symbol, in the order of `symbols` of `workers/symbols`. */
   prices: readonly number[];
-  /** JSON text sent to clients. */
+  /** JSON text of the message to the clients. */
   data: string;
 }
 
 export interface TickFollower {
-  /** Called with each tick of another node, to be sent to this node's clients. */
+  /** Called with each tick of another node, which this node sends to its clients. */
   onTick(tick: Tick): void;
-  /** Called with the previous leader's last prices, to continue from. They are not sent to clients. */
+  /** Called with the prices of the last tick, so that this node's first tick continues from them. Clients do not receive them. */
   onPrices(prices: readonly number[]): void;
 }
 
-/** Connects the tickers of several nodes. The leader makes the ticks. A follower receives each at most once, and in order. */
+/** Connects the tickers of several nodes. Only the leader makes ticks. The other nodes receive each tick at most once, in order. */
 export interface TickFeed {
-  /** Expiry of this node's lease in milliseconds of the monotonic clock, in the past without one: a Float64Array of one cell. */
+  /** Float64Array of one cell: expiry of this node's lease in milliseconds of the monotonic clock, in the past without a lease. */
   readonly lease: SharedArrayBuffer;
   readonly isLeader: boolean;
-  /** Sets the only follower. */
+  /** Sets the object that receives the ticks of other nodes. There is only one. */
   follow(follower: TickFollower): void;
-  /** Acquires and renews the lease if `wanted`, because this node's ticker can make ticks. Otherwise releases the lease. */
+  /** If `wanted`, acquires the lease and renews it. Otherwise releases it. Wanted while this node's ticker can make ticks. */
   setLeaseWanted(wanted: boolean): void;
-  /** Publishes a tick to the other nodes. @returns false if the lease has expired; the tick must then be discarded */
+  /** Publishes a tick to the other nodes. @returns false if this node's lease has expired; the tick must then be discarded */
   publish(tick: Tick): boolean;
-  /** Releases the lease. */
+  /** Releases the lease and stops receiving ticks. */
   close(): Promise<void>;
 }

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { initialPrices, nextPrice, PriceWalk, symbols, systemRandom } from '../../workers/price-walk.ts';
+import { nextPrice, PriceWalk, systemRandom } from '../../workers/price-walk.ts';
+import { initialPrices, symbols } from '../../workers/symbols.ts';
 
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const price = fc.integer({ min: 1, max: 100_000_000 }).map((cents) => cents / 100);

@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { initialPrices, symbols } from '../../workers/price-walk.ts';
 import { SeededPrices } from '../../workers/seeded-prices.ts';
+import { initialPrices, symbols } from '../../workers/symbols.ts';
 
 /** A time between the years 2000 and 2100, in milliseconds since the epoch. */
 const moment = fc.integer({ min: 946_684_800_000, max: 4_102_444_800_000 });
