@@ -1,4 +1,4 @@
-/** Limits on stored rows. A value of 0 means no limit. */
+/** Limits on the rows of table `tasks`. A value of 0 means no limit. */
 export interface RetentionLimits {
   /** Number of newest rows to keep. */
   rows: number;
@@ -6,9 +6,9 @@ export interface RetentionLimits {
   days: number;
 }
 
-/** Bound on the rows that a step deletes, so that a step takes a few milliseconds. */
+/** Maximum number of rows that one deletion step (a transaction) deletes, so that the step takes a few milliseconds. */
 export const MAX_STEP_ROWS = 200;
-/** Bound on the bytes that a step deletes, unless its first row alone has more. */
+/** Maximum number of bytes of the rows that one deletion step deletes, unless its first row alone is larger. */
 export const MAX_STEP_BYTES = 4 * 1024 * 1024;
 
 export const SECONDS_PER_DAY = 86_400;

@@ -1,2 +1,2 @@
-/** A value that is there, or comes from elsewhere. */
+/** Result of a method that is synchronous in some implementations and asynchronous in others. */
 export type Awaitable<Value> = Value | Promise<Value>;

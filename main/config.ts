@@ -1,12 +1,12 @@
 import { getHeapStatistics } from 'node:v8';
-import { isHost, isOrigin } from './http/host.ts';
+import { isHost, isOrigin } from './http/host-header.ts';
 
 /** Settings of the process. Sizes are in bytes, durations in the unit that the name ends with. */
 export type Config = ReturnType<typeof loadConfig>;
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** Queue drivers of a single node. */
+/** Values of `QUEUE_DRIVER` on a single node, that is, without shared servers. */
 export const embeddedDrivers = ['memory', 'sqlite'] as const;
 
 const MIB = 1024 * 1024;
@@ -51,7 +51,7 @@ export function loadConfig(
 
   const serverUrl = (name: string, scheme: RegExp, expected: string) => {
     const value = text(name);
-    // The value is not shown, because it may contain a password.
+    // The error message leaves out the value, because a URL may contain a password.
     if (value !== undefined && !value.split(',').every((each) => scheme.test(each) && isServerUrl(each))) {
       throw new ConfigError(name, expected, 'another value');
     }
@@ -95,7 +95,7 @@ export function loadConfig(
     tasksPort: integer('TASKS_PORT', 8080, 0, 65_535),
     /** Address of the admin listener, which must not be exposed to clients. */
     adminHost: text('ADMIN_HOST') ?? '127.0.0.1',
-    /** Undefined disables the admin listener. */
+    /** Port of the admin listener. If undefined, there is no admin listener. */
     adminPort: text('ADMIN_PORT') === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535),
     /** Whether other processes on this machine may listen on the same ports. */
     reusePort: oneOf('REUSE_PORT', '0', ['0', '1']) === '1',
@@ -103,30 +103,30 @@ export function loadConfig(
     natsUrl,
     /** PostgreSQL database shared by all nodes. Set if and only if `natsUrl` is. */
     databaseUrl,
-    /** Prefix of the names of streams, buckets and subjects, so that several deployments can share a server. */
+    /** Prefix of the names of NATS streams, buckets and subjects, so that several deployments can share a server. */
     natsPrefix,
-    /** Number of NATS servers that store each message. */
+    /** Number of NATS servers that store a copy of each message. */
     natsReplicas: integer('NATS_REPLICAS', 1, 1, 5),
     /** Folder that holds `auth.db` and `tasks.db`. */
     dataDir: text('DATA_DIR') ?? 'data',
-    /** Secret that the token key is derived from. Undefined means a random one at each start. */
+    /** Secret from which the encryption key of bearer tokens is derived. If undefined, each start uses a random secret. */
     tokenKey,
     tokenLifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', 3600, 1, 3600),
     /** Whether the expiry of a token closes the connections opened with it. */
     tokenExpiryCloses: oneOf('TOKEN_EXPIRY_CLOSES', 'false', ['true', 'false']) === 'true',
-    /** Maximum number of valid tokens of one API key: 1 % of the token store's capacity. Past it, the oldest is evicted. */
+    /** Maximum number of valid tokens of one API key; one more evicts the oldest. Default: 1 % of the token store's capacity. */
     tokensPerKey: integer('TOKENS_PER_KEY', 1000, 1, 100_000),
     /** Whether every request to service B needs a token. */
     tasksRequireToken: oneOf('TASKS_REQUIRE_TOKEN', 'false', ['true', 'false']) === 'true',
-    /** How often one address may exchange an API key. */
+    /** Maximum number of API key exchanges per minute from one client address. */
     tokenRequestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
-    /** Hosts that requests may address beside loopback; see `http/allowed-hosts`. */
+    /** Hosts that a request's `Host` header may name beside loopback names and IP addresses; see `hostCheck` in `http/host`. */
     allowedHosts: list(
       'ALLOWED_HOSTS',
       (item) => item === '*' || isHost(item),
       'names or addresses without ports, separated by commas, or *',
     ),
-    /** Origins whose pages may write to service B and use the admin listener. */
+    /** Web origins whose pages may send write requests to service B and any requests to the admin listener. */
     corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
     trustProxy: integer('TRUST_PROXY', 0, 0, 16),
@@ -134,12 +134,12 @@ export function loadConfig(
     /** Seed that makes prices reproducible. Undefined means random prices. */
     tickerSeed: text('TICKER_SEED'),
     maxConnections: integer('MAX_CONNECTIONS', 50_000, 1, 1_000_000),
-    // Half of all connections, because a proxy or a load test is one address.
+    // The default is half of `maxConnections`, because all clients behind a proxy, or of a load test, share one address.
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', 25_000, 1, 1_000_000),
     maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 1, 1_000_000),
     taskConcurrency: integer('TASK_CONCURRENCY', 2, 1, 64),
     taskPrefetch: integer('TASK_PREFETCH', 5, 1, 10_000),
-    /** Time limit of an attempt. Past it, the worker thread is terminated. */
+    /** Time limit of an attempt (one run of a task's handler). Past it, the worker thread is terminated. */
     taskTimeoutMs: integer('TASK_TIMEOUT_MS', 30_000, 1, 86_400_000),
     /** Memory limit of a worker thread. Past it, the thread is terminated. */
     taskMemoryMb: integer('TASK_MEMORY_MB', 256, 16, 65_536),
@@ -156,8 +156,8 @@ export function loadConfig(
     /** Limit on all unparsed request bodies of service B together. At least twice `bodyLimit`. */
     bodyBudgetBytes: Math.max(integer('BODY_BUDGET_BYTES', heapShare(64 * MIB, 32), 2), 2 * bodyLimit),
     /**
-     * Limit on all unread responses of service B (rows and lists) together. At least ten times `bodyLimit`, which fits two rows whose
-     * payload and result have the size of the largest body, each doubled by escaping.
+     * Limit on the bytes of all responses of service B that clients have not read yet. At least ten times `bodyLimit`, which fits
+     * two of the largest rows: payload and result each have the size of the largest body, doubled by JSON escaping.
      */
     responseBudgetBytes: Math.max(integer('RESPONSE_BUDGET_BYTES', heapShare(128 * MIB, 16), 4 * MIB), 10 * bodyLimit),
     shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', 10_000, 0, 3_600_000),
@@ -166,10 +166,10 @@ export function loadConfig(
   };
 }
 
-/** Settings with an empty environment and an unlimited heap. */
+/** Default settings: those for an empty environment and an unlimited heap. */
 export const defaults = loadConfig({}, false, Number.POSITIVE_INFINITY) as Config & { adminPort: number };
 
-/** Whether a text is a valid URL with decodable user and password. */
+/** Whether a text is a valid URL whose user name and password can be percent-decoded. */
 function isServerUrl(text: string): boolean {
   try {
     const { username, password } = new URL(text);

@@ -1,5 +1,5 @@
-/** Readiness check. Returns the problem, or undefined when healthy. A thrown error counts as a problem. */
+/** Readiness check. Returns a description of the problem, or undefined when healthy. A thrown error counts as a problem, too. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
-/** Checks by name. */
+/** Readiness checks by the name that `/readyz` shows. */
 export type Checks = Readonly<Record<string, Check>>;

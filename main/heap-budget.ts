@@ -1,6 +1,6 @@
 import type { Config } from './config.ts';
 
-/** Clients, tokens, keys and garbage need the rest of the heap. */
+/** Maximum share of the heap for all budgets together. Connections, tokens, idempotency keys and garbage need the rest. */
 const MAX_SHARE = 0.5;
 const MIB = 1024 * 1024;
 
@@ -9,7 +9,7 @@ type BudgetConfig = Pick<Config, 'queueDriver' | 'queueMaxBytes' | 'bodyBudgetBy
 /** @throws {Error} if the budgets of queue, request bodies and responses together exceed half of the main thread's heap */
 export function checkHeapBudget(config: BudgetConfig, heapLimitBytes: number): void {
   const { queueDriver, queueMaxBytes, bodyBudgetBytes, responseBudgetBytes } = config;
-  // With NATS, the servers hold the queue.
+  // With NATS, the queue takes no heap, because the NATS servers store it.
   const queueBytes = queueDriver === 'nats' ? 0 : queueMaxBytes;
   const bytes = queueBytes + bodyBudgetBytes + responseBudgetBytes;
   if (bytes <= heapLimitBytes * MAX_SHARE) return;

@@ -5,7 +5,7 @@ import { openStandardOutput } from './log/standard-output.ts';
 
 export type Log = Logger;
 
-/** Counters of lines that standard output did not take, and of repeated warnings and errors that were left out. */
+/** Numbers of log lines that standard output did not take, and of repeated warnings and errors that were left out. */
 export interface LogMetrics {
   readonly lost: number;
   readonly suppressed: number;
@@ -13,17 +13,17 @@ export interface LogMetrics {
 
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
-/** A bearer token, which a URL, a header or an error message may bring into a line. */
+/** Matches a bearer token, which a log line may contain as part of a URL, a header or an error message. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
 export interface LogOutput {
   log: Log;
   metrics: LogMetrics;
-  /** Flushes the buffer at the end of the process, for a second at most. Later lines are lost. */
+  /** Writes the buffered lines before the process ends, which takes a second at most. Lines logged after this call are lost. */
   end(): Promise<void>;
 }
 
-/** Creates the log on standard output. If standard output stalls or fails, log lines are lost, and nothing else is affected. */
+/** Creates the log, which writes to standard output. If that stalls or fails, log lines are lost, and nothing else is affected. */
 export async function createLog(options: { level: LevelWithSilent; format: 'json' | 'pretty' }): Promise<LogOutput> {
   const { level, format } = options;
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
@@ -49,7 +49,7 @@ export async function createLog(options: { level: LevelWithSilent; format: 'json
   };
 }
 
-/** Removes tokens from a line. Runs after serialization, so that no field can contain a token. */
+/** Replaces the bearer tokens in a log line. Runs on the serialized line, so that it finds tokens in every field. */
 function redact(line: string): string {
   return line.replace(TOKEN, 'v3.local.[redacted]');
 }
@@ -71,7 +71,7 @@ function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
 
 type Fields = { err?: unknown; failure?: unknown };
 
-/** Returns the key for the repeat limit: level, message, name and code of an error, and the kind of a task's failure. */
+/** Returns the kind of a log line. Lines with equal level, message, error name, error code and task failure are of one kind. */
 function kindOf(args: readonly unknown[], level: number): string {
   const [first] = args;
   const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;

@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** Oldest supported Node: the first with `node:sqlite` as a release candidate. `engines` in package.json has the same version. */
+/** Oldest supported version of Node: the first with `node:sqlite` as a release candidate. Equal to `engines` in package.json. */
 const OLDEST = [24, 15] as const;
 const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
-/** Set for the child process, to prevent an endless chain if the installed Node is too old itself. */
+/** Environment variable that marks the child process, so that it starts no child itself if the installed Node is too old. */
 const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
 /** Whether a version of Node can run the services. */
@@ -14,7 +14,7 @@ export function runtimeIsNewEnough(version = process.versions.node): boolean {
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
-/** Runs the same command line on the installed Node and exits as it does. Without one, prints how to install it. */
+/** Runs this command line on the Node in `node_modules` and ends as it does. If it is missing, prints how to install it. */
 export async function reexec(): Promise<void> {
   const installed = fileURLToPath(new URL(`../../node_modules/node/bin/${EXECUTABLE}`, import.meta.url));
   if (!existsSync(installed) || process.env[HANDED_OVER] !== undefined) {
@@ -25,7 +25,7 @@ export async function reexec(): Promise<void> {
     return;
   }
   const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
-    // No message is sent on the IPC channel. The child gets `disconnect` when this process ends, even by SIGKILL.
+    // The IPC channel carries no messages. The child gets `disconnect` when this process ends, even by SIGKILL.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [HANDED_OVER]: process.versions.node },
   });

@@ -7,13 +7,13 @@ import { type Services, startServices } from './services.ts';
 /** Exit codes, as www/guide/running.md lists them. */
 const ExitCode = {
   stopped: 0,
-  /** A failed start, a bug, or a stop by force. */
+  /** The start failed, an exception was not caught, or a second signal forced the process to stop. */
   failed: 1,
-  /** A stop that lost accepted tasks. Neither Node nor shells use this code. */
+  /** The process stopped and lost accepted tasks. Neither Node nor shells use this exit code. */
   tasksLost: 20,
 } as const;
 
-/** Signals within this time count as one, because one Ctrl-C can deliver more than one signal to a process. */
+/** Milliseconds after the first signal in which further ones are ignored, because one Ctrl-C can send several to a process. */
 const SAME_SIGNAL_MS = 1000;
 
 /** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */
@@ -21,7 +21,7 @@ export async function run(): Promise<void> {
   const config = readConfig();
   const output = await createLog({ level: config.logLevel, format: config.logFormat });
   const { log } = output;
-  // Node forwards the output of worker threads to these streams. Without a listener, a closed terminal would end the process.
+  // Node writes the output of worker threads to these streams. Without an error listener, a closed terminal would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   let unsaved = () => 0;
@@ -40,10 +40,10 @@ export async function run(): Promise<void> {
       void end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.failed);
     },
   );
-  // The old Node that started this process (reexec.ts) has exited.
+  // Emitted when the old Node that started this process (reexec.ts) has exited.
   process.once('disconnect', () => stopped.resolve('disconnect'));
 
-  // A signal during the start takes effect after it. The process exits if the start takes longer than the shutdown timeout.
+  // A signal during the start takes effect once the services have started, or after the shutdown timeout if that is earlier.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
     const start = startServices(config, output, (ofTasks) => {
@@ -77,7 +77,7 @@ function readConfig(): Config {
   }
 }
 
-/** Calls `onForce` for a later SIGINT or SIGTERM, but not SIGHUP: a closed terminal's shell and the kernel each send one. */
+/** Calls `onFirst` for the first signal and `onForce` for a later one, except SIGHUP: closing a terminal can send SIGHUP twice. */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {

@@ -2,8 +2,8 @@ import { getHeapStatistics } from 'node:v8';
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
 import { checkHeapBudget } from './heap-budget.ts';
-import { openFilesLimit, shareDescriptors } from './http/descriptors.ts';
-import { isLoopbackAddress } from './http/host.ts';
+import { openFilesLimit, shareDescriptors } from './http/descriptor-shares.ts';
+import { isLoopbackAddress } from './http/host-header.ts';
 import type { LogOutput } from './log.ts';
 import { openBackend } from './open-backend.ts';
 import { tokenAccess } from './task-access.ts';
@@ -17,7 +17,7 @@ export interface Services {
 }
 
 /**
- * Starts the services.
+ * Starts service A, service B and the admin listener.
  *
  * @param onTasks called when service B has started, with a function that returns the number of accepted tasks that would be lost if
  *   the process ended now
@@ -33,7 +33,7 @@ export async function startServices(
   const shares = shareDescriptors(openFilesLimit(), config);
   const backend = await openBackend(config, log);
   const now = Promise.resolve();
-  /** Functions that stop the parts started so far, latest first. */
+  /** Functions that stop the parts started so far. The part started last comes first. */
   const stopSteps: Array<() => unknown> = [() => backend.close()];
   const stopStarted = async (error: unknown): Promise<never> => {
     for (const stop of stopSteps) await stop();
@@ -64,7 +64,7 @@ export async function startServices(
       const connections = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       const timers = [
-        // Reserves half of the time for tasks, even if clients send their requests slowly.
+        // Connections are closed after half of the timeout, so that slow clients leave the other half for processing tasks.
         setTimeout(connections.resolve, config.shutdownTimeoutMs / 2),
         setTimeout(all.resolve, config.shutdownTimeoutMs),
       ];
@@ -81,7 +81,7 @@ export async function startServices(
   };
 }
 
-/** Replaces an error of `listen` by an error that names the settings to change. */
+/** Returns a rejection handler that replaces an error of `listen` by an error that names the settings to change. */
 function explain(portVariable: string, hostVariable: string) {
   return (error: NodeJS.ErrnoException & { port?: number }): never => {
     const { port, syscall, code = '' } = error;

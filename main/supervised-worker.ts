@@ -4,24 +4,24 @@ import type { Log } from './log.ts';
 export interface SupervisedWorkerOptions<FromWorker> {
   name: string;
   file: URL;
-  /** @param heartbeat an Int32Array of one cell, which a thread with `onHeartbeat` must increment several times a second */
+  /** @param heartbeat Int32Array of one cell, which the thread must increment several times a second if `onHeartbeat` is set */
   workerData: (heartbeat: SharedArrayBuffer) => object;
-  /** Delay in milliseconds before each restart; the last one repeats. */
+  /** Milliseconds before the first, second, … restart in a row. The last delay is used for all further restarts. */
   restartDelaysMs: readonly number[];
   /** Lifetime in milliseconds after which a thread counts as stable. The end of a stable thread resets the restart delay. */
   stableAfterMs: number;
   onMessage?: (message: FromWorker) => void;
-  /** Called before a thread runs. */
+  /** Called each time a thread has been created. */
   onSpawn?: () => void;
   /** Called when a thread has ended, before it is restarted. */
   onExit?: (threadId: number) => void;
-  /** Called once a second with whether the thread has sent a heartbeat since the last call. Without heartbeats, it is terminated. */
+  /** Called once a second with whether the thread sent a heartbeat since the last call. If undefined, hangs are not detected. */
   onHeartbeat?: (isAlive: boolean) => void;
   log: Log;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
-/** Checks without a heartbeat after which a thread is terminated. A stalled main thread makes no checks, so it terminates none. */
+/** Missed heartbeats in a row after which a thread is terminated. None is counted while the main thread itself stalls. */
 const MAX_MISSED = 4;
 
 /** A worker thread that is restarted when it ends, and terminated when it hangs. */
@@ -47,7 +47,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     this.#spawn();
   }
 
-  /** Starts the thread and waits for its first message. @throws {Error} if it ends before that */
+  /** Starts the thread and waits for its first message. @throws {Error} if the thread ends before this message */
   async ready(): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const worker = this.#spawn();
@@ -71,7 +71,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
   #spawn(): Worker {
     const { name, file, workerData, stableAfterMs, onMessage, onSpawn, onExit, onHeartbeat, log } = this.#options;
     const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name });
-    // Read now, because the id of an ended thread is -1.
+    // The id is read now, because it becomes -1 when the thread ends.
     const { threadId } = worker;
     const startedAt = performance.now();
     if (onMessage !== undefined) worker.on('message', onMessage);
@@ -92,7 +92,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     const { name, log } = this.#options;
     const cell = new Int32Array(this.#heartbeat);
     let last = Atomics.load(cell, 0);
-    // Counting begins at the first heartbeat, so a slow start is not a hang.
+    // Missed heartbeats are counted only after the first heartbeat, so that a slow start does not count as a hang.
     let missed = Number.NEGATIVE_INFINITY;
     const timer = setInterval(() => {
       const current = Atomics.load(cell, 0);
@@ -118,7 +118,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
       try {
         this.#spawn();
       } catch (error) {
-        // The process may not have another thread.
+        // A thread cannot be created while the process is at its limit of threads.
         log.error({ err: error }, `the ${name} thread failed`);
         this.#restart(1);
       }

@@ -4,8 +4,8 @@ import type { TickerService } from './ticker/service.ts';
 import { authorizationToken, verifyToken } from './ticker/token-auth.ts';
 
 /**
- * Access control of service B by the tokens of service A. Only the `Authorization` header is accepted: a query string ends up in
- * logs, and subprotocols exist only for WebSockets.
+ * Creates the access control of service B, which accepts the bearer tokens that service A issues. A token is read only from the
+ * `Authorization` header, because query strings end up in logs, and subprotocols exist only for WebSockets.
  */
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {

@@ -1,4 +1,4 @@
-/** The task cannot succeed, so retries are pointless. */
+/** Thrown by a task's handler if the task can never succeed. The task is then discarded without a retry. */
 export class PermanentError extends Error {
   override name = 'PermanentError';
 }
@@ -10,7 +10,7 @@ const actions = new Map<string, (data: Data) => unknown>([
   ['sum', sum],
 ]);
 
-/** Returns a task's output by the specification's table of actions. @throws {PermanentError} if the data does not fit */
+/** Runs an action of the specification on a task's data and returns the output. @throws {PermanentError} if the data is invalid */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';
 }

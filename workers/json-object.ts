@@ -1,11 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 
 /**
- * Parses a JSON object. Returns undefined if the bytes are not UTF-8 or not JSON, and an object without fields for another JSON value,
- * so that the first required field is reported missing.
+ * Parses a JSON object. Returns undefined if the bytes are not valid UTF-8 or not valid JSON. Returns an empty object for a
+ * JSON value that is not an object, so that the caller reports the first required field as missing.
  */
 export function parseJsonObject(bytes: Uint8Array): Record<string, unknown> | undefined {
-  // Checked first, because decoding would replace invalid bytes.
+  // UTF-8 is checked before decoding, because `toString` replaces invalid bytes instead of throwing.
   if (!isUtf8(bytes)) return undefined;
   try {
     const value: unknown = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString());

@@ -1,6 +1,6 @@
 /**
- * One-shot migration: creates missing files and tables and exits with code 0. On failure, prints one line and exits with code 1.
- * Runs as a worker thread at every start, and as a program in `npm run migrate`.
+ * Creates missing database files and tables, then exits with code 0. On failure, reports the reason and exits with code 1.
+ * Runs in a worker thread at every start of the service, and as a program in `npm run migrate`.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { type CreatedDatabase, migrate } from '../db/sqlite/migrate.ts';
@@ -26,7 +26,7 @@ try {
   process.exitCode = 1;
 }
 
-/** Migrates the databases. @returns the created files, and subject and verb of the message of success */
+/** Migrates the databases. @returns the created files, and in `name` the beginning of the success message, up to its verb */
 async function migrateTo(place: TaskStoreLocation): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');

@@ -1,6 +1,6 @@
 import type { Durations } from './messages.ts';
 
-/** Counts a duration in the histogram at `index`. */
+/** Adds a duration in seconds to the shared histogram number `index`. */
 export function recordDuration({ bounds, cells }: Durations, index: number, seconds: number): void {
   const size = bounds.length + 2;
   const values = new Float64Array(cells, index * size * Float64Array.BYTES_PER_ELEMENT, size);

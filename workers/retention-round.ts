@@ -2,10 +2,10 @@ import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } 
 import type { AgedRow, TaskRetention } from '../db/sqlite/retention.ts';
 
 /**
- * Deletes all rows beyond the limits, and yields the number of rows that each step, a short transaction, deleted.
+ * Deletes all task rows beyond the limits, in steps of one short transaction. Yields the number of rows deleted by each step.
  *
  * @param now milliseconds since the epoch
- * @param write runs the transaction of a step
+ * @param write calls `work`, the transaction of a step, for example while it holds a lock
  */
 export function* retentionRound(
   retention: TaskRetention,
@@ -18,7 +18,7 @@ export function* retentionRound(
 }
 
 function* deleteExcess(retention: TaskRetention, rows: number, write: (work: () => void) => void) {
-  // No other thread deletes rows, so one count at the beginning is enough.
+  // The rows are counted only once, because no other thread deletes rows.
   for (let excess = retention.count() - rows; excess > 0; ) {
     const step = withinBytes(retention.oldest(Math.min(excess, MAX_STEP_ROWS)));
     if (step.length === 0) return;
@@ -28,7 +28,7 @@ function* deleteExcess(retention: TaskRetention, rows: number, write: (work: () 
   }
 }
 
-/** Deletes rows of tasks completed before `time`. A task submitted before `time` but completed later is skipped. */
+/** Deletes the rows of tasks completed before `time` (Unix seconds). A task submitted before `time` but completed later is kept. */
 function* deleteAged(retention: TaskRetention, time: number, write: (work: () => void) => void) {
   let previous = { created_at: Number.MIN_SAFE_INTEGER, rowid: Number.MIN_SAFE_INTEGER };
   for (;;) {
@@ -42,7 +42,7 @@ function* deleteAged(retention: TaskRetention, time: number, write: (work: () =>
   }
 }
 
-/** Returns the first rows, up to a total of {@link MAX_STEP_BYTES}, but at least one. */
+/** Returns as many of the first rows as have {@link MAX_STEP_BYTES} bytes or less in total, but always the first row. */
 function withinBytes(rows: readonly AgedRow[]): AgedRow[] {
   let bytes = 0;
   return rows.filter((row, index) => {

@@ -1,4 +1,4 @@
-/** The retention thread: deletes task rows beyond the limits, in short steps with pauses, until it is terminated. */
+/** Worker thread that deletes task rows beyond the retention limits, in short steps with pauses, until it is terminated. */
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
@@ -9,18 +9,18 @@ import { retentionRound } from './retention-round.ts';
 import { WriteLock } from './write-lock.ts';
 
 const BUSY_TIMEOUT_MS = 2000;
-/** Pause after a step, as a multiple of its duration. Leaves two thirds of the time to threads that store rows. */
+/** Pause after each delete transaction, as a multiple of its duration. Other threads can store rows two thirds of the time. */
 const PAUSE_RATIO = 2;
-/** Shortest pause between two rounds. */
+/** Minimum number of milliseconds between two rounds of deleting old rows. */
 const PAUSE_MS = 1000;
-/** The same as a multiple of the last search's duration, which bounds idle rounds to a twentieth of a core. */
+/** Minimum pause between two rounds, as a multiple of the time of the last search for old rows. Limits idle rounds to 5 % of a core. */
 const SEARCH_PAUSE_RATIO = 20;
-/** Steps between two checkpoints. They add about 20 MiB to the log. */
+/** Number of delete transactions between two checkpoints. They add about 20 MiB to SQLite's write-ahead log. */
 const STEPS_PER_CHECKPOINT = 20;
 
 const { dataDir, rows, days, writeLock } = workerData as RetentionStart;
 const lock = new WriteLock(writeLock);
-// Automatic checkpoints are off, because a commit would run them while it holds the write lock. They run between steps.
+// Checkpoints run between delete transactions. Automatic ones are off, because they would run within a commit, under the write lock.
 const options = { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: 0 };
 const retention = new TaskRetention(new Database(join(dataDir, 'tasks.db'), options));
 

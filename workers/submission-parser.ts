@@ -1,4 +1,4 @@
-/** Worker thread that parses large submissions. Each message is a submission, and gets one reply. */
+/** Worker thread that parses large bodies of `POST /tasks`. Each message has one body, and gets one reply. */
 import { parentPort } from 'node:worker_threads';
 import { parseSubmission, READY, type SubmittedBody } from './submission.ts';
 

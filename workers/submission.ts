@@ -1,32 +1,32 @@
 import { createHash } from 'node:crypto';
 import { isObject, parseJsonObject } from './json-object.ts';
 
-/** A body of `POST /tasks`, with the other fields of its message. */
+/** A body of `POST /tasks`, with the id and the creation time of the task message that is made from it. */
 export interface SubmittedBody {
   bytes: Uint8Array<ArrayBuffer>;
   id: string;
-  /** Unix seconds. */
+  /** Creation time of the task in Unix seconds. */
   createdAt: number;
-  /** Whether the submission has an idempotency key. */
+  /** Whether the request has an idempotency key, which requires a fingerprint of the body. */
   hasKey: boolean;
 }
 
-/** Message text and fingerprint of a submission, or the name of the error in its body. */
+/** The task message as JSON text, and the fingerprint if the request has an idempotency key, or the name of the body's error. */
 export type ParsedSubmission = { text: string; fingerprint: string | undefined } | { error: SubmissionError };
 
-/** First message of the thread that parses large bodies, sent once its code is loaded. */
+/** First message of the thread that parses large bodies, sent when the thread has loaded its code. */
 export const READY = 'ready';
 
 export type SubmissionError = 'invalidJson' | 'dataTooDeep' | 'actionRequired' | 'dataMustBeObject';
 
-/** Most levels of nested arrays and objects. The time of `JSON.stringify` grows with the square of the depth. */
+/** Maximum depth of nested arrays and objects in a body. The time of `JSON.stringify` grows with the square of the depth. */
 const MAX_DEPTH = 512;
 
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
 /**
- * Turns a body into the JSON text of the specification's queued task message. `data` is serialized again from the parsed values; the
- * guide for clients lists the differences. Submissions of the same content have the same fingerprint, regardless of white space.
+ * Parses a body and returns the specification's queued task message as JSON text. `data` is parsed and serialized again; the guide for
+ * clients lists how its text may change. Bodies with equal content have the same fingerprint, regardless of white space.
  */
 export function parseSubmission({ bytes, id, createdAt, hasKey }: SubmittedBody): ParsedSubmission {
   const depthError = checkDepth(bytes);
@@ -43,13 +43,13 @@ export function parseSubmission({ bytes, id, createdAt, hasKey }: SubmittedBody)
   };
 }
 
-/** Returns a message text with another id. */
+/** Returns the JSON text of a task message with its id replaced by `id`. */
 export function withId(text: string, id: string): string {
   const endOfId = text.indexOf('",');
   return `{"id":${JSON.stringify(id)}${text.slice(endOfId + 1)}`;
 }
 
-/** Detects deep nesting before `JSON.parse`, which takes ten times as long for a nested body as for others of the same size. */
+/** Returns an error for a body that is nested too deeply. Called before `JSON.parse`, which takes ten times longer for such a body. */
 function checkDepth(body: Uint8Array): SubmissionError | undefined {
   if (body.length <= MAX_DEPTH) return undefined;
   let depth = 0;

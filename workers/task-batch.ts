@@ -12,32 +12,32 @@ import {
 } from './messages.ts';
 import { recordDuration } from './record-duration.ts';
 
-/** A handler's view of its delivery. Only the first call of `ack` or `nack` has an effect. */
+/** The delivery that a handler processes. Only the first call of `ack` or `nack` has an effect. */
 export interface HandledDelivery {
-  /** The task's number in the order of arrival, or null if it has none. */
+  /** Number of the task in the order of arrival, or null if it has none. */
   readonly sequence: number | null;
-  /** Acknowledges before the handler ends. */
+  /** Settles the delivery as done while the handler is still running. */
   ack(): void;
-  /** Acknowledges negatively before the handler ends. */
+  /** Settles the delivery as failed while the handler is still running. */
   nack(): void;
 }
 
 /**
- * Processes one task. `body` is the JSON text of the queued task message. The returned row is stored before the delivery is
- * acknowledged. An error acknowledges the delivery negatively, and a {@link PermanentError} discards the task.
+ * Processes one task. `body` is the JSON text of the queued task message. The delivery is acknowledged after the returned row is
+ * stored. If the handler throws, the attempt has failed and may be retried. A {@link PermanentError} discards the task instead.
  */
 export type TaskHandler<Row = void> = (body: string, delivery: HandledDelivery) => Row | Promise<Row>;
 
-/** Stores the rows that the handlers of some tasks returned. */
+/** Stores the rows that were returned by the handlers of the tasks in a batch. */
 export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
 
-/** For each row, in order, the error if it was not stored. */
+/** One element for each row, in order: undefined if the row was stored, else the reason why not. */
 type Failures = ReadonlyArray<Failure | undefined>;
 
-/** `ofRow` is false if no row can be stored at present. */
+/** Reason why a row was not stored. `ofRow` is true if only this row was rejected, false if no row can be stored at present. */
 type Failure = { error: unknown; ofRow: boolean };
 
-/** Returns a pool thread's function, which runs the handler for each task of a batch, then stores all rows. It never throws. */
+/** Returns the function of a pool thread. It runs the handler for each task of a batch, then stores all rows. It never throws. */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
   store: StoreRows<Row> = (rows) => rows.map(() => undefined),
@@ -46,7 +46,7 @@ export function poolFunction<Row>(
     if ('selfTest' in message) return [];
     const { tasks, slot } = message;
     const outcomes: TaskOutcome[] = [];
-    /** Returned rows, with the positions of their outcomes. Not the indexes in the batch: a dying thread may have claimed one. */
+    /** Returned rows, each with its index in `outcomes`. The index in the batch is higher if a dying thread has claimed a task. */
     const returned: { position: number; row: Row }[] = [];
     for (;;) {
       const index = claim(slot, outcomes.length);
@@ -102,12 +102,12 @@ const attempts = shared?.attempts && new Float64Array(shared.attempts);
 const durations = shared?.durations;
 const startedTasks = shared?.startedTasks && new Int32Array(shared.startedTasks);
 
-/** Returns the index of the next task, or one past the end if no task is left or the main thread has reclaimed the rest. */
+/** Returns the index of the next task to run, which is beyond the batch if no task is left or the main thread reclaimed the rest. */
 function claim(slot: number, next: number): number {
   return startedTasks === undefined ? next : Atomics.add(startedTasks, slot, 1);
 }
 
-/** Records the start of an attempt before the handler can hang. The start time is written last, so it implies the other fields. */
+/** Records an attempt before its handler runs and may hang. The start time is written last, when all other fields are set. */
 function noteAttempt(slot: number, index: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
@@ -116,7 +116,7 @@ function noteAttempt(slot: number, index: number): void {
   attempts[first + AttemptField.beganAt] = Number(process.hrtime.bigint()) / 1e6;
 }
 
-/** Maximum length of a reason, which is stored with the failed task. */
+/** Maximum number of characters of the reason of a failure, which is stored with the failed task. */
 const MAX_REASON = 1000;
 
 function describe(thrown: unknown): string {

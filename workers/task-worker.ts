@@ -8,14 +8,14 @@ import type { PoolThreadData, TaskStoreLocation } from './messages.ts';
 import { poolFunction, type StoreRows, type TaskHandler } from './task-batch.ts';
 import { WriteLock } from './write-lock.ts';
 
-/** Longest wait for another writer's lock: longer than its writes take, short enough to notice a lock that is never released. */
+/** Maximum wait for the database lock of another writer: longer than its writes take, but short enough to detect a stuck lock. */
 const LOCK_TIMEOUT_MS = 2000;
 /**
- * Pages in SQLite's log before a checkpoint: 32 MiB. A checkpoint writes each page once, however many tasks changed it, so rare
- * checkpoints save writes to the index pages. Throughput is a fifth higher than with SQLite's default of 4 MiB.
+ * Number of pages in SQLite's write-ahead log at which a checkpoint runs (32 MiB). A checkpoint writes each page once, even if many
+ * tasks changed it, so rare checkpoints save writes of index pages. Throughput is a fifth higher than with the default of 4 MiB.
  */
 const CHECKPOINT_PAGES = 8000;
-/** PostgreSQL's statement timeout, long enough for the largest possible row. `PostgresTasks` has a shorter one by row size. */
+/** Upper bound on PostgreSQL's statement timeout, enough for the largest row. `PostgresTasks` sets a shorter one for smaller rows. */
 const STATEMENT_TIMEOUT_MS = 300_000;
 
 const data = workerData as TaskStoreLocation & PoolThreadData;
@@ -35,7 +35,7 @@ function sqliteRows(dataDir: string): StoreRows<OrderedTask> {
 }
 
 async function postgresRows(databaseUrl: string): Promise<StoreRows<OrderedTask>> {
-  // Imported lazily, because a single node needs no client of PostgreSQL.
+  // The PostgreSQL client is imported lazily, because a single node stores its rows in SQLite.
   const { PostgresDatabase } = await import('../db/postgres/database.ts');
   const { PostgresTasks } = await import('../db/postgres/tasks.ts');
   const limits = { timeLimitMs: STATEMENT_TIMEOUT_MS, lockLimitMs: LOCK_TIMEOUT_MS };

@@ -1,6 +1,6 @@
 /**
- * Returns the due time of the tick after `due`, in milliseconds since the epoch. Ticks are due at whole multiples of the interval, so
- * they do not drift. Missed ticks are skipped. If the clock was set, the next multiple after `now` is due.
+ * Returns the due time of the tick that follows the tick due at `due`. Times are milliseconds since the epoch. Ticks are due at whole
+ * multiples of the interval, so they do not drift. If ticks were missed or the clock was set, the next multiple after `now` is due.
  */
 export function nextTick(due: number, now: number, intervalMs: number): number {
   const following = due + intervalMs;
@@ -8,11 +8,11 @@ export function nextTick(due: number, now: number, intervalMs: number): number {
   return onSchedule ? following : (Math.floor(now / intervalMs) + 1) * intervalMs;
 }
 
-/** Calls `tick` with every due time, never early, until the returned function is called. */
+/** Calls `tick` at each due time, never earlier, with that time as its argument, until the returned function is called. */
 export function startSchedule(intervalMs: number, tick: (due: number) => void): () => void {
   let due = nextTick(Number.NEGATIVE_INFINITY, Date.now(), intervalMs);
   const wake = () => {
-    // Timers use the monotonic clock, so this one may fire before `due` on the system clock.
+    // The timer may fire before `due`, because timers use the monotonic clock and `due` is a time of the system clock.
     if (Date.now() >= due) {
       tick(due);
       due = nextTick(due, Date.now(), intervalMs);

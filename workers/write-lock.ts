@@ -1,17 +1,17 @@
 import { threadId } from 'node:worker_threads';
 
-/** Longest sleep of a thread that waits for the lock. The holder may have died. */
+/** Maximum time that a thread sleeps while it waits for the lock, because the thread that holds the lock may have died. */
 const TIMEOUT_MS = 200;
 
-/** Spins before a thread sleeps. They take about as long as the lock is usually held, and less time than sleeping and waking. */
+/** Number of busy-wait checks before a thread sleeps. They take about as long as a usual write, and less than sleeping and waking. */
 const MAX_SPINS = 20_000;
 
 /**
  * Lock for the threads that write to one SQLite database. With SQLite's lock alone, a waiting thread would sleep many times longer than
- * a write takes. This lock is advisory: after a timeout a thread writes without it, and SQLite's lock excludes other writers.
+ * a write takes. This lock is advisory: after a timeout, a thread writes without it, and only SQLite's lock excludes other writers.
  */
 export class WriteLock {
-  /** One cell: the id of the thread that holds the lock, or 0. */
+  /** Array of one element: the id of the thread that holds the lock, or 0 if the lock is free. */
   readonly #holder: Int32Array;
 
   constructor(shared: SharedArrayBuffer) {

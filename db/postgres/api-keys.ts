@@ -8,7 +8,7 @@ const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHE
 
 /**
  * The stored API keys in PostgreSQL: table `api_keys` of the specification. Keys are looked up by their SHA-256 digest, so that the
- * lookup time reveals nothing about them. Every method throws as {@link PostgresDatabase.query}.
+ * lookup time reveals nothing about them. Every method throws the errors of {@link PostgresDatabase.query}.
  */
 export class PostgresApiKeys {
   readonly #database: PostgresDatabase;
@@ -24,8 +24,8 @@ export class PostgresApiKeys {
   }
 
   /**
-   * Creates an API key for the demo user (`demo`, role `user`) unless that user has one, on one of the nodes that start at the same
-   * time. Returns the user's oldest API key, and whether this call created it.
+   * Creates an API key for the demo user (`demo`, role `user`) if that user has none. If several nodes start at the same time, only
+   * one of them creates a key. Returns the user's oldest API key, and whether this call created it.
    *
    * @param now creation time of a new record, in Unix seconds
    */
@@ -42,14 +42,14 @@ export class PostgresApiKeys {
     });
   }
 
-  /** Returns all records, oldest first. */
+  /** Returns the records of all API keys, oldest first. */
   list(): Promise<ApiKeyRecord[]> {
     return this.#database.query<ApiKeyRecord>(`SELECT id, user_id, role, created_at,
       CASE WHEN length(api_key) >= ${SHORTEST_SHOWN} THEN right(api_key, 4) ELSE '' END AS ending
       FROM api_keys ORDER BY id`);
   }
 
-  /** Creates a key for a user, who may have several. @param now creation time in Unix seconds */
+  /** Creates an API key for a user, who may have several keys. @param now creation time in Unix seconds */
   async create({ user_id, role }: ApiKeyOwner, now: number): Promise<{ id: number; apiKey: string }> {
     const apiKey = newKey();
     const text = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES ($1, $2, $3, $4) RETURNING id';
@@ -57,7 +57,7 @@ export class PostgresApiKeys {
     return { id: made?.id as number, apiKey };
   }
 
-  /** Deletes a key. Returns its owner and the number of keys that this user still has, or undefined for an unknown id. */
+  /** Deletes an API key. Returns its owner and the number of keys that the owner still has, or undefined for an unknown id. */
   async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {
     const text = `WITH revoked AS (DELETE FROM api_keys WHERE id = $1 RETURNING user_id, role)
       SELECT user_id, role, (SELECT count(*) FROM api_keys o WHERE o.user_id = revoked.user_id AND o.id <> $1) AS others

@@ -2,36 +2,36 @@ import { Client, DatabaseError, Pool, type PoolClient, types } from 'pg';
 import { DatabaseUnavailable } from '../sqlite/database.ts';
 
 export interface PostgresOptions {
-  /** Largest number of connections in the pool. */
+  /** Maximum number of connections in the pool. */
   connections: number;
   /** Statement timeout. */
   timeLimitMs: number;
-  /** Longest wait of a statement for a lock. Equals `timeLimitMs` if absent. */
+  /** Longest wait of a statement for a lock. Default: `timeLimitMs`. */
   lockLimitMs?: number;
-  /** Called when an idle connection is lost. */
+  /** Called with the reason when an idle connection is lost. */
   onLost?: (reason: string) => void;
 }
 
-/** An SQL text with parameters. Each connection prepares a named statement once. */
+/** An SQL text with placeholders for parameters. If the statement has a name, each connection prepares it only once. */
 export type Statement = string | { name?: string; text: string };
 
 /**
  * Runs one statement.
  *
- * @param timeLimitMs timeout of this statement on the client; the timeout on the server stays that of {@link PostgresOptions}
+ * @param timeLimitMs client-side timeout of this statement; the server-side timeout is always that of {@link PostgresOptions}
  * @throws {DatabaseUnavailable} if the server does not answer
  * @throws {DatabaseError} if the statement fails
  */
 export type Query = <Row>(statement: Statement, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
 const CONNECT_LIMIT_MS = 2000;
-/** Idle time before the first TCP keep-alive probe, which detects connections that the network dropped silently. */
+/** Idle time before the first TCP keep-alive probe. The probes detect connections that the network dropped silently. */
 const KEEP_ALIVE_MS = 10_000;
-/** Idle time after which a connection is closed. */
+/** Idle time after which a pooled connection is closed. */
 const IDLE_MS = 60_000;
-/** Bound on the queries that wait for a connection. Further queries fail at once. */
+/** Maximum number of queries that wait for a connection. Further queries fail at once. */
 const MAX_WAITING = 1000;
-/** Time by which the client's timeout exceeds the server's, so that the server's error, which is more precise, arrives first. */
+/** Time by which the client-side timeout exceeds the server's, so that the server's more precise error arrives first. */
 const GRACE_MS = 500;
 
 /** Connection pool for one PostgreSQL database. Lost connections are replaced when the next query needs one. */
@@ -40,11 +40,11 @@ export class PostgresDatabase {
   readonly address: string;
   readonly #pool: Pool;
   readonly #timeLimitMs: number;
-  /** Connections in use. */
+  /** Connections in use, which `close` ends. */
   readonly #busy = new Set<PoolClient>();
   #closed: Promise<void> | undefined;
 
-  /** @throws {Error} with one line if `url` is invalid */
+  /** @throws {Error} with a one-line message if `url` is invalid */
   constructor(url: string, { connections, timeLimitMs, lockLimitMs = timeLimitMs, onLost }: PostgresOptions) {
     this.address = addressOf(url);
     this.#timeLimitMs = timeLimitMs;
@@ -61,7 +61,7 @@ export class PostgresDatabase {
       types: { getTypeParser },
     });
     this.#pool.on('error', (error) => onLost?.(reasonOf(error)));
-    // If a connection is lost between two statements of a session, the next statement reports it.
+    // An `error` event without a listener would end the process. It is ignored, because the connection's next statement fails.
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
@@ -70,10 +70,10 @@ export class PostgresDatabase {
     this.session((query) => query(statement, values, timeLimitMs));
 
   /**
-   * Runs `work` on a connection that nothing else uses in the meantime. If `work` throws, the connection is closed, which rolls back
-   * its transaction and releases its locks.
+   * Runs `work` on a connection that nothing else uses in the meantime. If `work` throws, the connection is closed, which rolls
+   * back its transaction and releases its locks.
    *
-   * @throws {DatabaseUnavailable} if there is no connection, and any error of `work`
+   * @throws {DatabaseUnavailable} if no connection can be obtained, and any error of `work`
    */
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
     if (this.#pool.waitingCount >= MAX_WAITING) throw this.#unavailable('too many queries wait for a connection');
@@ -95,7 +95,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Runs `work` in a transaction, which is rolled back if `work` throws. @throws as {@link session} */
+  /** Runs `work` in a transaction, which is rolled back if `work` throws. @throws the errors of {@link session} */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return this.session(async (query) => {
       await query('BEGIN');
@@ -105,7 +105,7 @@ export class PostgresDatabase {
     });
   }
 
-  /** Queries the server. @throws {DatabaseUnavailable} with the reason if it does not answer */
+  /** Checks the server with a query. @throws {DatabaseUnavailable} with the reason if the server does not answer */
   async probe(): Promise<undefined> {
     await this.query('SELECT 1');
   }
@@ -113,7 +113,7 @@ export class PostgresDatabase {
   /** Closes all connections. Running statements fail. Later calls return the same promise. */
   close(): Promise<void> {
     this.#closed ??= this.#pool.end();
-    // Not awaited: the promise never settles if the server is unreachable.
+    // Ends connections in use without awaiting the promise, which never settles if the server is unreachable.
     for (const client of this.#busy) void (client as PoolClient & Client).end();
     return this.#closed;
   }
@@ -149,14 +149,14 @@ function addressOf(url: string): string {
   }
 }
 
-/** OID of type `bigint`. */
+/** PostgreSQL's object identifier (OID) of type `bigint`. */
 const BIGINT = 20;
 
-/** Parses `bigint` to a number, as node:sqlite does. pg would return a string. */
+/** Parses `bigint` values to numbers, as node:sqlite does. By default, pg returns strings. */
 const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
   oid === BIGINT ? Number : types.getTypeParser(oid, format as 'text');
 
-/** SQLSTATE prefixes of errors that concern the server, not the statement. 57P leaves out 57014, a cancelled statement. */
+/** SQLSTATE prefixes of errors that concern the server, not the statement. 57P excludes 57014, which is a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
 
 function isStatementError(error: unknown): boolean {

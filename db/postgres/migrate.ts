@@ -6,15 +6,15 @@ import { PostgresDatabase, type Query, reasonOf } from './database.ts';
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
 
-/** Statement timeout. Another node may be migrating, and a step may rewrite many rows. */
+/** Statement timeout. Long, because a statement may wait for another node's migration, or rewrite many rows. */
 const TIME_LIMIT_MS = 50_000;
 
 /**
- * Migrates the database to the newest schema and keeps existing rows. Several nodes may run it at once. All tables are in the first
- * schema of the connection's search path.
+ * Migrates the tables to the newest version and keeps existing rows. Several nodes may run the migration at once. All tables are in
+ * the first schema of the connection's search path.
  *
  * @returns the database's address, without the password
- * @throws {Error} with one line, if the server cannot be reached, the schema is newer than this program, or a step fails
+ * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a step fails
  */
 export async function migratePostgres(url: string): Promise<string> {
   const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
@@ -48,7 +48,7 @@ async function migrateSchema(query: Query): Promise<void> {
   if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
   const find = 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)';
   const present = await query(find, [TABLES]);
-  // If a table was dropped, all steps run again.
+  // If a table was dropped, all steps run again to create it.
   const done = present.length === TABLES.length ? version : 0;
   for (const step of steps) if (step.version > done) await query(step.text);
   if (version === newest) return;

@@ -7,7 +7,7 @@ const LAST_KEPT = {
   text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
 };
 
-/** Statement that deletes the oldest rows that meet `condition`, up to the bounds of a step. A row updated in the meantime stays. */
+/** Returns a statement that deletes one step of the oldest rows that meet `condition`. A concurrently updated row is kept. */
 const deleteFirst = (name: string, condition: string) => ({
   name,
   text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
@@ -25,11 +25,11 @@ const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1:
 const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
 /**
- * Deletes all rows beyond the limits, in steps of one short transaction each. Does nothing if another node is deleting.
+ * Deletes all rows beyond the limits, in steps of one short transaction each. Does nothing if another node is deleting rows.
  *
- * @param now milliseconds since the epoch
- * @param afterStep awaited after each step, with the number of deleted rows; false ends the round
- * @throws as {@link PostgresDatabase.query}
+ * @param now current time in milliseconds since the epoch
+ * @param afterStep called and awaited after each step, with the number of deleted rows; returns false to stop deleting
+ * @throws the errors of {@link PostgresDatabase.query}
  */
 export async function retentionRound(
   database: PostgresDatabase,

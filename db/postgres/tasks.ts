@@ -21,10 +21,10 @@ const LOCATE = { name: 'locate', text: `SELECT id, ${BYTES} AS bytes FROM tasks 
 const LOCATE_STATUS = { name: 'locate-status', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${OF_STATUS}` };
 const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` };
 
-/** Statements of this file, exported to check their query plans. */
+/** Statements of this file, exported so that tests can check their query plans. */
 export const taskStatements = { LIST, LIST_STATUS, LOCATE, LOCATE_STATUS, FIND };
 
-// An updated row keeps its `arrival`.
+// Replaces all columns except `arrival`, so that an updated row keeps its position in the order of arrival.
 const ON_CONFLICT = `ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status,
   result = excluded.result, created_at = excluded.created_at, processed_at = excluded.processed_at`;
 const LATEST = '(extract(epoch FROM statement_timestamp()) * 1000000)::bigint';
@@ -40,17 +40,17 @@ const STORE_ALL = {
       WITH ORDINALITY AS row (${COLUMNS}, arrival, ordinal) ${ON_CONFLICT}`,
 };
 
-/** Bound on the characters of one statement's values, unless a single row has more. The server accepts at most 1 GiB. */
+/** Maximum number of characters in one statement's values, unless a single row has more. The server accepts at most 1 GiB. */
 const MAX_STATEMENT_LENGTH = 8 * 1024 * 1024;
-/** Milliseconds added to a statement's timeout for each million characters. */
+/** Milliseconds added to the timeout of a writing statement for each million characters of its values. */
 const MS_PER_MILLION_CHARACTERS = 500;
 
-/** The stored tasks in PostgreSQL: table `tasks` of the specification. Every method throws as {@link PostgresDatabase.query}. */
+/** The stored tasks in PostgreSQL: table `tasks` of the specification. Methods throw what {@link PostgresDatabase.query} throws. */
 export class PostgresTasks {
   readonly #database: PostgresDatabase;
   readonly #timeLimitMs: number;
 
-  /** @param timeLimitMs timeout for storing a few small rows */
+  /** @param timeLimitMs timeout of a statement that stores a few small rows; larger statements get more time */
   constructor(database: PostgresDatabase, timeLimitMs = 2000) {
     this.#database = database;
     this.#timeLimitMs = timeLimitMs;
@@ -74,8 +74,8 @@ export class PostgresTasks {
   }
 
   /**
-   * Writes rows of completed tasks and replaces earlier rows with the same ids. Rows share a statement. If the server rejects one of
-   * its rows, the others are written one by one. Of several rows with the same id, the last one is written.
+   * Writes rows of completed tasks and replaces earlier rows with the same ids. Several rows share a statement. If the server
+   * rejects a row, the rows of its statement are written one by one. Of several rows with the same id, the last one is written.
    *
    * @returns for each row, in order, undefined or the reason why it was not written
    */
@@ -89,7 +89,7 @@ export class PostgresTasks {
       if (failure.ofRow && part.length > 1) {
         parts.unshift(...part.map((task) => [task]));
       } else {
-        // An outage would let every further statement fail, each after a timeout.
+        // After a failure of the server, the remaining rows are not tried, because each statement would wait for its timeout.
         if (!failure.ofRow) outage = failure;
         for (const { id } of part) failures.set(id, failure);
       }
@@ -122,7 +122,7 @@ function lengthOf({ payload, result }: OrderedTask): number {
   return (payload?.length ?? 0) + (result?.length ?? 0);
 }
 
-/** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters. */
+/** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters, each to be written by one statement. */
 function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   const parts: OrderedTask[][] = [];
   let length = Number.POSITIVE_INFINITY;
@@ -137,7 +137,7 @@ function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   return parts;
 }
 
-/** Whether PostgreSQL can store a text. It rejects NUL characters, so no row matches a text with one. */
+/** Whether PostgreSQL can store a text. It rejects NUL characters, so no stored row can match a text that contains one. */
 function isText(text: string): boolean {
   return !text.includes('\0');
 }

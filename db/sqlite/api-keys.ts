@@ -2,7 +2,6 @@ import { hash, randomBytes } from 'node:crypto';
 import type { StatementSync } from 'node:sqlite';
 import type { Database } from './database.ts';
 
-/** User and role of an API key. */
 export interface ApiKeyOwner {
   user_id: string;
   role: string;
@@ -17,18 +16,18 @@ export interface ApiKeyRecord extends ApiKeyOwner {
   created_at: number;
 }
 
-/** Content of the table, valid while `statement` and `version` are unchanged. */
+/** Copy of table `api_keys` in memory. Valid while `statement` and `version` are unchanged. */
 interface Snapshot {
-  /** Prepared statement of the connection. Another statement means a new connection, possibly to another file. */
+  /** Prepared statement `PRAGMA data_version`. Another object means a new connection, possibly to another file. */
   statement: StatementSync;
-  /** `PRAGMA data_version`. Changes when another connection commits. */
+  /** Result of `PRAGMA data_version`, which changes when another connection commits. */
   version: number;
-  /** Owners by the digest of their keys. */
+  /** Owners of API keys, by the digest of the key. */
   owners: Map<string, ApiKeyOwner>;
 }
 
 /**
- * The stored API keys: table `api_keys` of the specification. Methods throw as {@link Database.statement}, or SQLite's error.
+ * The stored API keys: table `api_keys` of the specification. Methods throw the errors of {@link Database.statement} and of SQLite.
  *
  * Keys are looked up in memory, by a digest that includes a random secret of this process. The lookup time depends only on
  * that digest, so it reveals nothing about the keys. Comparing the keys themselves, as an index does, would allow a timing
@@ -48,20 +47,20 @@ export class ApiKeys {
     return this.#owners().get(this.#digest(apiKey));
   }
 
-  /** Creates a key for the user `demo` unless that user has one. @returns the user's oldest key, and whether it is new */
+  /** Creates a key for user `demo` if it has none, at `now` (Unix seconds). @returns its oldest key, and whether it is new */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
     const insert = this.#database.statement(
       `INSERT INTO api_keys (api_key, user_id, role, created_at)
        SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`,
     );
     const { changes } = insert.run(newKey(), now);
-    // A connection's own writes do not change its `data_version`.
+    // Reset, because a connection's own writes do not change its `data_version`.
     this.#snapshot = undefined;
     const oldest = this.#database.statement("SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1");
     return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
   }
 
-  /** Returns all records, oldest first. */
+  /** Returns the records of all API keys, oldest first. */
   list(): ApiKeyRecord[] {
     const rows = this.#database.statement(
       `SELECT id, user_id, role, created_at, iif(length(api_key) >= ${SHORTEST_SHOWN}, substr(api_key, -4), '') AS ending
@@ -70,7 +69,7 @@ export class ApiKeys {
     return rows.all() as unknown as ApiKeyRecord[];
   }
 
-  /** Creates a key for a user, who may have several. It is then on disk. @param now creation time in Unix seconds */
+  /** Creates an API key for a user, who may have several, and syncs it to disk. @param now creation time in Unix seconds */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();
     const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
@@ -78,7 +77,7 @@ export class ApiKeys {
     return { id: Number(lastInsertRowid), apiKey };
   }
 
-  /** Deletes a key, on disk as well. @returns its owner and the number of the owner's other keys; undefined if unknown */
+  /** Deletes an API key, on disk as well. @returns the owner and the number of the owner's other keys; undefined if unknown */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
     return this.#write(() => {
       const remove = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role');
@@ -98,7 +97,7 @@ export class ApiKeys {
 
   #owners(): Map<string, ApiKeyOwner> {
     const statement = this.#database.statement('PRAGMA data_version');
-    // The version is read before the rows, so that a write in between makes the next call read them again.
+    // The version is read before the rows, so that after a write in between, the next call reads the rows again.
     const { data_version: version } = statement.get() as { data_version: number };
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
@@ -117,7 +116,7 @@ export class ApiKeys {
   }
 }
 
-/** Length from which the last four characters of a key are shown. For a shorter key they would reveal too much. */
+/** Minimum length of an API key whose last four characters are shown. Of a shorter key, they would reveal too much. */
 export const SHORTEST_SHOWN = 16;
 
 /** Returns a new API key of 32 random hexadecimal digits. */

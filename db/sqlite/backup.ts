@@ -22,7 +22,7 @@ import { pathToFileURL } from 'node:url';
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
 /** File that a data folder of an older version may lack. */
 const OPTIONAL = 'queue.db';
-/** Pages copied between two checks of the abort signal: 4 MiB. */
+/** Number of database pages copied between two checks of the abort signal: 4 MiB. */
 const PAGES_PER_STEP = 1000;
 /** Longest wait for a database that is locked, for example while its log is recovered. */
 const BUSY_TIMEOUT_MS = 5000;
@@ -31,7 +31,7 @@ const BUSY_TIMEOUT_MS = 5000;
  * Copies the databases of `dataDir`, as they are at the time of the call, into `folder`, which is created if missing. Every copy is
  * checked and synced to disk before any file gets its final name. After an error, no file is left behind.
  *
- * @throws {Error} with one line that says what to fix, or with the reason of `signal`, which aborts the backup
+ * @throws {Error} with a one-line message that says what to fix, or the reason of `signal` if that aborts the backup
  */
 export async function backUpDatabases(
   dataDir: string,
@@ -70,26 +70,26 @@ export async function backUpDatabases(
   }
 }
 
-/** @throws {Error} if `folder` cannot take a backup */
+/** Checks that `folder` is missing or empty, and is not the data folder. @throws {Error} if it cannot take a backup */
 function checkFolder(dataDir: string, folder: string): void {
   if (!existsSync(folder)) return;
   if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder: name another one`);
   if (realpathSync(folder) === realpathSync(dataDir))
     throw new Error(`${folder} is the data folder itself: name another one`);
-  // SQLite would apply the leftover log of an earlier backup to the new one.
+  // The folder must be empty, because SQLite would apply the leftover log of an earlier backup to the new one.
   if (readdirSync(folder).length > 0) throw new Error(`${folder} is not empty: name a new folder`);
 }
 
 /** Creates a folder and its parents. @returns false if the folder exists already */
 function makeFolder(folder: string): boolean {
   if (existsSync(folder)) return false;
-  // One level at a time: Node's recursive mkdir never returns where folders cannot be created (`/proc`).
+  // Creates one level at a time, because Node's recursive mkdir never returns where folders cannot be created (`/proc`).
   makeFolder(dirname(folder));
   mkdirSync(folder, { mode: 0o700 });
   return true;
 }
 
-/** Opens a database in a read transaction, whose backup is not restarted by later commits. */
+/** Opens a database and begins a read transaction, so that later commits do not restart the backup. */
 function openSnapshot(path: string): DatabaseSync {
   const url = pathToFileURL(path);
   url.searchParams.set('mode', 'rw');
@@ -104,9 +104,9 @@ function openSnapshot(path: string): DatabaseSync {
   }
 }
 
-/** Copies a snapshot to a partial file. The file's path is added to `made` once the file exists. */
+/** Copies a snapshot to a file with the suffix `.partial`. That file's path is added to `made` once the file exists. */
 async function copy(source: DatabaseSync, path: string, made: string[], signal: AbortSignal): Promise<void> {
-  // Only the owner may read the copy, because it contains keys. SQLite gives its journal the same mode.
+  // Only the owner may read the copy, because it contains API keys. SQLite gives its journal the same mode.
   closeSync(openSync(partialPath(path), 'wx', 0o600));
   made.push(partialPath(path));
   signal.throwIfAborted();
@@ -115,7 +115,7 @@ async function copy(source: DatabaseSync, path: string, made: string[], signal: 
   sync(partialPath(path));
 }
 
-/** Checks a copy. @throws {Error} if it is damaged, which means that the source is damaged, too */
+/** Checks the copy of a database. @throws {Error} if the copy is damaged, which means that the source is damaged, too */
 function check(path: string): void {
   const url = pathToFileURL(path);
   // No other process uses the copy, so no locks are needed, and SQLite leaves no log beside it.

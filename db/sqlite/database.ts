@@ -2,15 +2,15 @@ import { statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
-/** The database cannot be reached: its file is missing or not a database, or its server does not answer. */
+/** Thrown if a database cannot be reached: its file is missing or not a database, or its server does not answer. */
 export class DatabaseUnavailable extends Error {
   override name = 'DatabaseUnavailable';
 }
 
 export interface DatabaseOptions {
-  /** Longest wait of a statement for another connection's lock. Blocks the calling thread. */
+  /** Longest wait of a statement for another connection's lock. The wait blocks the calling thread. */
   busyTimeoutMs: number;
-  /** Pages in the log from which a commit runs a checkpoint. 0 for never. SQLite's default of 1000 if absent. */
+  /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 disables that. Default: SQLite's 1000. */
   checkpointPages?: number;
 }
 
@@ -18,7 +18,7 @@ interface OpenFile {
   connection: DatabaseSync;
   /** Device and inode of the database file. */
   file: string;
-  /** Device and inode of its log (`-wal`), which holds the latest commits. */
+  /** Device and inode of the database's log (`-wal`), which holds the latest commits. */
   log: string | undefined;
   statements: Map<string, StatementSync>;
   /** Whether a commit waits until it is on disk. */
@@ -26,9 +26,9 @@ interface OpenFile {
 }
 
 /**
- * One connection to an existing SQLite file. Each use first checks that the path still leads to the open file, so that nothing
- * is written to a deleted file. A file that replaced the open one is opened only if the old file's log is gone, too: SQLite would
- * apply the old log to the new file, and so mix the rows of both, or delete commits that only the log holds.
+ * One connection to an existing SQLite file. Each use first checks that the path still leads to the open file, so that nothing is
+ * written to a deleted file. A file that replaced the open one is opened only if the old file's log is gone, too. Otherwise SQLite
+ * would apply the old log to the new file, and so mix the rows of both, or delete commits that only the log holds.
  */
 export class Database {
   readonly #path: string;
@@ -42,15 +42,15 @@ export class Database {
     this.#path = path;
     this.#options = options;
     try {
-      // Opened at once, so that a later replacement of the file is noticed.
+      // The file is opened at once, so that a later replacement of the file is noticed.
       this.#openFile();
     } catch {
-      // The first use throws.
+      // The error is ignored here, because the first use throws it.
     }
   }
 
   /**
-   * Returns the prepared statement for `sql`. Statements are cached without limit, so pass constants.
+   * Returns the prepared statement for `sql`. Statements are cached without limit, so `sql` should be a constant.
    *
    * @throws {DatabaseUnavailable} if the file cannot be opened
    * @throws {Error} of SQLite if the statement does not fit the schema
@@ -84,7 +84,7 @@ export class Database {
       this.statement('COMMIT').run();
       return result;
     } catch (error) {
-      // SQLite rolls back automatically after some errors.
+      // No ROLLBACK if SQLite has already rolled back, as it does after some errors.
       if (open.connection.isTransaction) open.connection.exec('ROLLBACK');
       throw error;
     } finally {
@@ -92,7 +92,7 @@ export class Database {
     }
   }
 
-  /** Reads from the database. @throws {Error} with the reason if that fails */
+  /** Checks the database by reading from it. @throws {Error} with the reason if that fails */
   probe(): undefined {
     this.statement('SELECT 1 FROM sqlite_schema LIMIT 1').get();
   }
@@ -135,14 +135,14 @@ export class Database {
 
   #connect(): DatabaseSync {
     const url = pathToFileURL(this.#path);
-    // Never create the file: an empty database would hide the loss of the old one.
+    // Mode `rw` never creates the file, because an empty database would hide the loss of the old one.
     url.searchParams.set('mode', 'rw');
     let connection: DatabaseSync | undefined;
     try {
       checkIsDatabase(url);
       const { busyTimeoutMs, checkpointPages } = this.#options;
       connection = new DatabaseSync(url, { timeout: busyTimeoutMs });
-      // NORMAL: in WAL mode a crash of the process loses nothing. A loss of power loses the latest rows at most.
+      // With NORMAL in WAL mode, a crash of the process loses nothing. A loss of power loses the latest commits at most.
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
       if (checkpointPages !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
       return connection;
@@ -163,8 +163,8 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
 }
 
 /**
- * Throws if a file is not a database. An ordinary connection would first read its log, and delete the log of such a file. `node:fs`
- * is no alternative: closing its descriptor would release SQLite's locks on the file.
+ * Throws if a file is not a database. Opens it as immutable, because an ordinary connection would delete the log of such a file.
+ * `node:fs` cannot be used, because closing its file descriptor would release SQLite's locks on the file.
  */
 function checkIsDatabase(url: URL): void {
   const immutable = new URL(url);

@@ -1,6 +1,6 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** The file is locked already. */
+/** Thrown if the file is locked already, by this process or another. */
 export class Locked extends Error {
   override name = 'Locked';
 }

@@ -1,7 +1,7 @@
 import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { checkDamage, isDamage } from './damage.ts';
+import { checkDamage, isDamage } from './corruption-check.ts';
 
 /** A database that a migration created. */
 export interface CreatedDatabase {
@@ -10,7 +10,7 @@ export interface CreatedDatabase {
   wasEmpty: boolean;
 }
 
-/** The databases, each with the numbered migrations in the folder of its name. */
+/** The databases, each with its tables and the folder of its numbered migrations. */
 export const schemas = [
   describeSchema('auth', 'api_keys'),
   describeSchema('tasks', 'tasks'),
@@ -24,10 +24,10 @@ function describeSchema(name: string, ...tables: string[]) {
 }
 
 /**
- * Migrates every database in `dataDir` to the newest schema, and creates what is missing. Several processes may run it at once.
+ * Migrates every database in `dataDir` to the newest schema, and creates missing ones. Several processes may run it at once.
  *
  * @returns the databases that were created
- * @throws {Error} with one line that names the file, if it is no database, is damaged, cannot be written, or has a newer schema
+ * @throws {Error} with a one-line message naming the file, if it is no database, damaged, not writable, or has a newer schema
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   try {
@@ -51,9 +51,9 @@ export function migrate(dataDir: string): CreatedDatabase[] {
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/** Returns the size of a database file, or undefined if it is missing. @throws {Error} if only its log is left */
+/** Returns the size of a database file, or undefined if it is missing. @throws {Error} if it has no data but its log has */
 function bytesOf(file: string): number | undefined {
-  // The log's size is read first: SQLite creates the log only after the first page of the database.
+  // The log is read first: if another process creates the database, SQLite writes the first page before the log.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
@@ -61,7 +61,7 @@ function bytesOf(file: string): number | undefined {
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
-/** Longest wait for another process's lock on a file. */
+/** Longest wait for another process's lock on a database file. */
 const BUSY_TIMEOUT_MS = 5000;
 const SQLITE_BUSY = 5;
 
@@ -72,7 +72,7 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
     .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, migrations), 'utf8') }));
   const newest = steps.at(-1)?.version ?? 0;
 
-  // Only the owner may read the files, because they contain keys. SQLite gives its logs the same mode.
+  // Only the owner may read the files, because they contain API keys. SQLite gives its logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
   const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
   try {
@@ -82,7 +82,7 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
     const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
     if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
     const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
-    // If a table was dropped, all steps run again.
+    // If a table was dropped, all steps run again to create it.
     const done = tables.every((table) => present.get(table) !== undefined) ? version : 0;
     for (const step of steps) if (step.version > done) apply(database, step.sql);
     database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
@@ -92,7 +92,7 @@ function migrateFile(path: string, { tables, migrations }: Schema): void {
   }
 }
 
-/** Enters WAL mode, with retries: if two connections do so at once, SQLite ignores the busy timeout of one of them. */
+/** Enters WAL mode, with retries, because SQLite ignores the busy timeout of one of two connections that do so at once. */
 function enterWalMode(database: DatabaseSync): void {
   const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {
@@ -105,7 +105,7 @@ function enterWalMode(database: DatabaseSync): void {
   }
 }
 
-/** Applies a step. A column that exists already is no error: SQLite has no `ADD COLUMN IF NOT EXISTS`. */
+/** Applies a migration step. Ignores an error for an existing column: SQLite has no `ADD COLUMN IF NOT EXISTS`. */
 function apply(database: DatabaseSync, sql: string): void {
   try {
     database.exec(sql);

@@ -4,7 +4,7 @@ import type { Database } from './database.ts';
 export interface StoredMessage {
   /** The message's number in the order of arrival. */
   sequence: number;
-  /** Position in the order of delivery; a retry gets a new one. */
+  /** Position in the order of delivery. After a retry or snooze, the message gets a new position. */
   position: number;
   id: string;
   /** JSON text of the specification's queued task message. */
@@ -13,7 +13,7 @@ export interface StoredMessage {
   crashes: number;
   /** Whether a process died while the message was in flight, and no attempt has ended since. */
   suspect: boolean;
-  /** Reason of the last failure. */
+  /** Reason of the last failure or snooze; null before the first one. */
   reason: string | null;
   /** Time of the next delivery; 0 if the message is not delayed. */
   dueAt: number;
@@ -26,10 +26,10 @@ export interface DeadLetter extends Pick<StoredMessage, 'sequence' | 'id' | 'bod
   failedAt: number;
 }
 
-/** An idempotency key and its task. */
+/** An idempotency key and the task that was accepted with it. */
 export interface KeyRecord {
   key: string;
-  /** Hash of the content, which distinguishes submissions with the same key. */
+  /** Hash of the submission's content, by which a different submission with the same key is detected. */
   fingerprint: string;
   taskId: string;
   acceptedAt: number;
@@ -51,8 +51,9 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the queue. A message that was in flight when its process died becomes a suspect, due at once. A suspect that was running is
-   * charged an attempt and a crash. Nothing is written, so a failed start can be repeated.
+   * Reads the queue at the start. A message that was in flight when its process died is returned as a suspect that is due at once.
+   * If the message was a suspect already, and its attempt had started, its counts of attempts and crashes are increased by one.
+   * The database is not changed, so a failed start can be repeated.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(
@@ -91,7 +92,7 @@ export class QueuedMessages {
     this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  /** Updates a message. @param running whether the message is in flight; for a suspect, whether its attempt has started */
+  /** Updates a stored message. @param running whether it is in flight; for a suspect, whether its attempt has started */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, dueAt } = message;
     const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, due_at = ?';

@@ -10,30 +10,30 @@ export interface TaskRecord {
   processed_at: number | null;
 }
 
-/** Id and size of a row. */
+/** Id and size of a row of table `tasks`. */
 export interface TaskLocation {
   id: string;
-  /** Size of payload and result. */
+  /** Total size of the row's payload and result. */
   bytes: number;
 }
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
-/** A completed task with its position in the order of arrival. If that is null or taken, the task is stored as the newest. */
+/** A completed task with its position in the order of arrival. If that is null or in use, the task is stored as the newest. */
 export type OrderedTask = CompletedTask & { arrival?: number | null };
 
-/** The specification's limit of `GET /tasks`. */
+/** Maximum number of rows in a response to `GET /tasks`, set by the specification. */
 export const LISTING_SIZE = 100;
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-// The rowid is the order of arrival. `created_at` has a resolution of a second only.
+// The rowid, which is the order of arrival, orders rows with the same `created_at`, whose resolution is a second.
 const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
 
 // REPLACE would delete another task's row with the same rowid, so a taken rowid becomes NULL and SQLite assigns a new one.
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
-/** The stored tasks: table `tasks` of the specification. Methods throw as {@link Database.statement}, or SQLite's error. */
+/** The stored tasks: table `tasks` of the specification. Methods throw the errors of {@link Database.statement} and of SQLite. */
 export class Tasks {
   readonly #database: Database;
 
@@ -41,7 +41,7 @@ export class Tasks {
     this.#database = database;
   }
 
-  /** Returns the ids and sizes of the rows of {@link list}, without loading them. */
+  /** Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results. */
   locate(status?: string): TaskLocation[] {
     const columns = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
     return this.#newest(columns, status) as unknown as TaskLocation[];
@@ -70,7 +70,7 @@ export class Tasks {
   }
 
   /**
-   * Writes rows as {@link store} does, in one transaction. If SQLite rejects one of them, the others are written one by one.
+   * Writes rows as {@link store} does, in one transaction. If SQLite rejects one of the rows, they are written one by one instead.
    *
    * @returns for each row, in order, undefined or the reason why it was not written
    */
@@ -88,7 +88,7 @@ export class Tasks {
 
 export interface WriteFailure {
   error: unknown;
-  /** Whether the error concerns this row only. If false, no row can be written at present. */
+  /** Whether the error concerns only the row that was written. If false, no row can be written at present. */
   ofRow: boolean;
 }
 
@@ -102,5 +102,5 @@ function tryWrite(write: () => void): WriteFailure | undefined {
   }
 }
 
-/** SQLite's result codes for rejected values. Any other error would affect every row. */
+/** SQLite's result codes for rejected values of one row. Any other error would affect every row. */
 const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);

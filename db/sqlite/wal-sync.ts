@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 
-/** Syncs the log of a database to disk, without blocking the thread. Its connections sync it only at a checkpoint. */
+/** Syncs the log of a database to disk without blocking the thread. The database's connections sync it only at a checkpoint. */
 export class WalSync {
   readonly #path: string;
   #running: Promise<void> | undefined;
@@ -11,7 +11,7 @@ export class WalSync {
     this.#path = `${path}-wal`;
   }
 
-  /** Resolves when everything committed before the call is on disk. Calls during a running sync share the next one. */
+  /** Resolves when everything committed before the call is on disk. Calls made while a sync runs share the next sync. */
   sync(): Promise<void> {
     this.#next ??= this.#flushNext();
     return this.#next;
@@ -26,7 +26,7 @@ export class WalSync {
 
   async #flush(): Promise<void> {
     const file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
-      // Without a log everything is in the database file: the checkpoint before the log's removal synced it.
+      // A missing log is no error: all commits are in the database file, synced by the checkpoint before the log's removal.
       if (error.code !== 'ENOENT') throw error;
     });
     if (file === undefined) return;

@@ -10,12 +10,12 @@ import type { Log } from '../log.ts';
 import type { MetricsRegistry } from '../metrics/registry.ts';
 
 export interface AdminAppOptions {
-  /** Checks by name. The process is ready if all are healthy. They must not block the main thread. */
+  /** Readiness checks by name. The process is ready if all are healthy. They must not block the main thread. */
   checks: Checks;
-  /** Checks by name whose problems are shown but leave the process ready. */
+  /** Checks by name whose problems `/readyz` shows as warnings. The process is ready in spite of them. */
   warnings?: Checks;
   metrics: Pick<MetricsRegistry, 'text' | 'contentType'>;
-  /** Origins whose pages may send cross-origin requests. */
+  /** Web origins whose pages may send cross-origin requests. */
   corsOrigins: readonly string[];
   log: Log;
 }
@@ -46,7 +46,7 @@ export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOpt
     replyJson(ctx, isReady ? 200 : 503, { status, checks: Object.fromEntries(states) });
   });
 
-  // One rendering in each turn of the event loop: it takes milliseconds, and ticks and health probes come in between.
+  // Admits one scrape in each event loop turn: rendering takes milliseconds, and ticks and health checks must run in between.
   const admission = new Admission();
   router.get('/metrics', async (ctx) => {
     await admission.enter(TURN_BYTES);
@@ -54,7 +54,7 @@ export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOpt
     ctx.body = await metrics.text();
   });
 
-  // Imported on the first request: the contracts load hundreds of modules, a quarter of the startup time.
+  // Imported on the first request, because loading the contracts (hundreds of modules) would take a quarter of the startup time.
   router.get('/openapi.json', async (ctx) => {
     const { openApi } = await import('../contracts/openapi.ts');
     replyJson(ctx, 200, openApi);
@@ -70,7 +70,7 @@ export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOpt
   return router;
 }
 
-/** Runs all checks. @param problem state of an unhealthy check */
+/** Starts all checks, and returns a promise of each check's name and state. @param problem state of an unhealthy check */
 function run(checks: Checks, problem: 'failed' | 'warning') {
   return Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
 }

@@ -4,12 +4,12 @@ import type { Histogram } from '../metrics/histogram.ts';
 import type { Labelled, MetricsRegistry } from '../metrics/registry.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
 
-/** Metrics that do not belong to one service. */
+/** Sources of the metrics that do not belong to one service. */
 interface ProcessMetrics {
   log: LogMetrics;
-  /** Requests by service. */
+  /** Request metrics by name of the service. */
   requests: Readonly<Record<string, RequestMetrics>>;
-  /** Event loop delays by thread. Task threads have none, because they block while they wait for tasks. */
+  /** Event loop delays by name of the thread. Task threads have none, because they block while they wait for tasks. */
   loopDelays: Readonly<Record<string, Histogram>>;
 }
 
@@ -35,7 +35,7 @@ export function registerProcessMetrics(registry: MetricsRegistry, { log, request
   );
 }
 
-/** Groups series that differ only in their error. */
+/** Groups the series that differ only in their error, because the error is not a label of the metric. */
 function byStatus(service: string, metrics: RequestMetrics): Labelled<readonly Histogram[]>[] {
   const groups = Map.groupBy(metrics.series(), ({ method, route, status }) => `${method} ${route} ${status}`);
   return [...groups.values()].map((series) => {

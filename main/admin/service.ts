@@ -1,6 +1,6 @@
 import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
-import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
+import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { LogOutput } from '../log.ts';
 import { recordLoopDelay } from '../metrics/event-loop-delay.ts';

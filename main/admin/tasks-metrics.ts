@@ -1,7 +1,6 @@
 import { labelled, type MetricsRegistry } from '../metrics/registry.ts';
 import type { TasksMetrics } from '../tasks/service.ts';
 
-/** Registers the metrics of service B. */
 export function registerTasksMetrics(
   registry: MetricsRegistry,
   { queue, storage, bounds, dispatcher, pool, events, requests, bodies, responses }: TasksMetrics,

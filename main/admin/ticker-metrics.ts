@@ -2,7 +2,6 @@ import { labelled, type MetricsRegistry } from '../metrics/registry.ts';
 import type { RequestSeries } from '../metrics/request-metrics.ts';
 import type { TickerMetrics } from '../ticker/service.ts';
 
-/** Registers the metrics of service A. */
 export function registerTickerMetrics(
   registry: MetricsRegistry,
   { relay, ticker, tokens, requests }: TickerMetrics,

@@ -5,7 +5,7 @@ import type { TickerBackend } from '../ticker/service.ts';
 
 /** Storage of all state that outlives a request: local files and memory, or cluster servers. */
 export interface Backend extends TickerBackend, TasksBackend {
-  /** Readiness checks of databases and servers. */
+  /** Readiness checks of the databases and servers, by name. */
   checks: Checks;
   close(): Awaitable<void>;
 }

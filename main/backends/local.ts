@@ -10,10 +10,10 @@ import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Backend } from './backend.ts';
 import { runMigration } from './migration.ts';
 
-/** Longest wait for a database lock. It is short because it blocks the event loop. */
+/** Longest wait for a lock of a database. The wait is short because it blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;
 
-/** Opens the backend of a single node: databases in `DATA_DIR`, tokens in memory. @throws {Error} if the files cannot be migrated */
+/** Opens the backend of a single node: databases in `DATA_DIR`, tokens in memory. @throws {Error} if the migration fails */
 export async function openLocalBackend(config: Config, log: Log): Promise<Backend> {
   const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
   for (const { file, wasEmpty } of await runMigration({ dataDir })) {

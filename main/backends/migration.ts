@@ -8,9 +8,9 @@ import { workerFile } from '../worker-file.ts';
 const TIME_LIMIT_MS = 60_000;
 
 /**
- * Runs the migration in a worker thread.
+ * Runs the migration of the databases in a worker thread.
  *
- * @returns the database files that were created
+ * @returns the database files that were created; none for PostgreSQL
  * @throws {Error} with the reason if the migration fails or takes too long
  */
 export async function runMigration(location: TaskStoreLocation): Promise<CreatedDatabase[]> {

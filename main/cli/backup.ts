@@ -28,7 +28,7 @@ await runCommand(USAGE, async (args) => {
 function abortedBySignal(): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // `on`, not `once`: a second signal must not end the process before the partial files are deleted.
+    // Registered with `on`, because after `once`, a second signal would end the process before the partial files are deleted.
     process.on(name, () => controller.abort(new Error(`ended by ${name}`)));
   }
   return controller.signal;

@@ -1,19 +1,19 @@
-/** An invalid command line. The usage is printed with the message. */
+/** Error in the arguments of a command. The usage is printed after its message. */
 export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-/** Returns the folder of the databases, for programs that do not load the whole configuration. */
+/** Returns the folder of the SQLite files, `DATA_DIR`. For programs that do not load the other settings. */
 export function dataFolder(): string {
   return process.env.DATA_DIR || 'data';
 }
 
-/** Returns the PostgreSQL URL, or undefined if rows and keys are in SQLite files. */
+/** Returns the PostgreSQL URL, `DATABASE_URL`, or undefined if result rows and API keys are in SQLite files. */
 export function databaseUrl(): string | undefined {
   return process.env.DATABASE_URL || undefined;
 }
 
-/** Runs a command-line program. An error prints one line, with the usage if it is a {@link UsageError}, and sets exit code 1. */
+/** Calls `work` with the arguments. If it throws, prints one line (and the usage for wrong arguments) and sets exit code 1. */
 export async function runCommand(usage: string, work: (args: string[]) => void | Promise<void>): Promise<void> {
   const args = process.argv.slice(2);
   if (args.includes('--help') || args.includes('-h')) {

@@ -3,7 +3,7 @@
  * Exits with code 0 if the response status is 2xx. Otherwise prints the reason and exits with code 1.
  */
 const TIMEOUT_MS = 4000;
-/** Loopback addresses by the wildcard address that the listener is bound to. */
+/** Address to connect to if the admin listener is bound to a wildcard address. */
 const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 const [path = '/healthz'] = process.argv.slice(2);

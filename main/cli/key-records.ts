@@ -6,17 +6,17 @@ import { Database, DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
 
-/** Management of the stored API keys. */
+/** The stored API keys, in SQLite or PostgreSQL. */
 type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke'>;
 
-/** Longest wait for a lock on the file, much longer than a write of the services. */
+/** Maximum wait for a lock on the SQLite file, much longer than a write of the services takes. */
 const BUSY_TIMEOUT_MS = 2000;
 const SQLITE_BUSY = 5;
-/** Statement timeout in PostgreSQL. */
+/** Timeout of a PostgreSQL statement in milliseconds. */
 const TIME_LIMIT_MS = 5000;
 const UNDEFINED_TABLE = '42P01';
 
-/** Calls `work` with the stored keys, in PostgreSQL or SQLite. @throws {Error} with one line that says what to fix */
+/** Opens the stored API keys, calls `work` with them, and closes them. @throws {Error} with one line that says what to fix */
 export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
   return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);
@@ -40,7 +40,7 @@ async function withKeysOfFile<T>(path: string, work: (keys: KeyRecords) => Await
 }
 
 async function withKeysOfServer<T>(url: string, work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
-  // Imported lazily: SQLite files do not need this client.
+  // Imported lazily, because a command that uses SQLite files does not need the PostgreSQL client.
   const [{ PostgresDatabase, reasonOf }, { PostgresApiKeys }] = await Promise.all([
     import('../../db/postgres/database.ts'),
     import('../../db/postgres/api-keys.ts'),

@@ -12,7 +12,7 @@ const USAGE = `npm run keys -- <command>
 The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
 `;
 
-/** Bound on the length of user and role, because both are part of every token, which is sent in a header. */
+/** Maximum length of a user or role, because both are part of every token, and tokens are sent in a header. */
 const MAX_NAME_LENGTH = 128;
 
 const commands: Readonly<Record<string, (args: string[]) => Promise<void>>> = { list, create, revoke };
@@ -58,7 +58,7 @@ async function revoke(args: string[]): Promise<void> {
   }
 }
 
-/** Checks a user or role from the command line. @throws {UsageError} if it is invalid */
+/** Returns a user or role from the command line. @throws {UsageError} if it is empty, too long, or has control characters */
 function readName(option: string, text: string): string {
   if (text.trim() === '') throw new UsageError(`${option} must not be empty`);
   if (/\p{Cc}/u.test(text)) throw new UsageError(`${option} must hold no control characters`);

@@ -5,13 +5,13 @@ import { connectNats } from './nats-connection.ts';
 import { NatsLink } from './nats-link.ts';
 import { openPostgres } from './postgres.ts';
 import { openNatsQueue } from './queue/queue.ts';
-import { openKvTokenStore, openTickFeed } from './token-store-and-tick-feed.ts';
+import { openKvTokenStore, openTickFeed } from './ticker-state.ts';
 
 /** Settings with the URLs of the servers that all nodes share. */
 export type ClusterConfig = Config & { natsUrl: string; databaseUrl: string };
 
 /**
- * Opens the backend of several nodes: the queue, tokens and ticks in NATS, API keys and rows in PostgreSQL.
+ * Opens the backend for several nodes: the queue, tokens and ticks in NATS, API keys and result rows in PostgreSQL.
  *
  * @throws {Error} naming the server that cannot be reached
  */

@@ -1,16 +1,16 @@
 /**
- * Identifiers of tokens to purge from the bucket, oldest first. The bucket's bound is also theirs, because each has an entry there.
- * An identifier is removed only after its purge succeeds, so that the entry cannot become a valid token again.
+ * Identifiers of tokens whose entries must be purged from the bucket, oldest first. Their number is bounded, because each has an
+ * entry there. An identifier is removed only after its purge succeeds, so that the entry cannot become a valid token again.
  */
 export class KvPurges {
   readonly #purge: (id: string) => Promise<unknown>;
   readonly #delayMs: number;
-  /** Monotonic time at which each purge is due, by identifier. */
+  /** Monotonic time in milliseconds at which each purge is due, by token identifier. */
   readonly #dueAt = new Map<string, number>();
   readonly #inProgress = new Set<string>();
   #running = false;
 
-  /** @param delayMs time between adding an identifier and its purge */
+  /** @param delayMs time between the call of `add` for an identifier and its purge */
   constructor(purge: (id: string) => Promise<unknown>, delayMs: number) {
     this.#purge = purge;
     this.#delayMs = delayMs;
@@ -24,7 +24,7 @@ export class KvPurges {
     if (!this.#dueAt.has(id)) this.#dueAt.set(id, performance.now() + this.#delayMs);
   }
 
-  /** Purges the due identifiers, one after the other, until a purge fails. The next call retries. */
+  /** Purges the identifiers that are due, one after the other. Stops at the first failed purge, which the next call retries. */
   async run(): Promise<void> {
     if (this.#running) return;
     this.#running = true;
@@ -35,7 +35,7 @@ export class KvPurges {
     this.#running = false;
   }
 
-  /** Purges the oldest identifier before it is due if there are more than `max`. */
+  /** Purges the oldest identifier, even if it is not due yet, if there are more than `max` identifiers. */
   async trim(max: number): Promise<void> {
     if (this.#dueAt.size - this.#inProgress.size <= max) return;
     for (const id of this.#dueAt.keys()) if (!this.#inProgress.has(id)) return void (await this.#remove(id));
@@ -45,7 +45,7 @@ export class KvPurges {
     this.#dueAt.clear();
   }
 
-  /** Purges an identifier. @returns whether the purge succeeded */
+  /** Purges the entry of an identifier. @returns whether the purge succeeded */
   async #remove(id: string): Promise<boolean> {
     this.#inProgress.add(id);
     try {

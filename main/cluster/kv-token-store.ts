@@ -16,40 +16,40 @@ import type { NatsLink } from './nats-link.ts';
 
 export interface KvTokenStoreOptions {
   link: NatsLink;
-  /** Opens or creates the bucket, whose operations must time out within two seconds. */
+  /** Opens or creates the KV bucket. Its operations must time out within two seconds. */
   openBucket: () => Promise<KV>;
-  /** Removes an entry from the bucket without leaving a marker. */
+  /** Removes an entry from the bucket without leaving a delete marker. */
   purge: (id: string) => Promise<unknown>;
-  /** Number of tokens past which the oldest token of the same API key is evicted; must be the same on all nodes. */
+  /** Maximum number of tokens per API key. Past it, the key's oldest token is evicted. Must be the same on all nodes. */
   maxTokensPerKey: number;
-  /** Number of tokens past which a new token is refused. */
+  /** Maximum number of tokens. Past it, a new token is refused. */
   maxTokens: number;
-  /** Room in the bucket for the markers of revoked tokens, in addition to `maxTokens`. */
+  /** Number of delete markers of revoked tokens for which the bucket has room, in addition to `maxTokens`. */
   maxRevocations: number;
   log: Log;
 }
 
-/** Format of a token identifier, which is also a valid key of a bucket. */
+/** Format of a token identifier, which is also the key of the token's entry in the bucket. */
 const KEY = /^[\w-]{1,64}$/;
-/** Format of an entry: expiry, API key identifier, order. */
+/** Format of an entry's value: expiry, API key identifier, order of the token among those of the API key. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
 /** JetStream's error code for a message past the bounds of a stream. */
 const STORE_FAILED = 10077;
-/** Maximum number of concurrent lookups, each a request to the server. */
+/** Maximum number of concurrent lookups of unknown tokens, each a request to the server. */
 const MAX_LOOKUPS = 100;
-/** Maximum number of identifiers that are remembered as invalid. */
+/** Maximum number of token identifiers that are remembered as invalid. */
 const MAX_INVALID = 10_000;
-/** Time for which an identifier missing from the bucket is not looked up again. */
+/** Time for which a token identifier missing from the bucket is not looked up again. */
 const MISSING_MS = 1_000;
-/** Time for which a revocation is remembered. Longer than any read that was in progress when the token was revoked. */
+/** Time for which a node remembers a revocation. Longer than any read, so that an earlier read cannot restore the token. */
 const REVOKED_MS = 10_000;
-/** Time for which a revocation's marker stays in the bucket for the other nodes. A node that misses it reloads the bucket. */
+/** Time before the delete marker of a revoked token is purged. A node that misses the marker reloads the bucket. */
 const MARKER_MS = 30_000;
-/** Number of nodes among which the room for markers is divided. */
+/** Number of nodes among which the room for delete markers is divided. */
 const REVOKING_NODES = 10;
 
 /**
- * Tokens valid on all nodes, in a bucket of JetStream. The key of an entry is the token's identifier. The value is the time of
+ * Tokens valid on all nodes, in a KV bucket of JetStream. The key of an entry is the token's identifier. The value is the time of
  * expiry, the API key's identifier, and the token's order among the tokens of that API key.
  *
  * A watch of the bucket keeps all entries in memory, so that a check needs no request. A revocation leaves a delete marker in the
@@ -61,19 +61,19 @@ const REVOKING_NODES = 10;
  */
 export class KvTokenStore implements TokenStore {
   readonly maxTokens: number;
-  /** Tokens in memory. */
+  /** Copy of the bucket's tokens in memory. */
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
-  /** Identifiers known to be invalid until a monotonic time, oldest first. */
+  /** Token identifiers known to be invalid until the monotonic time `until`, oldest first. */
   readonly #invalid = new Map<string, { until: number; revoked: boolean }>();
-  /** Lookups in progress, by identifier. */
+  /** Lookups of unknown tokens in the bucket that are in progress, by token identifier. */
   readonly #lookups = new Map<string, Promise<boolean>>();
-  /** Evicted tokens to purge from the bucket. */
+  /** Evicted tokens whose entries must be purged from the bucket. */
   readonly #evicted: KvPurges;
-  /** Markers of revoked tokens to purge from the bucket. */
+  /** Revoked tokens whose delete markers must be purged from the bucket. */
   readonly #markers: KvPurges;
   readonly #watch: KvWatch;
-  /** Known tokens that the load in progress has not listed yet. */
+  /** Tokens in memory that the watch has not listed yet while it loads the bucket. */
   #unlisted = new Set<string>();
   #closed = false;
 
@@ -98,7 +98,7 @@ export class KvTokenStore implements TokenStore {
     });
   }
 
-  /** Number of tokens, including entries of the bucket beyond the room for markers. */
+  /** Number of tokens in memory, or number of entries in the bucket minus `maxRevocations`, whichever is larger. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }
@@ -111,7 +111,7 @@ export class KvTokenStore implements TokenStore {
     this.#replica.onRemove = onRemove;
   }
 
-  /** Fulfilled when the entries of the bucket are in memory. */
+  /** Fulfilled when the entries of the bucket have been loaded into memory. */
   get loaded(): Promise<void> {
     return this.#watch.loaded;
   }
@@ -144,7 +144,7 @@ export class KvTokenStore implements TokenStore {
     await this.#request((bucket) => bucket.delete(id));
     this.#remove(id);
     this.#markers.add(id);
-    // Awaited, so that a client that revokes in a loop cannot create markers faster than they are purged.
+    // Awaited, so that a client that revokes in a loop cannot create delete markers faster than they are purged.
     await this.#markers.trim(this.#options.maxRevocations / REVOKING_NODES);
   }
 
@@ -180,11 +180,11 @@ export class KvTokenStore implements TokenStore {
   #load(entry: KvWatchEntry): void {
     this.#unlisted.delete(entry.key);
     this.#apply(entry);
-    // The node that left the marker may have ended before purging it.
+    // This node purges the delete marker as well, because the revoking node may have ended before purging it.
     if (entry.operation !== 'PUT') this.#markers.add(entry.key);
   }
 
-  /** Removes the tokens that were revoked or evicted while no watch ran. */
+  /** Removes the tokens that were revoked or evicted while no watch of the bucket ran. */
   #finishLoading(): void {
     for (const id of this.#unlisted) this.#remove(id);
     this.#unlisted.clear();
@@ -198,7 +198,7 @@ export class KvTokenStore implements TokenStore {
     }
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // A revoked entry may have been read before its revocation, and arrive after it.
+    // Skips a revoked token, because its entry may have been read before the revocation and arrive after it.
     if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
     this.#invalid.delete(entry.key);

@@ -5,42 +5,42 @@ import type { NatsLink } from './nats-link.ts';
 export interface KvWatchOptions {
   link: NatsLink;
   openBucket: () => Promise<KV>;
-  /** Called when a watch begins. `sameBucket` is false if the bucket was created again since the last watch. */
+  /** Called when a watch begins. `sameBucket` is false if the bucket was created again since the last watch began. */
   onBegin: (sameBucket: boolean) => void;
-  /** Called for each entry that the bucket held when the watch began (`isListed`), then for each change. */
+  /** Called for each entry that the bucket held when the watch began, with `isListed` true, then for each change. */
   onEntry: (entry: KvWatchEntry, isListed: boolean) => void;
-  /** Called after the last listed entry. */
+  /** Called after the last entry with `isListed` true. */
   onLoaded: () => void;
-  /** Called periodically while the server can be reached. */
+  /** Called every {@link CHECK_MS} while the server can be reached. */
   onCheck: () => void;
   log: Log;
 }
 
-/** Delay before a watch is restarted. */
+/** Delay before an ended watch is restarted. */
 const RETRY_MS = 250;
-/** Interval between checks that the watch has missed nothing. */
+/** Interval of the checks whether the watch has missed a message. */
 const CHECK_MS = 5_000;
 
-/** Watches a bucket of JetStream until it is closed. Restarts a watch that ends, receives nothing or misses a message. */
+/** Watches a KV bucket until `close` is called. Restarts a watch that ends, receives nothing or misses a message. */
 export class KvWatch {
   readonly #options: KvWatchOptions;
   readonly #loaded = Promise.withResolvers<void>();
-  /** Fulfilled when the bucket has been loaded for the first time, or the watch is closed. */
+  /** Fulfilled when all entries of the bucket have been received for the first time, or when `close` is called. */
   readonly loaded = this.#loaded.promise;
-  /** The bucket, undefined until it has been opened. */
+  /** The watched bucket, undefined until it has been opened. */
   bucket: KV | undefined;
-  /** Entries in the bucket at the last check, delete markers included. */
+  /** Number of entries in the bucket at the last check, delete markers included. */
   entries = 0;
   readonly #checkTimer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  /** Time at which the bucket was created, as an identifier of the bucket. */
+  /** Creation time of the bucket, which distinguishes it from a later bucket with the same name. */
   #created: string | undefined;
   #stopWatch: () => void = () => {};
   /** Latest revision that the watch received. */
   #seen = 0;
-  /** Revision that the watch must have received by the next check. */
+  /** Latest revision at the last check. The watch must have received it by the next check. */
   #expected = 0;
-  /** Whether the watch missed a message, for example a marker purged before its delivery. */
+  /** Whether the watch missed a message, for example a delete marker purged before its delivery. */
   #gap = false;
   #closed = false;
 
@@ -74,7 +74,7 @@ export class KvWatch {
 
   async #watch(): Promise<void> {
     let ended = false;
-    // Set before the watch starts, because a watch started over a lost connection receives nothing.
+    // Set before the watch starts, so that a reconnect during the start ends the watch, which may receive nothing otherwise.
     this.#stopWatch = () => {
       ended = true;
     };
@@ -110,8 +110,8 @@ export class KvWatch {
   }
 
   /**
-   * Ends a watch that missed a message, or that receives nothing although the bucket has changed, for example because the server of
-   * its consumer was lost.
+   * Ends the watch, so that it is restarted, if it missed a message, or if it receives nothing although the bucket has changed, for
+   * example because the server of its consumer was lost.
    */
   async #check(): Promise<void> {
     if (!this.#options.link.up || this.bucket === undefined) return;

@@ -6,26 +6,26 @@ export interface LeaseOptions {
   link: NatsLink;
   /** Opens or creates the bucket, whose entries expire after {@link LEASE_MS}. */
   openBucket: () => Promise<KV>;
-  /** Unique identifier of this node, stored in the lease. */
+  /** Unique identifier of this node, stored in the lease's entry. */
   holder: string;
-  /** Called when this node has acquired the lease. Awaited before the lease is used. */
+  /** Called when this node has acquired the lease. Awaited before this node uses the lease. */
   onTaken: () => Promise<void>;
   log: Log;
 }
 
 /** Time after which the server expires a lease that is not renewed. */
 export const LEASE_MS = 1_750;
-/** Time for which a node uses its lease, from sending the request. Below {@link LEASE_MS}, so that leaders never overlap. */
+/** Time for which a node uses its lease after requesting it. Below {@link LEASE_MS}, so that two leaders never overlap. */
 const USE_MS = 1_500;
-/** Timeout of a request. With {@link RENEW_MS} it leaves time for one failed renewal. */
+/** Timeout of a request for the lease. With {@link RENEW_MS}, it leaves time for one failed renewal. */
 const LEASE_TIMEOUT_MS = 500;
 const RENEW_MS = 500;
-/** Interval at which a node that is not the leader checks the lease. An expiry sends no notification. */
+/** Interval at which a node that is not the leader checks the lease, because an expiry sends no notification. */
 const POLL_MS = 250;
 const KEY = 'producer';
 
 /**
- * A lease that one of several nodes, the leader, holds at a time: a KV entry with an expiry, acquired and renewed by
+ * A lease that one of several nodes, the leader, holds at a time: a KV entry that expires, acquired and renewed by
  * compare-and-set on its revision. Clocks of different machines are never compared: the leader measures the
  * lease from before its request and the server from the write, so the lease ends at the leader first.
  */
@@ -35,13 +35,13 @@ export class Lease {
   readonly #until = new Float64Array(this.cell);
   readonly #options: LeaseOptions;
   #bucket: KV | undefined;
-  /** Revision of the entry, if this node wrote it and no request has failed since. */
+  /** Revision of the lease's entry. Undefined unless this node wrote the entry and no request has failed since. */
   #revision: number | undefined;
   #epoch = 0;
   #wanted = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
-  /** The last queued update. */
+  /** Promise of the last queued update (acquisition, renewal or release) of the lease. */
   #update = Promise.resolve();
 
   constructor(options: LeaseOptions) {
@@ -57,14 +57,14 @@ export class Lease {
     return this.#epoch;
   }
 
-  /** If `wanted`, starts to acquire and renew the lease. Otherwise, stops and releases it. */
+  /** If `wanted`, starts to acquire and renew the lease. Otherwise, stops that and releases the lease. */
   setWanted(wanted: boolean): void {
     if (this.#closed || wanted === this.#wanted) return;
     this.#wanted = wanted;
     this.#updateNow();
   }
 
-  /** Stops using the lease, because another node holds it. */
+  /** Stops using the lease. Called when another node holds it. */
   lose(): void {
     this.#until[0] = 0;
     this.#revision = undefined;
@@ -80,7 +80,7 @@ export class Lease {
 
   #updateNow(): void {
     clearTimeout(this.#timer);
-    // One at a time, because each update needs the revision written by the previous one.
+    // Updates of the lease run one at a time, because each needs the revision written by the previous one.
     this.#update = this.#update.then(() => this.#acquireOrRelease());
   }
 
@@ -100,7 +100,7 @@ export class Lease {
     if (this.#wanted && !this.#closed) this.#timer = setTimeout(() => this.#updateNow(), waitMs);
   }
 
-  /** Acquires or renews the lease. */
+  /** Acquires or renews the lease, unless another node holds it. */
   async #acquire(): Promise<void> {
     this.#bucket ??= await this.#options.openBucket();
     const previousSeq = this.#revision ?? (await this.#findRevision(this.#bucket));
@@ -115,7 +115,7 @@ export class Lease {
     if (this.#wanted) this.#until[0] = requestedAt + USE_MS;
   }
 
-  /** Returns the revision to replace, 0 if the lease has no entry, or undefined if another node holds the lease. */
+  /** Returns the revision of the entry to replace, 0 if there is no entry, or undefined if another node holds the lease. */
   async #findRevision(bucket: KV): Promise<number | undefined> {
     const entry = await bucket.get(KEY);
     if (entry === null) return 0;

@@ -1,9 +1,9 @@
 import { connect, type NatsConnection } from '@nats-io/transport-node';
 import type { Log } from '../log.ts';
 
-/** Ping interval. */
+/** Interval of the pings that detect a lost connection. */
 const PING_MS = 1_000;
-/** Unanswered pings after which the connection is considered stale. */
+/** Number of unanswered pings after which the connection is considered lost. */
 const MAX_PINGS_OUT = 2;
 /** Delay between reconnect attempts, to which up to 50 % of jitter is added. */
 const RETRY_MS = 250;
@@ -49,7 +49,7 @@ function withoutCredentials(server: string): string {
   return server.slice(server.lastIndexOf('@') + 1);
 }
 
-/** Credentials in a URL as options of the library. A user without a password is a token. */
+/** Returns the credentials in a URL as options of the client library. A user name without a password is a token. */
 function credentials(server: string): { user?: string; pass?: string; token?: string } {
   const { username, password } = new URL(server);
   if (username === '') return {};

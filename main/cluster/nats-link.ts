@@ -19,7 +19,7 @@ export class NatsLink {
     return this.#up && !this.connection.isClosed();
   }
 
-  /** Calls `callback` after every reconnect. @returns a function that unsubscribes it */
+  /** Calls `callback` after every reconnect. @returns a function that ends these calls */
   onUp(callback: () => void): () => void {
     this.#onUp.add(callback);
     return () => this.#onUp.delete(callback);

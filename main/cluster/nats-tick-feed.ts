@@ -6,14 +6,13 @@ import type { NatsLink } from './nats-link.ts';
 export interface NatsTickFeedOptions {
   link: NatsLink;
   lease: Lease;
-  /** Subject that ticks are published to. */
   subject: string;
   intervalMs: number;
 }
 
 /** Position of a tick in the order of all ticks. */
 interface TickPosition {
-  /** Revision of the leader's lease. */
+  /** Revision of the leader's lease. Later leaders have higher ones. */
   epoch: number;
   number: number;
 }
@@ -21,13 +20,13 @@ interface TickPosition {
 type OrderedTick = Tick & TickPosition;
 
 /**
- * Time without ticks, at least three intervals, after which a tick with any position is accepted. Revisions start over if
- * the server has lost its files.
+ * Time without ticks, or three tick intervals if that is longer, after which a tick is accepted even if its position is earlier.
+ * Positions start over if the server has lost its files.
  */
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
 /** Maximum number of prices in a valid tick. */
 const MAX_PRICES = 64;
-/** Maximum size of a message with a valid tick. */
+/** Maximum size in bytes of a message with a valid tick. */
 const MAX_BYTES = 16 * 1024;
 
 /** Tick feed over a NATS subject. Delivery is at most once: a node that misses a tick gets the next one. */
@@ -36,9 +35,9 @@ export class NatsTickFeed implements TickFeed {
   readonly #subscription: Subscription;
   #follower: TickFollower | undefined;
   #latest: TickPosition = { epoch: 0, number: 0 };
-  /** Monotonic time of the latest tick. */
+  /** Monotonic time in milliseconds at which the latest tick was published or received. */
   #latestAt = Number.NEGATIVE_INFINITY;
-  /** Prices to resume from, kept until `follow` is called. */
+  /** Prices from which this node continues, kept until `follow` is called. */
   #prices: readonly number[] | undefined;
 
   constructor(options: NatsTickFeedOptions) {
@@ -77,7 +76,7 @@ export class NatsTickFeed implements TickFeed {
     return true;
   }
 
-  /** Resumes from the last tick in the stream, unless a later one has been received. */
+  /** Continues the prices from the last tick in the stream (`payload`), unless this node has received a later tick. */
   resumeFrom(payload: Uint8Array): void {
     const tick = parseTick(payload);
     if (tick === undefined || (this.#isLatestRecent() && isBefore(tick, this.#latest))) return;
@@ -111,7 +110,7 @@ export class NatsTickFeed implements TickFeed {
     this.#latestAt = performance.now();
   }
 
-  /** Whether the latest tick is recent enough to reject earlier ones. */
+  /** Whether the latest tick is recent enough to reject ticks with an earlier position. */
   #isLatestRecent(): boolean {
     return performance.now() - this.#latestAt < Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs);
   }

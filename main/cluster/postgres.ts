@@ -10,10 +10,9 @@ import { RetentionRounds } from './retention-rounds.ts';
 export type PostgresOptions = Pick<Config, 'taskRetentionRows' | 'taskRetentionDays'> & { databaseUrl: string };
 
 const CONNECTIONS = 10;
-/** Time limit of a statement, including the round trip. */
 const TIME_LIMIT_MS = 2000;
 
-/** Opens the part of the backend in PostgreSQL: API keys and tasks. @throws {Error} if the database cannot be migrated */
+/** Opens the part of the backend in PostgreSQL: API keys and result rows. @throws {Error} if the database cannot be migrated */
 export async function openPostgres(
   { databaseUrl, taskRetentionRows: rows, taskRetentionDays: days }: PostgresOptions,
   log: Log,

@@ -4,13 +4,12 @@ import { retentionRound } from '../../db/postgres/retention.ts';
 import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
-/** Pause after a step, as a multiple of the step's duration. Leaves two thirds of the time to other queries. */
+/** Pause after each deletion step, as a multiple of its duration. Leaves two thirds of the time to other queries. */
 const STEP_PAUSE_RATIO = 2;
-/** Shortest pause between two rounds. */
+/** Shortest pause between two rounds of deleting old rows. */
 const PAUSE_MS = 1000;
-/** Pause after a round, as a multiple of the round's duration. Limits rounds to 5 % of the time. */
+/** Pause after a round, as a multiple of its duration without pauses. Limits the rounds to 5 % of the time. */
 const ROUND_PAUSE_RATIO = 20;
-/** Pause after a failed round. */
 const FAILED_PAUSE_MS = 15_000;
 /** Timeout of a statement. Long, because finding the last row to keep scans the index of all kept rows. */
 const TIME_LIMIT_MS = 60_000;
@@ -34,7 +33,7 @@ export class RetentionRounds {
     this.#ended = this.#run();
   }
 
-  /** Stops the rounds, canceling a step in progress. A repeated call waits for the same end. */
+  /** Stops the rounds, cancels a step in progress, and waits for the end. May be called again. */
   async stop(): Promise<void> {
     this.#stopped.abort();
     await this.#database.close();
@@ -45,7 +44,7 @@ export class RetentionRounds {
     while (!this.#stopped.signal.aborted) await this.#pause(await this.#round());
   }
 
-  /** Runs a round. @returns the pause before the next round, in milliseconds */
+  /** Runs a round of deletions. @returns the pause before the next round, in milliseconds */
   async #round(): Promise<number> {
     const startedAt = performance.now();
     let paused = 0;

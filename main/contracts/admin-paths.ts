@@ -4,7 +4,7 @@ import { errors, json } from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict } from './task-schemas.ts';
 
-/** Named schemas of the admin listener. */
+/** OpenAPI schemas of the admin listener's responses, by name. */
 export const adminSchemas = {
   Health: Type.Object({ status: Type.Literal('ok') }, { ...strict, examples: [{ status: 'ok' }] }),
   Readiness: Type.Object(
@@ -27,7 +27,7 @@ export const adminSchemas = {
   ),
 };
 
-/** Describes a path that only supports `GET` and refuses all cross-site requests. */
+/** Returns the path item of a path that only supports `GET` and refuses all cross-site requests. */
 function adminPath(operationId: string, summary: string, responses: OperationDetails['responses']): PathItem {
   const get: OperationDetails = { operationId, summary, responses, errors: ['crossSiteRequest'] };
   return pathItem('admin', [servers.admin], { get }, { ...errors(['crossSiteRequest']), ...corsPreflight });
@@ -35,7 +35,7 @@ function adminPath(operationId: string, summary: string, responses: OperationDet
 
 const document = { 200: json('The document.', ref('Document')) };
 
-/** Paths of the admin listener. */
+/** OpenAPI path items of the admin listener, by path. */
 export const adminPaths: Readonly<Record<string, PathItem>> = {
   '/healthz': adminPath('getHealth', 'Liveness of the process', { 200: json('Alive.', ref('Health')) }),
   '/readyz': adminPath('getReadiness', 'Readiness of both services', {

@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { pageHeaders } from '../http/static-client.ts';
+import { pageHeaders } from '../http/static-files.ts';
 import { corsPreflight, type PathItem, pathItem } from './path-item.ts';
 import { allErrors, constant, errors, type OpenApiResponse, onlyAt } from './responses.ts';
 import { servers } from './servers.ts';
@@ -8,7 +8,7 @@ const TAG = 'clients';
 
 const headers = {
   ...Object.fromEntries(Object.entries(pageHeaders).map(([name, value]) => [name, constant(value)])),
-  // CORS adds `Origin`.
+  // The CORS middleware adds `Origin` to the header.
   Vary: { required: true, schema: { type: 'string', pattern: '^(Origin, )?Accept-Encoding$' } },
   'Last-Modified': { required: true, schema: { type: 'string' } },
 };
@@ -39,7 +39,7 @@ const unknown = {
 };
 const refused = errors(['crossSiteRequest']);
 
-/** Paths of the browser clients, and of all requests that match no other path. */
+/** OpenAPI path items of the browser clients. `/{path}` describes all requests that match no other path. */
 export const browserClientPaths: Readonly<Record<string, PathItem>> = {
   '/': pathItem(
     TAG,

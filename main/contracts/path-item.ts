@@ -24,27 +24,27 @@ export interface Parameter {
 
 type Method = 'get' | 'head' | 'post' | 'delete' | 'options';
 
-/** OpenAPI's path item object. */
+/** OpenAPI's path item object: the operations of a path, by method, and the servers that have the path. */
 export interface PathItem extends Partial<Record<Method, Operation>> {
   servers: readonly Server[];
   /** Responses to all methods that the path does not support. */
   'x-other-methods': OpenApiResponses;
 }
 
-/** An operation without what {@link pathItem} adds. */
+/** Description of an operation, to which {@link pathItem} adds the tag and the responses for errors. */
 export interface OperationDetails extends Omit<Operation, 'tags' | 'security'> {
-  /** Errors of the operation, beside those of every operation. */
+  /** Names of the errors that the operation can respond with, besides those that any operation can respond with. */
   errors?: readonly ErrorName[];
-  /** Ways to authenticate. None if absent. */
+  /** OpenAPI security requirements, one of which must be met. None if absent. */
   security?: readonly object[];
 }
 
 export type Operations = Partial<Record<Exclude<Method, 'head'>, OperationDetails>>;
 
 /**
- * Returns a path item. `GET` gets a `HEAD` with the same headers, unless it is a WebSocket handshake.
+ * Returns a path item. Each `GET` also gets a `HEAD` operation with the same headers, unless it is a WebSocket handshake.
  *
- * @param others responses to unsupported methods, beside 405 and the errors of every operation
+ * @param others responses to unsupported methods, besides 405 and the errors that any operation can respond with
  */
 export function pathItem(
   tag: string,
@@ -77,12 +77,12 @@ function headOf(get: Operation): Operation {
   };
 }
 
-/** Returns a required JSON request body. Its content type is ignored by the server. */
+/** Describes a required JSON request body. The server ignores its content type. */
 export function jsonBody(schema: TSchema): NonNullable<Operation['requestBody']> {
   return { required: true, content: { 'application/json': { schema } } };
 }
 
-/** Adds `Access-Control-Allow-Origin: *` to the responses of a path that pages of any origin may use. */
+/** Returns a copy of a path item with `Access-Control-Allow-Origin: *`, for a path that pages of any origin may use. */
 export function crossOrigin({ servers, 'x-other-methods': others, ...operations }: PathItem): PathItem {
   const allowed = Object.entries(operations).map(([method, operation]) => [
     method,
@@ -96,7 +96,7 @@ const ALLOW_ORIGIN = 'Access-Control-Allow-Origin';
 function allowOrigin(answers: OpenApiResponses): OpenApiResponses {
   const allowed = Object.entries(answers).map(([status, answer]) => {
     if ('$ref' in answer) return [status, answer];
-    // Not required on errors, because requests refused before they reach the app lack the header.
+    // Optional on errors, because the response to a request that was refused before it reached the app lacks the header.
     const header: Header = { schema: { type: 'string', const: '*' }, required: Number(status) < 300 };
     const own = answer.headers?.[ALLOW_ORIGIN];
     return [status, { ...answer, headers: { ...answer.headers, [ALLOW_ORIGIN]: own ?? header } }];

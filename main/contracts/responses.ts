@@ -42,7 +42,7 @@ const retryAfter: Header = {
   schema: { type: 'integer', minimum: 1 },
 };
 
-/** Headers of every JSON response, as components of the document. */
+/** Headers of every JSON response, as reusable components of the OpenAPI document. */
 export const apiHeaderComponents: Headers = Object.fromEntries(
   Object.entries(apiHeaders).map(([name, value]) => [name, constant(value)]),
 );
@@ -51,12 +51,12 @@ const dataHeaderRefs = Object.fromEntries(
   Object.keys(apiHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
 
-/** Returns a response with a JSON body. */
+/** Describes a response with a JSON body. @param headers headers besides those of every JSON response */
 export function json(description: string, schema: TSchema, headers: Headers = {}): OpenApiResponse {
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { 'application/json': { schema } } };
 }
 
-/** Headers of certain errors, in addition to those of the path. */
+/** Headers that the responses for certain errors have in addition to those of the path. */
 const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
   invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },
@@ -66,11 +66,11 @@ const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   tooManyConnectionsFromAddress: { 'Retry-After': retryAfter },
   tooManyConnections: { 'Retry-After': retryAfter },
   serverBusy: { 'Retry-After': retryAfter },
-  // Sent only if the queue is full.
+  // `Retry-After` is sent only if the queue is full.
   failedToQueueTask: { 'Retry-After': optional(retryAfter) },
 };
 
-/** Returns one response for several errors with the same status. */
+/** Describes one response for several errors with the same status. @param further headers besides those of the errors */
 function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResponse {
   const texts = names.map((name) => catalogue[name][1]);
   const own = names.flatMap((name) => Object.entries(errorHeaders[name] ?? {}));
@@ -86,13 +86,13 @@ function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResp
   return json(texts.map((text) => `\`${text}\``).join(', '), schema as TSchema, headers);
 }
 
-/** Returns the responses for some errors, by status. @param headers headers of all these responses */
+/** Describes the responses for the errors in `names`, by status. @param headers further headers of each response */
 export function errors(names: readonly ErrorName[], headers: Headers = {}): OpenApiResponses {
   const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
   return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
 }
 
-/** Returns the response to methods that a path does not support. */
+/** Describes the 405 response to methods that a path does not support, with the `allowed` methods in `Allow`. */
 export function methodNotAllowed(...allowed: string[]): OpenApiResponses {
   return errors(['methodNotAllowed'], { Allow: constant(allowed.join(', ')) });
 }
@@ -107,7 +107,7 @@ const ALWAYS: readonly ErrorName[] = [
   'internalError',
 ];
 
-/** Errors that share their status with no other error. Their responses are components of the document. */
+/** Errors that share their status with no other error. Their responses are reusable components of the document. */
 const UNIQUE = ['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const;
 
 export const errorComponents: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
@@ -118,13 +118,13 @@ const componentRefs: OpenApiResponses = Object.fromEntries(
   UNIQUE.map((name) => [catalogue[name][0], { $ref: `#/components/responses/${name}` }]),
 );
 
-/** Returns the responses for the errors of one operation, including the errors of every operation. */
+/** Describes the responses for the errors in `names` and for those that any operation can respond with, by status. */
 export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
   const answers = Object.entries(errors([...ALWAYS, ...names]));
   return Object.fromEntries(answers.map(([status, answer]) => [status, componentRefs[status] ?? answer]));
 }
 
-/** Marks responses that only some servers of a path send. */
+/** Marks `answers` as responses that only some of a path's servers send, those in `names`. */
 export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
   const marked = Object.entries(answers).map(([status, answer]) => [status, { ...answer, 'x-servers': names }]);
   return Object.fromEntries(marked);

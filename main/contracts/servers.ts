@@ -1,6 +1,6 @@
 import { defaults } from '../config.ts';
 
-/** Listeners of the process at their default ports, as OpenAPI's server objects. */
+/** OpenAPI's server objects for the listeners of the process, with their default ports. */
 export const servers = {
   ticker: server(defaults.tickerPort, 'service A, the ticker'),
   tasks: server(defaults.tasksPort, 'service B, the task queue'),

@@ -1,6 +1,6 @@
 import Type, { type TProperties } from 'typebox';
 
-/** Returns a reference to a named schema of the document. */
+/** Returns a reference to the schema `name` of the OpenAPI document. */
 export function ref(name: string) {
   return Type.Ref(`#/components/schemas/${name}`);
 }
@@ -9,7 +9,7 @@ export const strict = { additionalProperties: false } as const;
 const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
 
-/** Returns a schema of an object without other fields. @param description omitted if empty */
+/** Returns the schema of an object that has no fields besides `properties`. @param description omitted if empty */
 export function strictObject(description: string, properties: TProperties, ...examples: object[]) {
   return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
 }
@@ -27,7 +27,7 @@ const payload = Type.String({
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
-/** Named schemas of service B. */
+/** OpenAPI schemas of service B's requests and responses, by name. */
 export const taskSchemas = {
   Submission: Type.Object(
     {
@@ -138,7 +138,7 @@ export const taskSchemas = {
   ),
 };
 
-/** Schemas of the data of `GET /tasks/events`, by event name. */
+/** Schemas of the data of the events in `GET /tasks/events`, by event name. */
 export const taskEvents = {
   accepted: ref('QueuedTask'),
   started: ref('RunningTask'),
@@ -157,5 +157,5 @@ export const taskEvents = {
   ),
 };
 
-/** A server-sent event in wire format. */
+/** Example of a server-sent event of `GET /tasks/events`, in wire format. */
 export const EVENT_EXAMPLE = `id: 17\nevent: started\ndata: {"id":"${ID}","status":"running","attempt":1}\n\n`;

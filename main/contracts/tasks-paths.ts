@@ -8,7 +8,7 @@ import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
-/** Describes operations that need a token and a permission if `TASKS_REQUIRE_TOKEN=true`. Cross-site writes are refused. */
+/** Describes operations that need a token and a permission if `TASKS_REQUIRE_TOKEN=true`, and refuse cross-site writes. */
 function tasksPath(operations: Operations): PathItem {
   const secured = Object.entries(operations).map(([method, { errors = [], ...details }]) => {
     const refusals: ErrorName[] = method === 'get' ? ['actionNotAllowed'] : ['crossSiteRequest', 'actionNotAllowed'];
@@ -53,7 +53,7 @@ const queued = json('The task is in the queue.', ref('QueuedTask'), {
   Location: { required: true, description: 'URL of the task', schema: { type: 'string', pattern: '^/tasks/.' } },
 });
 
-/** Paths of service B, except its browser client. */
+/** OpenAPI path items of service B, except those of its browser client. */
 export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/tasks': tasksPath({
     get: {

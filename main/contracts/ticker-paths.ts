@@ -17,7 +17,7 @@ import { ref, strict, strictObject, unixSeconds } from './task-schemas.ts';
 
 const TAG = 'ticker';
 
-/** Named schemas of service A. */
+/** OpenAPI schemas of service A's requests and responses, by name. */
 export const tickerSchemas = {
   TokenRequest: Type.Object(
     { api_key: Type.String({ minLength: 1, description: 'The API key of the demo user is in the log.' }) },
@@ -42,7 +42,7 @@ export const tickerSchemas = {
   ),
 };
 
-/** Alternative ways to send the bearer token. */
+/** OpenAPI security schemes: three alternative ways to send the bearer token. */
 export const securitySchemes = {
   bearer: {
     type: 'http',
@@ -71,7 +71,7 @@ const switched: OpenApiResponse = {
   },
 };
 
-/** Answers to the CORS preflight of any origin. */
+/** Describes the operation that answers the CORS preflight of any origin. @param allowed methods that the path supports */
 function preflight(operationId: string, responses: OpenApiResponses, ...allowed: string[]): OperationDetails {
   return {
     operationId,
@@ -82,7 +82,7 @@ function preflight(operationId: string, responses: OpenApiResponses, ...allowed:
   };
 }
 
-/** Service B has the path with `TASKS_REQUIRE_TOKEN=true` only, and refuses cross-site requests. */
+/** Responses of service B only. It has the path only if `TASKS_REQUIRE_TOKEN=true`, and refuses cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';
@@ -165,7 +165,7 @@ const streamPath = pathItem(TAG, [servers.ticker], {
   options: preflight('preflightStream', { 204: streamPreflight }, 'GET'),
 });
 
-/** Paths of service A, except those of its browser client. */
+/** OpenAPI path items of service A, except those of its browser client. */
 export const tickerPaths: Readonly<Record<string, PathItem>> = {
   '/auth/token': crossOrigin(tokenPath),
   '/ws/ticker': crossOrigin(streamPath),

@@ -1,29 +1,16 @@
-/** Total cost of the requests admitted in one event loop turn, in bytes. */
+import { Turns } from './turns.ts';
+
+/** Maximum total cost, in bytes, of the requests admitted in one event loop turn. Only the last one may exceed it. */
 export const TURN_BYTES = 256 * 1024;
-/** Minimum cost of a request. */
+/** Minimum cost of a request, in bytes. A cheaper request counts as this much. */
 const MIN_COST = 1024;
 
-/**
- * Spreads the work of requests over event loop turns, in order, so that ticks, health probes and messages of threads come in between.
- * Each turn admits requests up to a cost of {@link TURN_BYTES}, which only the last one may exceed.
- */
+/** Lets each request wait for an event loop turn, so that ticks, health probes and messages from threads are handled in between. */
 export class Admission {
-  #waiting: { cost: number; enter: () => void }[] = [];
+  readonly #turns = new Turns(TURN_BYTES);
 
-  /** Waits until a request is admitted. @param cost bytes to parse or to write, or more if other work takes longer */
+  /** Waits until the request is admitted. @param cost bytes that it parses or writes; slower work counts as more bytes */
   enter(cost = 0): Promise<void> {
-    return new Promise((enter) => {
-      this.#waiting.push({ cost: Math.max(cost, MIN_COST), enter });
-      if (this.#waiting.length === 1) setImmediate(() => this.#admit());
-    });
-  }
-
-  #admit(): void {
-    let admitted = 0;
-    for (let room = TURN_BYTES; room > 0 && admitted < this.#waiting.length; admitted++) {
-      room -= (this.#waiting[admitted] as { cost: number }).cost;
-    }
-    for (const { enter } of this.#waiting.splice(0, admitted)) enter();
-    if (this.#waiting.length > 0) setImmediate(() => this.#admit());
+    return new Promise((enter) => this.#turns.defer(Math.max(cost, MIN_COST), enter));
   }
 }

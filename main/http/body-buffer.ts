@@ -1,32 +1,32 @@
 import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
 
-/** Smallest allocation, unless the body is known to be smaller. */
+/** Smallest capacity of the buffer in bytes, unless the body is known to be smaller. */
 const MIN_CAPACITY = 512;
 
 const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 
-/** Bounds on request bodies. */
+/** Bounds on the memory of request bodies. */
 export interface BodyBounds {
-  /** Most bytes of a body. */
+  /** Maximum number of bytes of one body. */
   limit: number;
-  /** Budget for all unparsed bodies of a listener, at least twice `limit`. */
+  /** Budget shared by all unparsed bodies of a listener. Its limit is at least twice the `limit` of one body. */
   budget: ByteBudget;
 }
 
 /**
- * The bytes of a request body, in a buffer that grows as they arrive, so that small chunks take no extra memory. The
- * capacity is at most twice the bytes that have arrived, or {@link MIN_CAPACITY}, whatever `Content-Length` says.
+ * The bytes of a request body, in a buffer that grows as chunks arrive, so that small chunks take no extra memory. Its
+ * capacity is at most {@link MIN_CAPACITY} or twice the bytes that have arrived, whatever `Content-Length` says.
  */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;
-  /** Most bytes that can arrive. */
+  /** Maximum number of bytes that can arrive: the smaller of `Content-Length` and the limit. */
   readonly #expected: number;
   #buffer: Buffer<ArrayBuffer> = EMPTY;
   #capacity = 0;
   #length = 0;
 
-  /** @param contentLength the header of that name, if present */
+  /** @param contentLength value of the `Content-Length` header, if present */
   constructor(bounds: BodyBounds, contentLength?: string) {
     this.#bounds = bounds;
     this.#expected = Math.min(bounds.limit, Number(contentLength ?? Number.POSITIVE_INFINITY));
@@ -36,27 +36,27 @@ export class BodyBuffer {
     return this.#length;
   }
 
-  /** Size of the buffer in bytes, charged to the budget. */
+  /** Size of the buffer in bytes, all of which are taken from the budget. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** The bytes that have arrived. */
+  /** The bytes of the body that have arrived so far. */
   get bytes(): Buffer<ArrayBuffer> {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** {@link bytes} in a buffer that holds nothing else, so that it may be transferred to a thread. */
+  /** Returns {@link bytes} in a buffer that shares its memory with nothing, so that it can be transferred to a thread. */
   ownBytes(): Uint8Array<ArrayBuffer> {
     const isOwn = this.#buffer.byteLength === this.#buffer.buffer.byteLength;
     return isOwn ? this.bytes : Uint8Array.prototype.slice.call(this.bytes);
   }
 
-  /** Appends a chunk. @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
+  /** Appends a chunk of the body. @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
   append(chunk: Buffer<ArrayBuffer>): void {
     const length = this.#length + chunk.length;
     if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');
-    // Most bodies arrive whole and need no copy.
+    // A body that arrives in one chunk, as most do, is kept without a copy.
     if (this.#length === 0 && length === this.#expected) {
       this.#charge(length);
       this.#buffer = chunk;
@@ -67,7 +67,7 @@ export class BodyBuffer {
     this.#length = length;
   }
 
-  /** Frees the memory. May be called twice. */
+  /** Frees the buffer and returns its bytes to the budget. Further calls do nothing. */
   release(): void {
     this.#bounds.budget.release(this.#capacity);
     this.#capacity = 0;
@@ -78,7 +78,7 @@ export class BodyBuffer {
   #grow(length: number): void {
     const capacity = Math.max(length, Math.min(this.#expected, Math.max(MIN_CAPACITY, 2 * this.capacity)));
     this.#charge(capacity - this.capacity);
-    // Not from Node's buffer pool, where a few bytes would retain 8 KiB.
+    // Bypasses Node's buffer pool, because a few bytes from it would keep its whole 8 KiB in memory.
     const buffer = Buffer.allocUnsafeSlow(capacity);
     this.#buffer.copy(buffer, 0, 0, this.#length);
     this.#buffer = buffer;

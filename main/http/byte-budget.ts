@@ -1,4 +1,4 @@
-/** Limit on the bytes that all clients of a listener hold together. Bytes taken must be released. */
+/** Limit on the total bytes that a listener keeps in memory for its clients. Bytes taken must be released. */
 export class ByteBudget {
   readonly limit: number;
   #used = 0;
@@ -12,8 +12,8 @@ export class ByteBudget {
   }
 
   /**
-   * Takes `bytes` more for a client that holds `held` bytes, or returns false. A client may not hold more than remains free, so
-   * slow clients with large bodies always leave room for small ones.
+   * Takes `bytes` more for a client that already holds `held` bytes. Returns false, and takes nothing, if the client would
+   * then hold more bytes than remain free: slow clients with large bodies must always leave room for small bodies.
    */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.#used - bytes;

@@ -10,22 +10,22 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Answers malformed requests and those that time out, after all earlier responses of the connection. The client has `closingMs`
- * to close its side.
+ * Answers malformed and timed-out requests with an error, after all earlier responses of the connection. Destroys the socket
+ * if these responses, or then the client's closing of its side, take longer than `closingMs` milliseconds.
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
-  /** Connections with an error; later errors on them are ignored. */
+  /** Connections that had an error. Further errors on them are ignored. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     if (broken.has(socket)) return;
     broken.add(socket);
     const outstanding = [...order.outstanding(socket)];
     const end = () => {
-      // The error must not be written into the middle of another response.
+      // Sends no error response if an earlier response is unfinished, because the error would be written into its middle.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };
-    // Complete requests are answered first, or the client would take this response for theirs.
+    // Waits for the responses to complete requests, because the client would take the error for the response to one of them.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), closingMs()).unref();
@@ -43,7 +43,7 @@ function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: n
   }
   const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
-  // Destroyed with a delay, because a reset would discard the response if the client is still sending.
+  // Destroys the socket later: while the client is still sending, this causes a TCP reset, which discards the response.
   const timer = setTimeout(() => socket.destroy(), closingMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }

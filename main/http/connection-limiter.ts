@@ -2,19 +2,19 @@ import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
 
 export interface ConnectionBounds {
-  /** Connections in total, including unfinished handshakes. */
+  /** Maximum number of connections in total, including those with an unfinished WebSocket handshake. */
   maxConnections: number;
   maxConnectionsPerAddress: number;
 }
 
-/** Seconds after which a refused client should retry. */
+/** Seconds after which a refused client should retry, sent in `Retry-After`. */
 const RETRY_AFTER = '5';
 
-/** Limits connections in total and by address. A socket holds a slot until it emits `close`, as every socket does. */
+/** Limits connections in total and per address. A socket holds one slot until it closes or `release` is called for it. */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
   readonly #byAddress = new Map<string, number>();
-  /** Address of each socket that holds a slot. */
+  /** Client address of each socket that holds a slot. */
   readonly #holders = new Map<Duplex, string>();
 
   constructor(bounds: ConnectionBounds) {
@@ -29,14 +29,14 @@ export class ConnectionLimiter {
     return this.#byAddress.size;
   }
 
-  /** Returns the error for a new connection of `address`, or undefined if a slot is free. */
+  /** Returns the error with which to refuse a new connection from `address`, or undefined if a slot is free. */
   refusal(address: string): ErrorName | undefined {
     const own = this.#byAddress.get(address) ?? 0;
     if (own >= this.#bounds.maxConnectionsPerAddress) return 'tooManyConnectionsFromAddress';
     return this.taken >= this.#bounds.maxConnections ? 'tooManyConnections' : undefined;
   }
 
-  /** @throws {HttpError} `too many connections from this address`, or `too many connections` */
+  /** @throws {HttpError} `too many connections from this address` or `too many connections`, if no slot is free */
   check(address: string): void {
     const error = this.refusal(address);
     if (error === undefined) return;
@@ -44,21 +44,21 @@ export class ConnectionLimiter {
     throw new HttpError(error, { headers: { 'Retry-After': RETRY_AFTER }, overload });
   }
 
-  /** Acquires a slot until `socket` closes, unless it is closed already. @throws as {@link check} */
+  /** Acquires a slot until `socket` closes. Does nothing if it is closed already. @throws as {@link check} */
   acquire(socket: Duplex, address: string): void {
     if (socket.closed) return;
     this.check(address);
     this.hold(socket, address);
   }
 
-  /** Acquires a slot after the caller has checked {@link refusal}. */
+  /** Acquires a slot without checking that one is free. The caller must have called {@link refusal}. */
   hold(socket: Duplex, address: string): void {
     this.#holders.set(socket, address);
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);
     socket.once('close', () => this.release(socket));
   }
 
-  /** Releases the slot of a socket before it closes. */
+  /** Releases the slot of a socket, if it has one. Called when the socket closes, or earlier. */
   release(socket: Duplex): void {
     const address = this.#holders.get(socket);
     if (address === undefined) return;

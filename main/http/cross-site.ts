@@ -5,8 +5,9 @@ import { HttpError } from './errors.ts';
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Refuses browsers' cross-site writes or all their cross-site requests, except from `corsOrigins`, whose pages may also read the
- * responses. CORS alone is not enough: it hides the response of a simple POST, but does not prevent the request.
+ * Returns middleware that refuses browsers' cross-site writes, or all their cross-site requests, unless they come from
+ * `corsOrigins`, whose pages may also read the responses. CORS alone is not enough: it hides the response to a simple POST,
+ * but does not prevent the request.
  */
 export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
   const origins = new Set(options.corsOrigins);
@@ -25,8 +26,8 @@ export function crossSite(options: { corsOrigins: readonly string[]; refused: 'w
 }
 
 /**
- * Whether a page of another site sent the request. Over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback, but
- * `Origin` with every write. Other clients send neither header.
+ * Whether a page of another site sent the request. Over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
+ * addresses, but `Origin` with every write. Clients other than browsers send neither header.
  */
 function isCrossSite(ctx: Context): boolean {
   const site = ctx.get('Sec-Fetch-Site');

@@ -1,4 +1,4 @@
-/** Status and text of every error response. The specification covers the first group only. */
+/** Status and text of every error response. The group before the blank line is prescribed by the specification. */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],
@@ -43,12 +43,12 @@ export const catalogue = {
 
 export type ErrorName = keyof typeof catalogue;
 
-/** Error that a request handler throws to be sent as `{error}`; see `jsonErrors`. */
+/** Error that a request handler throws. `jsonErrors` sends it as the response `{error: <text>}`. */
 export class HttpError extends Error {
   override name = 'HttpError';
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether a 5xx is caused by load alone. It is then logged at level `debug`, so that load does not fill the log. */
+  /** Whether a 5xx is caused by load alone. Such an error is logged at level `debug`, so that load does not fill the log. */
   readonly overload: boolean;
 
   constructor(error: ErrorName, { cause, headers = {}, overload = false }: HttpErrorDetails = {}) {
@@ -61,7 +61,7 @@ export class HttpError extends Error {
 }
 
 interface HttpErrorDetails {
-  /** Underlying error, for the log only. */
+  /** Underlying error, which is logged but not sent. */
   cause?: unknown;
   headers?: Record<string, string>;
   overload?: boolean;
@@ -71,7 +71,7 @@ export function authenticationRequired(): HttpError {
   return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
-/** Thrown if a budget of memory has no room. */
+/** Returns the error for a request that needs more memory than a `ByteBudget` has left. */
 export function serverBusy(): HttpError {
   return new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
 }

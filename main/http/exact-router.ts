@@ -7,7 +7,7 @@ export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, '
   return new Router<State>({ ...options, sensitive: true, strict: true });
 }
 
-/** Last route of a path: responds 405, with the `allowed` methods in `Allow`. */
+/** Returns the handler of a path's last route, which responds 405 with the `allowed` methods in the `Allow` header. */
 export function refuseOtherMethods(...allowed: string[]): Middleware {
   const headers = { Allow: allowed.join(', ') };
   return () => {

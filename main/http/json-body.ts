@@ -3,22 +3,22 @@ import { parseJsonObject } from '../../workers/json-object.ts';
 import { type BodyBounds, BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './errors.ts';
 
-/** Most bytes of a refused body that are discarded on a connection that closes after the response. */
+/** Maximum number of bytes of a refused body that are read and discarded before a response that closes the connection. */
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
 /**
- * Number of chunks that a chunked body may have regardless of its size. Each chunk costs the event loop a microsecond. A body with
- * `Content-Length` has no chunks: it arrives in network reads, whose rate the client's connection limits.
+ * Number of chunks that any body in chunked encoding may have: each chunk takes a microsecond of the event loop. A body with
+ * `Content-Length` is not limited: it arrives in network reads, whose rate the client's connection limits.
  */
 const FREE_CHUNKS = 512;
-/** Bytes of the body that permit one more chunk. */
+/** Number of received bytes that permit one more chunk, in addition to {@link FREE_CHUNKS}. */
 const BYTES_PER_CHUNK = 16;
 
 /**
- * Parses the body of a request as a JSON object, regardless of its content type. Other JSON becomes an object without fields.
+ * Parses the body of a request as a JSON object, whatever its content type. Other JSON values become an empty object.
  *
- * @param admit waits until that many bytes may be parsed
- * @throws {HttpError} `invalid JSON`, and as {@link withBody} does
+ * @param admit called with the number of bytes to parse; fulfilled when they may be parsed
+ * @throws {HttpError} `invalid JSON`, or an error of {@link withBody}
  */
 export function readJsonObject(
   request: IncomingMessage,
@@ -34,7 +34,7 @@ export function readJsonObject(
 }
 
 /**
- * Reads the body of a request, and frees its memory once the promise of `use` settles.
+ * Reads the body of a request, passes it to `use`, and frees its memory when the promise of `use` settles.
  *
  * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client disconnects
  */
@@ -53,13 +53,13 @@ export async function withBody<T>(
 }
 
 /**
- * Receives a body. If the body is refused, its memory is freed at once. Too many chunks close the connection without a
- * response, because only that stops Node from emitting the chunks that it has already read.
+ * Receives a body into a buffer. If the buffer refuses a chunk, its memory is freed at once. Too many chunks close the
+ * connection without a response, because nothing else stops Node from emitting the chunks that it has already read.
  */
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // After an early response, Node discards the rest of the body, unless the connection closes with that response. A client
-    // that sends everything before it reads would then never see the response, so the body is discarded first.
+    // If the connection stays open after an error response, Node discards the rest of the body. If it closes, a client that
+    // sends everything before it reads would never see the response, so the rest of the body is discarded first.
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED : 0;
     let refusal: unknown;
     let discarded = 0;
@@ -87,7 +87,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    // Every request emits `close`, so the error with its costly stack trace is created only for incomplete bodies.
+    // Every request emits `close`. The error is created only for an incomplete body, because its stack trace is costly.
     const cutOff = () => {
       if (!request.readableEnded) reject(new HttpError('badRequest'));
     };

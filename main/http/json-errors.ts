@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
 import { replyJson } from './json-reply.ts';
 
-/** Middleware that turns thrown errors into responses: `{error: <string>}` with a status. */
+/** Returns middleware that turns thrown errors into responses `{error: <text>}`, and logs those with a 5xx status. */
 export function jsonErrors(log: Log): Middleware {
   return async (ctx, next) => {
     try {
@@ -19,18 +19,18 @@ export function jsonErrors(log: Log): Middleware {
   };
 }
 
-/** Listener for an app's `error` event: errors thrown outside {@link jsonErrors}, or while a response is sent. */
+/** Returns a listener for a Koa app's `error` event: errors outside {@link jsonErrors}, or while a response is sent. */
 export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
   return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
 }
 
-/** Error codes of a response whose client has disconnected. */
+/** Codes of the errors that occur if the client disconnects before it has received the response. */
 const CLIENT_GONE = new Set([
   'ECONNRESET',
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'ERR_STREAM_DESTROYED',
-  // The client disconnected before the response began.
+  // Occurs if the client disconnects before the response begins.
   'ERR_STREAM_UNABLE_TO_PIPE',
 ]);
 
@@ -41,7 +41,7 @@ export const notFound: Middleware = () => {
 
 function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'overload'> {
   if (thrown instanceof HttpError) return thrown;
-  // Koa and its middleware set `expose` if clients may see the message.
+  // Errors of Koa and its middleware have `expose` set if clients may see the message.
   const { status = 500, expose, message } = (thrown ?? {}) as { status?: number; expose?: boolean; message?: string };
   if (status >= 400 && status < 500 && expose && message) {
     return { status, message: message.toLowerCase(), headers: {}, overload: false };

@@ -6,15 +6,15 @@ import { apiHeaders } from './security-headers.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** Alternating names and values, the fastest form for `writeHead`. */
+/** Headers of every JSON response as alternating names and values, the fastest form for `writeHead`. */
 const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', 'application/json; charset=utf-8'];
 
-/** Responds with a JSON value, past Koa's response handling, which costs more than all other work for a small response. */
+/** Responds with a JSON value. Bypasses Koa's response handling, which takes most of the time of a small response. */
 export function replyJson(ctx: ParameterizedContext, status: number, value: unknown, headers: Headers = {}): void {
   replyText(ctx, status, JSON.stringify(value), headers);
 }
 
-/** As {@link replyJson}, with bytes that count against a budget. @returns false, without a response, if it has no room */
+/** As {@link replyJson}, within the bytes that `budget` has left. @returns false, without a response, if they are too few */
 export function replyWithin(
   budget: ByteBudget,
   ctx: ParameterizedContext,
@@ -41,24 +41,24 @@ function replyText(ctx: ParameterizedContext, status: number, text: string, head
   ctx.res.writeHead(status, all).end(text);
 }
 
-/** Access to the items of a listing. */
+/** Functions with which {@link replyListing} reads the items of a listing by their keys. */
 export interface Items<Key> {
-  /** Returns the size of an item before it is read. */
+  /** Returns the size of an item in bytes, without reading the item. */
   bytes: (key: Key) => number;
-  /** Waits until an item of that size may be processed; see `Admission`. */
+  /** Waits until an item of `bytes` bytes may be processed; see `Admission`. */
   admit: (bytes: number) => Promise<void>;
-  /** Reads an item. Undefined if it no longer exists. */
+  /** Reads an item. Returns undefined if the item no longer exists. */
   read: (key: Key) => object | undefined | Promise<object | undefined>;
-  /** Budget for bytes that clients have not read yet. */
+  /** Budget from which the bytes of an item are taken until the item has been sent. */
   budget: ByteBudget;
 }
 
 /**
- * Streams the listing `{[name]: [...], count}`, one item at a time, as fast as the client reads. A hundred of the largest items
- * are hundreds of megabytes, which would block the event loop and fill the memory. Items that no longer exist are left out. If
- * the budget has no room for an item, or it cannot be read, the connection is closed.
+ * Streams the listing `{[name]: [...], count}`, one item at a time, as fast as the client reads, because a hundred of the
+ * largest items are hundreds of megabytes. Items that no longer exist are left out. After the response has begun, an item
+ * that cannot be read, or for which the budget has no room, closes the connection.
  *
- * @returns once the response has begun or the client has disconnected, so that a slow reader does not count as a slow response
+ * @returns once the response has begun or the client has disconnected, so that a slow reader does not count as a slow server
  * @throws {HttpError} `server busy` if the budget has no room for the first item
  */
 export function replyListing<Key>(
@@ -73,7 +73,7 @@ export function replyListing<Key>(
     if (!ctx.headerSent) ctx.res.writeHead(200, fixedHeaders);
     resolve();
   };
-  // Node sends no body for HEAD.
+  // Reads no items for HEAD, because Node would not send them.
   writeListing(ctx, name, ctx.method === 'HEAD' ? [] : keys, items, begin).then(resolve, reject);
   return promise;
 }
@@ -101,7 +101,7 @@ async function writeListing<Key>(
   }
 }
 
-/** Writes an item, and waits until it is flushed or the client is gone. @returns false if the item no longer exists */
+/** Writes an item, and waits until it is flushed or the client disconnects. @returns false if the item no longer exists */
 async function writeItem<Key>(
   res: ServerResponse,
   key: Key,
@@ -111,7 +111,7 @@ async function writeItem<Key>(
 ): Promise<boolean> {
   const { admit, read, budget } = items;
   const bytes = items.bytes(key);
-  // Before the item is read, so that a refusal costs nothing.
+  // Takes the bytes before the item is read, so that a refusal costs nothing.
   if (!budget.take(bytes)) throw serverBusy();
   const flushed = Promise.withResolvers<void>();
   const onFlushed = () => flushed.resolve();

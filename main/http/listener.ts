@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { answerClientErrors } from './client-errors.ts';
 import type { ErrorName } from './errors.ts';
-import { hostCheck, hostOf } from './host.ts';
+import { hostCheck, hostOf } from './host-header.ts';
 import { PlainConnections } from './plain-connections.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
@@ -15,36 +15,36 @@ export interface ListenOptions {
   host: string | undefined;
   /** Port to listen on. 0 picks a free one. */
   port: number;
-  /** Whether other processes may listen on the same port. The system distributes the connections among them. */
+  /** Whether other processes may listen on the same port. The operating system then distributes the connections among them. */
   reusePort?: boolean;
   /** High-water mark of sockets in bytes. Node's default if undefined. */
   highWaterMark?: number;
-  /** Maximum number of open connections. Further ones are closed at once. No limit if undefined. */
+  /** Maximum number of open connections. Further connections are closed at once. No limit if undefined. */
   maxConnections?: number;
-  /** Share of the plain connections that one address may have. Further ones are closed at once. No limit if undefined. */
+  /** Fraction of the plain (non-WebSocket) connections that one address may hold. Further ones are closed. 1 if undefined. */
   addressShare?: number;
-  /** Allowed hosts of requests; see `hostCheck`. All hosts if undefined. */
+  /** Hosts that requests may name in `Host`; see `hostCheck`. All hosts if undefined. */
   allowedHosts?: readonly string[];
   /** Overrides of {@link timeouts} in tests. */
   timeouts?: Partial<Timeouts>;
 }
 
 /**
- * Client timeouts in milliseconds, generous for a bad mobile network. Node's defaults are 60 s for headers, 300 s for a request
- * and none for a stalled response.
+ * Time limits for clients in milliseconds, generous for a bad mobile network. Node's defaults are 60 s for the headers,
+ * 300 s for the whole request, and no limit for a response that the client does not read.
  */
 export const timeouts = {
-  /** Time from the connection, or the first byte of a later request, to the end of the headers. */
+  /** Maximum time from the start of the connection, or the first byte of a later request, to the end of the headers. */
   headers: 10_000,
-  /** Time from the connection, or the first byte of a later request, to the end of the body. */
+  /** Maximum time from the start of the connection, or the first byte of a later request, to the end of the body. */
   request: 30_000,
-  /** Interval at which the two timeouts above are checked. */
+  /** Interval at which `headers` and `request` are checked. */
   check: 1_000,
-  /** Idle time between two requests. */
+  /** Maximum idle time of a connection between two requests. */
   keepAlive: 5_000,
-  /** Time without traffic in either direction, which also bounds the wait for a client that does not read. */
+  /** Maximum time without traffic in either direction, for example because the client does not read the response. */
   stalled: 60_000,
-  /** Time for the client to close its side after an error response. */
+  /** Maximum time that a client may take to close its side after an error response. */
   closing: 5_000,
 };
 
@@ -54,13 +54,13 @@ export interface Listener {
   server: Server;
   host: string;
   port: number;
-  /** Stops counting an upgraded connection as a plain one. */
+  /** Stops counting the socket of a WebSocket as a plain connection. */
   release(socket: Duplex): void;
-  /** Stops accepting connections, and waits until open requests are answered or `deadline` resolves. */
+  /** Stops accepting connections, waits for open responses, at most until `deadline`, and closes all connections. */
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/** Starts an HTTP server. @throws {Error} with the system's `code`, if it cannot listen on the address */
+/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE`, if it cannot listen on the address */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
@@ -79,7 +79,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
   const server = createBareServer(options, times, (request) => {
     const reader = readers.get(request.socket);
-    // Node emits `upgrade` before outstanding responses are sent. A handshake declined here is queued behind them.
+    // Handles a handshake behind outstanding responses as a queued request: Node would emit `upgrade` before they are sent.
     const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
     if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
     reader?.onUpgrade();
@@ -92,7 +92,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
     if (error !== undefined) refuse(response, error);
-    // A handshake that gets here was pipelined. It is refused and closed, because frames may follow.
+    // A handshake that arrives here was pipelined. It is refused, and the connection closed, because frames may follow.
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
@@ -124,9 +124,9 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
 }
 
-/** Handles the requests of each connection in order, including those with `Expect`. */
+/** Handles the requests of each connection in order, including those with an `Expect` header. */
 function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // Only in the request's turn: for a queued response, Node would write the headers before `100 Continue`.
+  // Sends `100 Continue` only when the request is handled: for a queued response, Node would write the headers before it.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);
@@ -145,24 +145,24 @@ function createBareServer(
 ): Server {
   const server = createServer({
     ...(highWaterMark !== undefined && { highWaterMark }),
-    // A client that sends nothing, or one byte a second, gets 408 and is disconnected.
+    // A client that sends nothing, or one byte a second, gets 408 after these timeouts and is disconnected.
     headersTimeout: times.headers,
     requestTimeout: times.request,
     connectionsCheckingInterval: times.check,
-    // Node waits a second longer than it announces, so that no request arrives at a closing connection.
+    // Node keeps an idle connection open a second longer than announced, so that no request arrives while it closes.
     keepAliveTimeout: times.keepAlive,
-    // `hostOf` checks the header instead, because Node would respond 400 without a body.
+    // Node's check of the `Host` header is off, because it responds 400 without a body. `hostOf` checks the header.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
   server.timeout = times.stalled;
-  // No limit on the number of headers, because Node would silently drop the rest. Their size is limited to 16 KiB.
+  // 0 means no limit on the number of headers, because Node would silently drop the rest. Their size is limited to 16 KiB.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   return server;
 }
 
-/** Whether a request is a WebSocket handshake. Any other `Upgrade` is ignored, and one with a body, which would precede all frames. */
+/** Whether a request is a WebSocket handshake without a body, which would precede all frames. Ignores other upgrades. */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&

@@ -4,12 +4,12 @@ import type { Duplex } from 'node:stream';
 import { ConnectionLimiter } from './connection-limiter.ts';
 import { rateLimitKey } from './rate-limit-key.ts';
 
-/** Lower bound on {@link PlainConnections.timeoutFactor}, when no connection is free. */
+/** Lower bound on {@link PlainConnections.timeoutFactor}, reached when 5 % of the available connections are free. */
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Limits the plain connections of one address to a share of the connections that no WebSocket uses, and shortens the timeouts for
- * headers and bodies as connections run short. A WebSocket counts as a plain connection until it is released.
+ * Limits the plain (non-WebSocket) connections of one address to a fraction of all plain ones, open or free, and shortens
+ * the timeouts for headers and bodies when few are free. A WebSocket's connection counts as plain until `release` is called.
  */
 export class PlainConnections {
   readonly #server: Server;
@@ -37,13 +37,13 @@ export class PlainConnections {
     server.on('connection', (socket: Socket) => this.#accept(socket));
   }
 
-  /** Factor for client timeouts: 1 while at least half of the available connections are free, then proportionally less. */
+  /** Factor for client timeouts: twice the free fraction of the available connections, at most 1. */
   get timeoutFactor(): number {
     const free = this.#available > 0 ? 1 - this.#limiter.taken / this.#available : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
   }
 
-  /** Number of connections that no WebSocket uses, open or free. */
+  /** Number of connections, open or still free, that are not used by WebSockets. */
   get #available(): number {
     return this.#maxConnections - (this.#open - this.#limiter.taken);
   }
@@ -68,7 +68,7 @@ export class PlainConnections {
     this.#adjust();
   }
 
-  /** Adjusts the server's timeouts, which Node reads at each check of open requests. */
+  /** Sets the server's timeouts to the configured ones times {@link timeoutFactor}. Node reads them at each check. */
   #adjust(): void {
     const { timeoutFactor } = this;
     this.#server.headersTimeout = Math.max(1, Math.round(this.#times.headers * timeoutFactor));

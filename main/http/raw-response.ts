@@ -2,7 +2,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import { type ErrorName, HttpError } from './errors.ts';
 import { apiHeaders } from './security-headers.ts';
 
-/** Serializes an HTTP response with a JSON body and `Connection: close`. */
+/** Returns the text of an HTTP response with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = JSON.stringify(body);
   const all = Object.entries({ ...headersOf(text), ...headers });

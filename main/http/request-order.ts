@@ -3,33 +3,33 @@ import type { Duplex } from 'node:stream';
 import { Turns } from './turns.ts';
 
 /**
- * Most requests of a listener that begin in one turn of the event loop, because a thousand connections may send their requests
- * at the same moment. Each takes about 0.1 ms.
+ * Maximum number of requests of a listener that begin in one event loop turn, at about 0.1 ms each, because a thousand
+ * connections may send their requests at the same moment.
  */
 export const REQUESTS_PER_TURN = 32;
 
 /**
- * Handles the requests of each connection one after another. `RequestReader` holds pipelined requests back, except those that
- * follow a chunked body. Node would start these at once, and when the connection closes, it would not emit `close` on the queued
- * responses, so their resources would never be released.
+ * Handles the requests of each connection one after another. `RequestReader` already delays pipelined requests, except
+ * those after a chunked body. Node would start these at once, and if the connection closed, it would not emit `close` on
+ * their queued responses, so that their resources would never be released.
  */
 export class RequestOrder {
-  /** Outstanding responses of each connection, in order. Only the first one's request is being handled. */
+  /** Outstanding (unfinished) responses of each connection, in order. Only the request of the first one is being handled. */
   readonly #outstanding = new Map<Duplex, ServerResponse[]>();
   readonly #turns = new Turns(REQUESTS_PER_TURN);
   readonly #onAnswered: (socket: Duplex) => void;
 
-  /** @param onAnswered called after each response */
+  /** @param onAnswered called with the connection after each of its responses */
   constructor(onAnswered: (socket: Duplex) => void) {
     this.#onAnswered = onAnswered;
   }
 
-  /** Outstanding responses of a connection, in order. */
+  /** Returns the outstanding (unfinished) responses of a connection, in order. */
   outstanding(socket: Duplex): readonly ServerResponse[] {
     return this.#outstanding.get(socket) ?? [];
   }
 
-  /** The last outstanding response of each connection that has any. */
+  /** Yields the last outstanding (unfinished) response of each connection that has any. */
   *last(): Generator<ServerResponse> {
     for (const responses of this.#outstanding.values()) {
       const last = responses.at(-1);
@@ -41,7 +41,7 @@ export class RequestOrder {
   enqueue(request: IncomingMessage, response: ServerResponse, answer: RequestListener): void {
     const { socket } = request;
     if (socket.writableEnded) {
-      // The client continues to send after an error response that closes the connection.
+      // An error response has ended the connection, but the client continues to send.
       socket.destroy();
       return;
     }
@@ -49,7 +49,7 @@ export class RequestOrder {
     const previous = outstanding.at(-1);
     outstanding.push(response);
     const begin = () => {
-      // A response has no socket if the previous response was the connection's last.
+      // Skips a response without a socket: the response before it closed the connection.
       if (response.socket !== null && !response.closed) answer(request, response);
     };
     if (previous !== undefined) previous.once('close', () => this.#turns.defer(1, begin));

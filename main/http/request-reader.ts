@@ -4,41 +4,41 @@ import type { Turns } from './turns.ts';
 
 const END_OF_HEADERS = '\r\n\r\n';
 
-/** Largest part of a chunked body that is parsed at once, because requests may follow in the same part. */
+/** Maximum bytes of a chunked body that are parsed at once: few, because further requests may follow in the same bytes. */
 const CHUNKED_PART_BYTES = 1024;
 
-/** Most bytes of bodies that a listener receives in one turn of the event loop. Copying them takes about 2 ms. */
+/** Maximum number of body bytes that a listener receives in one event loop turn. Copying them takes about 2 ms. */
 export const BODY_BYTES_PER_TURN = 1024 * 1024;
 
 /**
- * Passes the bytes of a connection to Node's parser one request at a time. Node would create all requests of a packet in one
- * turn of the event loop, and abort them in one turn when the connection closes. Held bytes stay in the socket's buffer, which
- * stops reading at its high-water mark, until all responses have been sent.
+ * Passes the bytes of a connection to Node's parser one request at a time. Otherwise Node would create all requests of a
+ * packet in one event loop turn, and abort them in one turn when the connection closes. Until all responses have been sent,
+ * further bytes are held in the socket's buffer, which stops reading at its high-water mark.
  *
- * Node's parser alone decides where a request ends. A wrong guess here only passes on more or fewer bytes at once.
+ * Node's parser alone decides where a request ends. A wrong guess of this class only passes on more or fewer bytes at once.
  */
 export class RequestReader {
   readonly #socket: Socket;
   readonly #hasOutstanding: () => boolean;
   readonly #bodies: Turns;
-  /** Node's listener of the socket's data. */
+  /** Node's own listener for the socket's `data` event, which parses the bytes. */
   readonly #parse: (data: Buffer) => void;
-  /** Request that was parsed last. */
+  /** Request whose headers were parsed last. */
   #request: IncomingMessage | undefined;
-  /** Bytes of the request's body that have not arrived, if it has `Content-Length`. */
+  /** Number of bytes of that request's body that have not been parsed, if it has `Content-Length`. */
   #missing = 0;
-  /** Whether the buffer has bytes that wait for a response. */
+  /** Whether the socket's buffer has bytes that are held until all responses have been sent. */
   #isHeld = false;
-  /** Whether a part of the body waits for its turn. */
+  /** Whether a part of the body waits for an event loop turn with room for its bytes. */
   #isWaiting = false;
-  /** Whether the next part of the body has been granted its turn. */
+  /** Whether the part of the body that waited may be parsed in this event loop turn. */
   #hasTurn = false;
   #isPipelined = false;
   #isUpgraded = false;
 
   /**
-   * @param hasOutstanding whether a response of the connection is outstanding
-   * @param bodies the listener's limit of {@link BODY_BYTES_PER_TURN}
+   * @param hasOutstanding returns whether a response of the connection is outstanding (unfinished)
+   * @param bodies limit of {@link BODY_BYTES_PER_TURN}, shared by all connections of the listener
    */
   constructor(socket: Socket, hasOutstanding: () => boolean, bodies: Turns) {
     const parse = socket.listeners('data')[0] as ((data: Buffer) => void) | undefined;
@@ -62,7 +62,7 @@ export class RequestReader {
     this.#missing = Number(request.headers['content-length'] ?? 0);
   }
 
-  /** Leaves the rest of the data to the protocol that follows. */
+  /** Called when the connection is upgraded: stops parsing, and leaves the rest of the data to the new protocol. */
   onUpgrade(): void {
     this.#isUpgraded = true;
     this.#socket.off('data', this.#onData);
@@ -82,7 +82,7 @@ export class RequestReader {
     this.#isPipelined = this.#isHeld;
     this.#isHeld = false;
     let start = 0;
-    // At most one request a turn, with its body.
+    // Parses at most one request per event loop turn, with its body.
     if (!this.#isReceiving && !this.#hasOutstanding()) start = this.#pass(data, 0, headLength(data));
     if (start < data.length && this.#isReceiving && !this.#takeTurn(data.length - start)) {
       this.#holdForTurn(data.subarray(start));
@@ -96,7 +96,7 @@ export class RequestReader {
     else this.#hold(data.subarray(start));
   };
 
-  /** Passes bytes to the parser, and returns their end. */
+  /** Passes `length` bytes from index `start` to the parser. @returns the index after the last of them */
   #pass(data: Buffer, start: number, length: number): number {
     const end = start + length;
     this.#parse(start === 0 && end === data.length ? data : data.subarray(start, end));
@@ -123,7 +123,7 @@ export class RequestReader {
   #holdForTurn(rest: Buffer): void {
     this.#socket.pause();
     this.#socket.unshift(rest);
-    // Node may have resumed the socket while the part was waiting.
+    // A part may be waiting already, because Node may have resumed the socket in the meantime.
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     this.#bodies.defer(rest.length, () => {
@@ -135,7 +135,7 @@ export class RequestReader {
 
   #hold(rest: Buffer): void {
     const socket = this.#socket;
-    // A socket that Node has paused for a body is resumed by Node.
+    // If Node has paused the socket because of a body, Node resumes it.
     const isPausedByNode = socket.isPaused();
     socket.pause();
     socket.unshift(rest);
@@ -144,7 +144,7 @@ export class RequestReader {
   }
 }
 
-/** Length of the first request's headers, or of all data if they do not end in it. */
+/** Returns the length of the first request's headers, or the length of `data` if the headers do not end in it. */
 function headLength(data: Buffer): number {
   const end = data.indexOf(END_OF_HEADERS, 0, 'latin1');
   return end < 0 ? data.length : end + END_OF_HEADERS.length;

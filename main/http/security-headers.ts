@@ -1,4 +1,4 @@
-/** Headers of every JSON response, so that browsers do not render, sniff or cache it. */
+/** Headers of every JSON response. They keep browsers from rendering, sniffing or caching the response. */
 export const apiHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',

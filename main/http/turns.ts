@@ -1,23 +1,23 @@
-/** Spreads work over event loop turns, in order of arrival. Unlike {@link Admission}, work below the limit need not wait. */
+/** Limits the work that begins in one event loop turn. */
 export class Turns {
   readonly #limit: number;
-  /** Cost since work was last deferred, which is at least the cost in this turn. */
+  /** Total cost since deferred work last began, which is at least the cost of the work in this event loop turn. */
   #spent = 0;
   readonly #waiting: { cost: number; begin: () => void }[] = [];
 
-  /** @param limit cost of the work in one turn, which only the last may exceed */
+  /** @param limit maximum total cost of the work in one event loop turn, which only the last piece of work may exceed */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Returns whether work of this cost may begin in this turn, and counts it if so. */
+  /** Returns whether work of this cost may begin in this event loop turn. If so, the cost is counted. */
   take(cost: number): boolean {
     if (this.#waiting.length > 0 || this.#spent >= this.#limit) return false;
     this.#spent += cost;
     return true;
   }
 
-  /** Calls `begin` in a later turn. */
+  /** Calls `begin` in a later event loop turn whose limit permits the cost, in the order of the calls. */
   defer(cost: number, begin: () => void): void {
     if (this.#waiting.push({ cost, begin }) === 1) setImmediate(() => this.#beginWaiting());
   }

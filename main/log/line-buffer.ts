@@ -1,22 +1,22 @@
 import type { StandardOutput } from './standard-output.ts';
 
-/** Bound on the buffered bytes. Further lines are lost. */
+/** Maximum number of bytes in the buffer. Further log lines are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Bound on the bytes of one write, unless a single line is longer: the capacity of a pipe. */
+/** Maximum number of bytes in one write: the capacity of a pipe. A longer line is written alone. */
 const CHUNK_BYTES = 64 * 1024;
-/** Pause before a write is retried because standard output had no room. */
+/** Milliseconds before a write is repeated if standard output had no room for it. */
 const RETRY_MS = 20;
-/** Bound on the time that a stalled reader delays the end of the process. */
+/** Maximum time in milliseconds that a stalled reader of standard output delays the end of the process. */
 const END_TIMEOUT_MS = 1000;
 const NEWLINE = 0x0a;
 
 interface Chunk {
   text: string;
-  /** Offset in bytes of the end of each line. */
+  /** Byte offset in `text` of the end of each line. */
   ends: number[];
 }
 
-/** Lines for standard output, one write at a time. Lines are lost and counted if the buffer is full or a write fails. */
+/** Buffers log lines and writes them to standard output, one write at a time. Counts lines that a full buffer or an error loses. */
 export class LineBuffer {
   readonly #output: StandardOutput;
   readonly #onRecovered: (lost: number) => void;
@@ -26,12 +26,12 @@ export class LineBuffer {
   #ended = false;
   #lost = 0;
   #reportedLost = 0;
-  /** Whether an error cut off the last line on standard output. */
+  /** Whether the last line on standard output is incomplete because an error interrupted its write. */
   #cut = false;
-  /** Resolved when the buffer is empty. */
+  /** Resolved when the buffer is empty. `end` waits for it. */
   #empty = Promise.withResolvers<void>();
 
-  /** @param onRecovered called with the number of lost lines so far, once standard output takes lines again */
+  /** @param onRecovered called with the total number of lost lines when standard output takes lines again after a loss */
   constructor(output: StandardOutput, onRecovered: (lost: number) => void) {
     this.#output = output;
     this.#onRecovered = onRecovered;
@@ -59,7 +59,7 @@ export class LineBuffer {
     if (!this.#writing) this.#writeNext();
   }
 
-  /** Flushes the buffer, for a second at most. Later lines are lost. */
+  /** Writes the buffered lines, for {@link END_TIMEOUT_MS} at most. Lines passed to `write` after this call are lost. */
   async end(): Promise<void> {
     this.#ended = true;
     if (!this.#writing) return;
@@ -76,7 +76,7 @@ export class LineBuffer {
       this.#empty.resolve();
       return;
     }
-    // The rest of a cut line must not join the next one.
+    // A newline ends a line that an error has cut off, so that the next line does not continue it.
     const prefix = this.#cut ? '\n' : '';
     const ends = chunk.ends.map((end) => end + prefix.length);
     this.#writeFrom(0, Buffer.from(prefix + chunk.text), (reached) => {
@@ -86,11 +86,11 @@ export class LineBuffer {
     });
   }
 
-  /** Calls `onDone` with the number of bytes that standard output took: all, or those before an error. */
+  /** Writes `bytes` from `offset` on. Calls `onDone` with the number of bytes written: all of them, or those before an error. */
   #writeFrom(offset: number, bytes: Buffer, onDone: (reached: number) => void): void {
     this.#output.write(bytes.subarray(offset), (error, written) => {
       const isFull = error === null ? written === 0 : error.code === 'EAGAIN';
-      // Unreferenced, so that the log does not keep the process alive.
+      // The timer is unreferenced, so that the log does not keep the process alive.
       if (isFull) return void setTimeout(() => this.#writeFrom(offset, bytes, onDone), RETRY_MS).unref();
       if (error !== null) return onDone(offset);
       const reached = offset + written;
@@ -102,7 +102,7 @@ export class LineBuffer {
   }
 
   #reportLost(): void {
-    // Not while the buffer is more than half full: a slow reader would cause a report for each chunk.
+    // While the buffer is more than half full, losses are not reported, because a slow reader would cause a report for each write.
     if (this.#ended || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
     this.#reportedLost = this.#lost;
     this.#onRecovered(this.#lost);

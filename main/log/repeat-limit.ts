@@ -1,8 +1,8 @@
-/** Length of a period. */
+/** Length of a period in milliseconds. Log lines of each kind are counted per period. */
 const PERIOD_MS = 10_000;
-/** Lines of one kind that a period admits. */
+/** Maximum number of log lines of one kind that are written in a period. */
 const MAX_LINES = 20;
-/** Bound on the distinct kinds in one period. All further kinds count as one. */
+/** Maximum number of kinds in one period. All further kinds count as one kind. */
 const MAX_KINDS = 256;
 
 interface Kind {
@@ -11,7 +11,7 @@ interface Kind {
   report: (suppressed: number) => void;
 }
 
-/** Rate limit on log lines of the same kind. The first lines of a kind in a period pass, the others are counted. */
+/** Limits repeated log lines. In each period, the first lines of a kind are written. The others are suppressed and counted. */
 export class RepeatLimit {
   readonly #kinds = new Map<string, Kind>();
   #suppressed = 0;
@@ -21,9 +21,9 @@ export class RepeatLimit {
     return this.#suppressed;
   }
 
-  /** Counts a line and returns whether it may be written. `report` gets the number of suppressed lines after the period. */
+  /** Counts a line of kind `name` and returns whether to write it. After the period, `report` gets the suppressed number. */
   admit(name: string, report: (suppressed: number) => void): boolean {
-    // Unreferenced, so that the timer does not keep the process alive.
+    // The timer is unreferenced, so that it does not keep the process alive.
     this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();
     const kind = this.#kind(name, report);
     if (kind.admitted < MAX_LINES) {

@@ -3,19 +3,19 @@ import { Socket } from 'node:net';
 
 export type OnWritten = (error: NodeJS.ErrnoException | null, written: number) => void;
 
-/** Standard output without blocking writes. */
+/** Writer to standard output. Its writes do not block the calling thread. */
 export interface StandardOutput {
-  /** Starts one write, and calls `onWritten` once. The error is EAGAIN if there is no room at present. */
+  /** Starts one write, and calls `onWritten` once. The error has the code EAGAIN if standard output has no room at present. */
   write(bytes: Buffer, onWritten: OnWritten): void;
 }
 
 const STDOUT = 1;
 
 /**
- * Opens standard output. Pipes and terminals are opened again, because O_NONBLOCK belongs to the open file description, which
- * other processes share: a write to a stalled pipe or terminal then fails with EAGAIN instead of blocking a thread of libuv's pool,
- * which would also keep the process from exiting. Files are not, because the offset belongs to the description, too, and
- * standard error may share it. A socket cannot be opened again, nor can a pipe or terminal of another user.
+ * Opens standard output so that writes do not block. A pipe or terminal is opened a second time with O_NONBLOCK, because the flag
+ * on the first open file description would affect other processes. Without the flag, a stalled reader would block a thread of
+ * libuv's pool, which also keeps the process from exiting. A file is not opened again, because a second description has its own
+ * offset, and standard error may share the first. A socket cannot be opened again, nor can a pipe or terminal of another user.
  */
 export function openStandardOutput(): StandardOutput {
   const stats = fstatSync(STDOUT);
@@ -40,7 +40,7 @@ function file(descriptor: number): StandardOutput {
 function socket(): StandardOutput {
   const output = new Socket({ fd: STDOUT, readable: false, writable: true });
   output.unref();
-  // The callback of the write reports the error.
+  // Errors are handled by the callback of `write`. Without a listener, they would end the process.
   output.on('error', () => {});
   return {
     write: (bytes, onWritten) =>

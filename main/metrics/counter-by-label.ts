@@ -1,12 +1,12 @@
-/** Bound on the names of one counter. Further names count as {@link OTHERS}. */
+/** Maximum number of names in one counter. Further names are counted as {@link OTHERS}. */
 const MAX_NAMES = 100;
 const OTHERS = 'other';
 
-/** Counter by name. */
+/** Counts events by name. The name is the value of a metric's label. */
 export class CounterByLabel {
   readonly #counts = new Map<string, number>();
 
-  /** @param names names that start with a count of 0 */
+  /** @param names names that have a count of 0 before their first event */
   constructor(names: readonly string[] = []) {
     for (const name of names) this.#counts.set(name, 0);
   }

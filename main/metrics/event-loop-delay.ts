@@ -1,6 +1,6 @@
 import { DELAY_BOUNDS, Histogram } from './histogram.ts';
 
-/** Interval of the measurements. */
+/** Milliseconds between two measurements of the event loop delay. */
 const INTERVAL_MS = 20;
 
 /** Records this thread's event loop delays, that is, how late a timer fires, until `stop` is called. */

@@ -1,11 +1,11 @@
-/** Histogram of durations. `observe` takes a few nanoseconds; cumulative counts are computed on reading. */
+/** Histogram of durations. Cumulative counts are computed when they are read, so that `observe` takes only a few nanoseconds. */
 export class Histogram {
   /** Upper bounds of the buckets in seconds, ascending. One more bucket counts longer durations. */
   readonly bounds: readonly number[];
-  /** One count a bucket, then the sum in seconds, as in `Durations` of workers/messages. */
+  /** The count of each bucket, then the sum of all durations in seconds: the layout of `Durations` in workers/messages. */
   readonly #cells: Float64Array;
 
-  /** @param memory shared memory for histograms of the same bounds, of which this one has an index; its own if absent */
+  /** @param memory shared memory of several such histograms; own memory if absent @param index of this histogram in `memory` */
   constructor(bounds: readonly number[], memory?: SharedArrayBuffer, index = 0) {
     const bytes = Histogram.bytes(bounds);
     this.bounds = bounds;
@@ -25,7 +25,7 @@ export class Histogram {
     cells[last + 1] = (cells[last + 1] as number) + seconds;
   }
 
-  /** Returns the cumulative count up to each bound, the total count, and the sum in seconds. */
+  /** Returns the number of durations up to each bound, the number of all durations, and their sum in seconds. */
   cumulative(): { upTo: number[]; count: number; sum: number } {
     let count = 0;
     const upTo = this.bounds.map((_, bucket) => {

@@ -6,13 +6,13 @@ type Labels = Readonly<Record<string, string | number>>;
 export type Labelled<Value> = readonly [labels: Labels, value: Value];
 
 interface Line {
-  /** Name of the line if it differs from the metric's, as in histograms. */
+  /** Name of the line if it differs from the metric's name, for example `…_bucket` for a histogram. */
   metricName?: string;
   labels: Labels;
   value: number;
 }
 
-/** Metrics whose values are read at each scrape. Updating prom-client's own counters costs more than some events. */
+/** Metrics whose values are read at each scrape, because updating prom-client's counters costs more than some events do. */
 export class MetricsRegistry {
   readonly registry = new Registry();
 
@@ -24,7 +24,7 @@ export class MetricsRegistry {
     this.#add('counter', name, help, () => scalars(read()));
   }
 
-  /** @param read returns the histograms for each set of labels, which are added up and must have the same bounds */
+  /** @param read returns the histograms of each set of labels. Those of one set are added up, and must have the same bounds */
   histogram(name: string, help: string, read: () => Iterable<Labelled<readonly Histogram[]>>): void {
     this.#add('histogram', name, help, () =>
       Array.from(read()).flatMap(([labels, distributions]) => buckets(name, labels, distributions)),
@@ -46,7 +46,7 @@ export class MetricsRegistry {
   }
 }
 
-/** Yields values that differ in the label `name`. */
+/** Yields each value of `entries` with a label `name`, whose value is the entry's key. */
 export function* labelled(name: string, entries: Iterable<readonly [string, number]>): Generator<Labelled<number>> {
   for (const [label, value] of entries) yield [{ [name]: label }, value];
 }

@@ -1,7 +1,7 @@
 import type { Context, Middleware } from 'koa';
 import { DURATION_BOUNDS, Histogram } from './histogram.ts';
 
-/** Requests with the same method, route, status and error. */
+/** Durations of all requests with the same method, route, status and error. */
 export interface RequestSeries {
   method: string;
   /** Path pattern of the route, or `*` if no route matched. */
@@ -12,7 +12,7 @@ export interface RequestSeries {
   durations: Histogram;
 }
 
-/** Bound on the series, above the number of combinations that can occur. Requests of further series are not counted. */
+/** Maximum number of series, more than the combinations that can occur. Requests of further series are not counted. */
 const MAX_SERIES = 500;
 
 /** Request durations of a service by method, route, status and error. */
@@ -30,7 +30,7 @@ export class RequestMetrics {
     series.durations.observe(seconds);
   }
 
-  /** Returns the number of requests whose series `matches`. */
+  /** Returns the number of requests in the series for which `matches` returns true. */
   count(matches: (series: RequestSeries) => boolean): number {
     return [...this.series()].filter(matches).reduce((sum, { durations }) => sum + durations.cumulative().count, 0);
   }
@@ -40,13 +40,13 @@ export class RequestMetrics {
   }
 }
 
-/** Methods with a series of their own. All others become `_OTHER`, to bound the number of series. */
+/** HTTP methods that are counted by their name. All others are counted as `_OTHER`, to bound the number of series. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Status of requests whose client was gone before their response began, as nginx logs them. */
+/** Status recorded for a request whose client disconnected before the response began. nginx logs the same status. */
 export const CLIENT_CLOSED_REQUEST = 499;
 
-/** Outermost middleware of an app: notes each request once its response begins or is complete in memory. */
+/** Outermost middleware of an app. Records a request once its response is complete in memory, or a streamed response begins. */
 export function recordRequests(metrics: RequestMetrics): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();

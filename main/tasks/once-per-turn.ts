@@ -1,4 +1,4 @@
-/** Returns a function that schedules `run` once with `process.nextTick`: in a promise continuation, after all pending ones. */
+/** Returns a function that schedules one call of `run` after all pending promise callbacks. Further calls until then do nothing. */
 export function oncePerTurn(run: () => void): () => void {
   let isScheduled = false;
   return () => {

@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
 
-/** Starts the thread that deletes old rows. `stop` terminates it; a step in progress is rolled back. */
+/** Starts the thread that deletes old task rows. `stop` terminates the thread, which rolls back its open transaction. */
 export function startRetentionThread({
   log,
   file = workerFile('retention'),
@@ -13,7 +13,7 @@ export function startRetentionThread({
     name: 'retention',
     file,
     workerData: () => start satisfies RetentionStart,
-    // Long delays: retention is not urgent, and the thread usually dies because the database is unavailable.
+    // The delays are long, because retention is not urgent and the thread usually dies because the database is unavailable.
     restartDelaysMs: [1000, 5000, 15_000, 60_000],
     stableAfterMs: 120_000,
     onExit: (threadId) => releaseWriteLock(start.writeLock, threadId),
@@ -23,7 +23,7 @@ export function startRetentionThread({
   return thread;
 }
 
-/** Releases the write lock if a dead thread holds it, because other threads would wait for it forever. */
+/** Releases the write lock if the dead thread `threadId` holds it. Otherwise every write would wait for the lock's timeout. */
 function releaseWriteLock(writeLock: SharedArrayBuffer, threadId: number): void {
   const cell = new Int32Array(writeLock);
   if (Atomics.compareExchange(cell, 0, threadId, 0) === threadId) Atomics.notify(cell, 0, 1);

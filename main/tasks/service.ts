@@ -3,7 +3,7 @@ import type { Awaitable } from '../awaitable.ts';
 import type { Config } from '../config.ts';
 import type { Checks } from '../health-check.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
-import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
+import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
@@ -16,7 +16,7 @@ import { WorkerPool } from './pool/worker-pool.ts';
 import type { OpenQueue, Queue, TaskEvent, UnsyncedRows } from './queue/queue.ts';
 import { TaskEvents } from './task-events.ts';
 
-/** Most deliveries in a batch. A thread stores the rows of a batch in one transaction. */
+/** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
 
 /** Number of accepted tasks that were unfinished when service B stopped, and whether the queue keeps them for the next start. */
@@ -25,29 +25,29 @@ export interface Unfinished {
   kept: boolean;
 }
 
-/** A running service B. */
+/** The running service B, which accepts and processes tasks. */
 export interface TasksService {
   listener: Listener;
   metrics: TasksMetrics;
-  /** Readiness checks; see `admin/readiness`. */
+  /** Readiness checks by name. The service is not ready while one of them returns a problem. */
   checks: Checks;
-  /** Problems that do not affect readiness. */
+  /** Checks of problems that are reported, but leave the service ready. */
   warnings: Checks;
-  /** @param deadlines when open connections are closed, and when running tasks are terminated */
+  /** Stops the service. @param deadlines resolve when open connections are closed, and when running tasks are terminated */
   stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
   /** Number of accepted tasks that are lost if the process ends now. */
   unsaved(): number;
 }
 
-/** Sources of service B's metrics. */
+/** Objects from which the metrics of service B are read. */
 export interface TasksMetrics {
   requests: RequestMetrics;
-  /** Bytes of unparsed request bodies. */
+  /** Used and allowed bytes of request bodies that are not parsed yet. */
   bodies: ByteBudget;
-  /** Bytes of responses that clients have not read yet. */
+  /** Used and allowed bytes of responses that clients have not read yet. */
   responses: ByteBudget;
   queue: Pick<Queue, 'counts' | 'oldest'>;
-  /** Health of the queue's storage. */
+  /** Functions that report problems of the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
@@ -55,17 +55,17 @@ export interface TasksMetrics {
   events: Pick<TaskEvents, 'subscribers'>;
 }
 
-/** Storage that service B needs. */
+/** Storage of service B, in local files or on servers that several nodes share. */
 export interface TasksBackend {
   tasks: TaskStore;
-  /** @param onEvent called at every state change of a task */
+  /** Opens the task queue. @param onEvent called at every state change of a task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
   taskStoreLocation: TaskStoreLocation;
-  /** Starts the deletion of old rows, if a retention limit is set. @param writeLock write lock of the worker threads */
+  /** Starts deleting old task rows. Undefined if no retention limit is set. @param writeLock write lock of the worker threads */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
 }
 
-/** Starts service B, without access control if `access` is undefined. @throws {Error} if a part of it cannot start */
+/** Starts service B. Without `access`, requests need no token. @throws {Error} if the queue, a thread or the server cannot start */
 export async function startTasks(
   config: Config,
   backend: TasksBackend,
@@ -133,7 +133,7 @@ export async function startTasks(
       const retentionStopped = retention?.stop();
       await listener.close(connections);
       await submissions.stop();
-      // Tasks of a memory queue are lost if its snapshot cannot be written, so they are processed first.
+      // Processes the remaining tasks of a memory queue, because they are lost if its snapshot cannot be written.
       if (!queue.durable) await dispatcher.drain(deadline);
       await dispatcher.stop(deadline);
       const unfinished = unsettled(queue);
@@ -150,8 +150,8 @@ function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
 }
 
 /**
- * Heap limit in MB of the thread that parses bodies. A body of many small arrays takes 40 times its size in memory. The limit is
- * far above that, because V8 sometimes aborts the whole process when a thread reaches its limit.
+ * Returns the heap limit in MB of the thread that parses bodies. A body of many small arrays takes 40 times its size in memory. The
+ * limit is far above that, because V8 sometimes aborts the whole process when a thread reaches its limit.
  */
 function parserMemoryMb({ bodyLimit }: Config): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);

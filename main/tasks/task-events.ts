@@ -1,30 +1,30 @@
 import { randomBytes } from 'node:crypto';
 import type { TaskEvent } from './queue/queue.ts';
 
-/** Number of events kept for subscribers that are behind. */
+/** Number of the newest events that are kept for subscribers that have not read them yet. */
 const WINDOW = 10_000;
-/** Time for which events are kept after the last subscriber has left, so that it can reconnect without a gap. */
+/** Time for which events are kept after the last subscriber has left, so that it misses no event if it reconnects. */
 const RETENTION_MS = 60_000;
 
-/** A subscriber's position: the number of the last event that it has seen. */
+/** Position of a subscriber in the events: the number of the last event that it has read. */
 export interface Cursor {
   seen: number;
 }
 
 /**
- * The sequence of task events. The newest events are kept, so that each subscriber reads at its own pace; a subscriber further
- * behind learns the number of events that it has missed. Without subscribers, events are only counted.
+ * Numbered task events, of which the newest are kept, so that each subscriber can read them at its own pace. A subscriber that falls
+ * further behind learns how many events it has missed. Without subscribers, events are only counted.
  */
 export class TaskEvents {
-  /** Prefix of event ids, which distinguishes the events of this process from those of an earlier one. */
+  /** Random prefix of event ids, which distinguishes the events of this process from those of an earlier one. */
   readonly #epoch = randomBytes(4).toString('hex');
   readonly #window: (TaskEvent | undefined)[] = [];
   readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
-  /** Resolvers of requests that wait for a task to finish, by task id. */
+  /** For each task id, the functions that resolve the promises of `ended` for requests that wait for the task to finish. */
   readonly #waiters = new Map<string, Set<() => void>>();
-  /** Number of the newest event. */
+  /** Number of the newest event. 0 before the first. */
   #newest = 0;
-  /** Number of the last event that is no longer kept. */
+  /** Number of the newest event that is no longer kept. */
   #evicted = 0;
   #recording = false;
   #retentionTimer: NodeJS.Timeout | undefined;
@@ -34,7 +34,7 @@ export class TaskEvents {
     return this.#subscribers.size;
   }
 
-  /** Records an event. Costs next to nothing without subscribers. */
+  /** Adds an event. Without subscribers, the event is only counted. */
   readonly record = (event: TaskEvent): void => {
     this.#newest += 1;
     if (this.#recording) {
@@ -46,7 +46,7 @@ export class TaskEvents {
       this.#resolveWaiters(event.id);
   };
 
-  /** Calls `wake` at each new event, and `end` when no more will follow, until the returned function is called. */
+  /** Calls `wake` at each new event, and `end` when no further event will follow, until the returned function is called. */
   subscribe(wake: () => void, end: () => void): () => void {
     if (this.#closed) {
       setImmediate(end);
@@ -69,38 +69,38 @@ export class TaskEvents {
     };
   }
 
-  /** Returns a cursor after the newest event. */
+  /** Returns the cursor of a subscriber that reads future events only. */
   now(): Cursor {
     return { seen: this.#newest };
   }
 
-  /** Returns a cursor after the event with that id, or undefined if the event is not from this process. */
+  /** Returns a cursor at the event with the id `eventId`, or undefined if the event is not one of this process. */
   after(eventId: string): Cursor | undefined {
     const [epoch, number = ''] = eventId.split('-');
     const seen = /^\d{1,15}$/.test(number) ? Number(number) : Number.NaN;
     return epoch === this.#epoch && seen <= this.#newest ? { seen } : undefined;
   }
 
-  /** Returns the id of the last event that a cursor has seen. */
+  /** Returns the id of the last event that was read with a cursor. */
   idOf({ seen }: Cursor): string {
     return `${this.#epoch}-${seen}`;
   }
 
-  /** Moves a cursor past the events that are no longer kept. @returns their number */
+  /** Moves a cursor past the events that are no longer kept. @returns the number of events skipped */
   skipMissed(cursor: Cursor): number {
     const missed = Math.max(0, this.#evicted - cursor.seen);
     cursor.seen += missed;
     return missed;
   }
 
-  /** Returns the next event and advances the cursor. Undefined if there is no event yet. */
+  /** Returns the event after the cursor and advances the cursor. Returns undefined if the cursor is at the newest event. */
   next(cursor: Cursor): TaskEvent | undefined {
     if (cursor.seen >= this.#newest) return undefined;
     cursor.seen += 1;
     return this.#window[cursor.seen % WINDOW];
   }
 
-  /** Resolves when the task is completed or discarded, after `ms`, when `signal` aborts, or on `close`. */
+  /** Resolves when the task is completed or discarded, after `ms` milliseconds, when `signal` aborts, or on `close`. */
   async ended(id: string, ms: number, signal: AbortSignal): Promise<void> {
     if (this.#closed || signal.aborted) return;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -1,6 +1,6 @@
 import Koa from 'koa';
 import { jsonErrors, logLateError } from '../http/json-errors.ts';
-import { staticClient } from '../http/static-client.ts';
+import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log.ts';
 import { type RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
@@ -16,7 +16,7 @@ export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions {
   trustProxy: number;
 }
 
-/** Creates service A's application. @throws {Error} if a file of the browser client cannot be read */
+/** Creates the Koa app of service A. @throws {Error} if a file of the browser client cannot be read */
 export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   const app = new Koa();
   app.on('error', logLateError(options.log));

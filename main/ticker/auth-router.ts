@@ -16,7 +16,7 @@ import { answerUnavailable, type SecurityContext, tokenAuth } from './token-auth
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Tokens, TokenUser } from './tokens.ts';
 
-/** Store of API keys. Methods throw like those of `ApiKeys` in `db`. */
+/** Store of API keys. Its methods throw as those of `ApiKeys` in `db/sqlite/api-keys`. */
 export interface ApiKeyStore {
   findOwner(apiKey: string): Awaitable<ApiKeyOwner | undefined>;
   ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
@@ -26,12 +26,12 @@ export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
   rateLimit: Pick<RateLimit, 'take'>;
-  /** Scope of every issued token. */
+  /** Scope (list of policies) of every issued token. */
   userScope: Scope;
 }
 
 const BODY_LIMIT = 4096;
-/** Bytes of all unparsed bodies together. */
+/** Maximum number of bytes of all unparsed request bodies together. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
 /** Router of `/auth/token`: `POST` exchanges an API key for a bearer token, `DELETE` revokes the bearer token of the request. */

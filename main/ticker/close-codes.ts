@@ -5,7 +5,7 @@ export interface CloseCode {
   reconnect: boolean;
 }
 
-/** Close codes that the server sends. A client that answers no ping is disconnected without one. */
+/** Close codes that the server sends. A client that does not answer a ping is disconnected without a close code. */
 export const closeCodes = {
   shuttingDown: { code: 1001, reason: 'server is shutting down', reconnect: true },
   // The next four are sent by the WebSocket library.
@@ -17,7 +17,7 @@ export const closeCodes = {
   /** Sent only if `TOKEN_EXPIRY_CLOSES` is set. */
   tokenExpired: { code: 4003, reason: 'token expired', reconnect: false },
   handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
-  /** No reconnect: a client that keeps up its message rate would be closed again. */
+  /** `reconnect` is false, because a client that keeps up its message rate would be disconnected again. */
   tooManyMessages: { code: 4029, reason: 'too many messages', reconnect: false },
   tooSlow: { code: 4008, reason: 'client reads too slowly', reconnect: true },
 } as const satisfies Record<string, CloseCode>;

@@ -2,30 +2,33 @@ import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { LifecycleMessage } from '../../workers/messages.ts';
+import { TokenBucket } from '../http/token-bucket.ts';
 import { CounterByLabel } from '../metrics/counter-by-label.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { textFrame } from './frame.ts';
 import type { Process } from './pid-registry.ts';
-import { TokenBucket } from './token-bucket.ts';
 
 export interface ClientTimeouts {
-  /** Longest time without a drain of a slow client's socket. Then it is closed. */
+  /** Milliseconds after which a slow client is disconnected if its socket has not drained. */
   slowMs: number;
-  /** Time from a client's last pong to the next ping, and longest time to the answer. */
+  /** Milliseconds from a client's last pong to the next ping, and from a ping to the disconnection if there is no pong. */
   pingMs: number;
 }
 
 export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
 
+/** A client may send the messages of this many seconds at once. */
+const BURST_SECONDS = 2;
+
 /** Counters of all connections of the price stream. */
 export class StreamMetrics {
-  /** Text frames written to sockets. */
+  /** Number of text frames written to sockets. */
   framesSent = 0;
-  /** Ticks not sent to slow clients because a newer tick replaced them. */
+  /** Number of ticks not sent to slow clients because a newer tick replaced them. */
   framesSkipped = 0;
-  /** Handshakes by outcome: `accepted`, or the reason for the failure. */
+  /** Number of handshakes by outcome: `accepted`, or the reason for the failure. */
   readonly upgrades = new CounterByLabel(['accepted']);
-  /** Closed connections by close code. */
+  /** Number of closed connections by close code. */
   readonly closes = new CounterByLabel();
 }
 
@@ -39,10 +42,10 @@ export interface ConnectionOptions {
 const PING_BYTES = 8;
 
 /**
- * The server's end of a WebSocket, and the only writer to its socket, so frames stay in order and backpressure is noticed.
- * A client is slow while more than the socket's high-water mark (`SOCKET_BUFFER`) is buffered. Nothing is read from a slow client, so that
- * it causes no further responses, and ticks are conflated: only the newest is sent on drain. The kernel buffers megabytes more, which is
- * why each ping must be answered: a client that does not read does not see it.
+ * The server's end of a WebSocket. It writes all frames to the client, so that they stay in order and backpressure is noticed.
+ * A client is slow while its socket buffers more than the high-water mark (`SOCKET_BUFFER`). Nothing is read from a slow client,
+ * so that it causes no further responses, and of the ticks, only the newest is sent when the socket drains. The kernel buffers
+ * megabytes more unnoticed, so a client must also answer each ping: a client that does not read does not see it.
  */
 export class Connection implements Process {
   readonly #ws: WebSocket;
@@ -51,17 +54,17 @@ export class Connection implements Process {
   readonly #metrics: StreamMetrics;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
-  /** Data of the unanswered ping. */
+  /** Payload of the ping that the client has not answered yet. */
   #ping: Buffer | undefined;
   #isFlooding = false;
-  /** Time of the last ping or pong. */
+  /** Time of the last ping, of the last pong, or at which the client was last slow, as `performance.now()`. */
   #pingSince = performance.now();
 
   constructor(ws: WebSocket, socket: Duplex, options: ConnectionOptions) {
     const { maxMessagesPerSecond, metrics, onMessage, onClose } = options;
     this.#ws = ws;
     this.#socket = socket;
-    this.#tokens = new TokenBucket(maxMessagesPerSecond);
+    this.#tokens = new TokenBucket(maxMessagesPerSecond, BURST_SECONDS);
     this.#metrics = metrics;
     socket.on('drain', () => this.#onDrain());
     ws.on('message', (data, isBinary) => {
@@ -73,7 +76,7 @@ export class Connection implements Process {
     ws.on('pong', (data) => {
       if (this.#admit()) this.#onPong(data);
     });
-    // The library closes the connection with the error's code, and `close` follows.
+    // Errors need no handling, because the library closes the connection with the error's code and then emits `close`.
     ws.on('error', () => {});
     ws.once('close', onClose);
   }
@@ -82,7 +85,7 @@ export class Connection implements Process {
     if (message.topic === 'ws.send') this.#write(textFrame(message.data));
   }
 
-  /** Sends a tick that was framed for all clients. A slow client gets only the newest, because each tick is a complete snapshot. */
+  /** Sends a tick, encoded once for all clients. A slow client gets only the newest, because each tick is a complete snapshot. */
   tick(frame: Buffer): void {
     if (this.#slowSince === undefined) {
       this.#write(frame);
@@ -92,10 +95,10 @@ export class Connection implements Process {
     this.#newestTick = frame;
   }
 
-  /** Pings an idle client and ends a dead or slow one. To be called about once a second. @param now `performance.now()` */
+  /** Pings an idle client, and disconnects a dead or slow one. Call it about once a second. @param now `performance.now()` */
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
-      // No frames are read from a slow client, so its pong would not be seen. It receives the close code if it reads again in time.
+      // A slow client is not pinged, because its pong would not be read. It receives the close code if it reads again in time.
       if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#ping !== undefined) this.terminate();
@@ -103,7 +106,7 @@ export class Connection implements Process {
     }
   }
 
-  /** Starts the closing handshake. The library terminates a client that does not answer it. */
+  /** Starts the closing handshake. The library terminates the connection if the client does not answer. */
   close({ code, reason }: CloseCode): void {
     this.#newestTick = undefined;
     this.#ws.resume();
@@ -121,11 +124,11 @@ export class Connection implements Process {
     this.#ws.ping(this.#ping);
   }
 
-  /** Counts a message, ping or pong of the client, and closes the connection past the limit. @returns whether to handle it */
+  /** Counts a message, ping or pong. Past the rate limit, closes the connection. @returns whether to handle the frame */
   #admit(): boolean {
-    // The last packet may hold thousands of further frames.
+    // Further frames are ignored, because the last packet may hold thousands of them.
     if (this.#isFlooding) return false;
-    if (this.#tokens.take(performance.now())) return true;
+    if (this.#tokens.take(performance.now()) === 0) return true;
     this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
     // The client's close frame is not awaited, so that the rest of the flood is not read.
@@ -164,7 +167,7 @@ export class Connection implements Process {
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
-      // The client can answer a ping again from now on.
+      // The ping timeout starts again, because the client's pongs are read only from now on.
       this.#pingSince = performance.now();
       this.#ws.resume();
     }

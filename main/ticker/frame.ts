@@ -12,7 +12,7 @@ declare module 'ws' {
 
 const TEXT = 1;
 
-/** Last encoded frame, cached because clients that join together are sent the same snapshot. */
+/** Last encoded text and its frame. Cached because clients that connect at the same time are sent the same snapshot. */
 let latest = { text: '', frame: frame('') };
 
 /** Encodes a text frame from server to client. The buffer is shared, so callers must not modify it. */

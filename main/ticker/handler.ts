@@ -1,10 +1,10 @@
 import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
 import type { PidRegistry, Process } from './pid-registry.ts';
 
-/** Name under which the ticker is registered. */
+/** Pid of the ticker: the fixed name under which it is registered. */
 export const TICKER = 'ticker';
 
-/** Serves one WebSocket connection: welcomes the client, subscribes it to the ticker, and answers its pings, until it leaves. */
+/** Serves one WebSocket connection until it closes: welcomes the client, subscribes it to the ticker, and answers its pings. */
 class Handler implements Process {
   readonly #pid: Pid;
   readonly #processes: PidRegistry;

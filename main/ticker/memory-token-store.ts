@@ -13,12 +13,12 @@ export interface MemoryTokenStoreOptions {
   maxTokensPerKey?: number;
 }
 
-/** Longest delay of a Node timer. A token that expires later is checked again after it. */
+/** Maximum delay of a Node timer. If the next token expires later, the timer is started again. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Valid tokens, in memory. Past `maxTokensPerKey` the oldest token of the same API key is evicted. Past `maxTokens` a new token is
- * refused, so no key evicts the tokens of another. All tokens of one store have the same lifetime, so they expire in order.
+ * Valid tokens, in memory. If an API key has `maxTokensPerKey` tokens, a new one evicts its oldest. Otherwise a new token is refused
+ * if there are `maxTokens`, so that no key evicts the tokens of another. All tokens have the same lifetime and expire in order.
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};

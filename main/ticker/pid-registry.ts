@@ -1,12 +1,12 @@
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import type { CloseCode } from './close-codes.ts';
 
-/** Receiver of the messages to a pid. An error thrown by `receive` ends the process. */
+/** A process (an actor, not an OS process) receives the messages to its pid. An error thrown by `receive` ends the process. */
 export interface Process {
   receive(message: LifecycleMessage): void;
 }
 
-/** Why a process ended: as intended, with a close code for its client, or because of an error. */
+/** Why a process (an actor in the {@link PidRegistry}) ended: as intended, with a close code for its client, or by an error. */
 export type ExitReason = 'normal' | CloseCode | Error;
 
 interface Entry {
@@ -15,8 +15,8 @@ interface Entry {
 }
 
 /**
- * The processes of the price stream by address: handlers, clients, and the ticker under its name. Messages are delivered
- * synchronously. A message to an address without a process is discarded.
+ * The processes of the price stream by pid (address). A process is an actor: a handler, a client (one end of a socket), or the
+ * ticker, whose pid is its name. Messages are delivered synchronously. A message to a pid without a process is discarded.
  */
 export class PidRegistry {
   readonly #entries = new Map<Pid, Entry>();
@@ -26,14 +26,14 @@ export class PidRegistry {
     return this.#entries.size;
   }
 
-  /** Starts a process with a new pid. @param create creates the process, and must not send to it */
+  /** Adds a process under a new pid, and returns the pid. @param create creates the process, and must not send messages to it */
   spawn(kind: 'handler' | 'client', create: (pid: Pid) => Process): Pid {
     const pid = `${kind}:${++this.#spawned}`;
     this.#entries.set(pid, { process: create(pid), monitors: [] });
     return pid;
   }
 
-  /** Starts a process under a fixed name. @throws {Error} if the name is in use */
+  /** Adds a process under a fixed name, which is its pid. @throws {Error} if the name is in use */
   register(name: Pid, process: Process): void {
     if (this.#entries.has(name)) throw new Error(`a process named ${name} is already registered`);
     this.#entries.set(name, { process, monitors: [] });

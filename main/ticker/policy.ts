@@ -13,7 +13,7 @@ export interface Policy {
 /** The policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
-/** The user policy of the specification: all actions, all resources, effect allow, group `user`. */
+/** File of the specification's user policy: all actions, all resources, effect allow, group `user`. */
 export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 
 /** Reads a policy. @throws {Error} if the file cannot be read or does not hold a policy */
@@ -23,7 +23,7 @@ export async function loadPolicy(file: URL): Promise<Policy> {
   return policy;
 }
 
-/** Loads the scope of all tokens, which is empty if the policy cannot be loaded. */
+/** Loads the scope that all tokens get. If the policy cannot be loaded, logs the error and returns an empty scope. */
 export async function loadScope(file: URL, log: Log): Promise<Scope> {
   try {
     return [await loadPolicy(file)];

@@ -13,7 +13,7 @@ import { textFrame } from './frame.ts';
 import type { ExitReason, PidRegistry } from './pid-registry.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
-/** Response header of the endpoint that names the handler of a connection. */
+/** Response header in which the app's route names the handler of a new WebSocket connection. */
 export const RELAY_HEADER = 'X-WS-Relay';
 
 export interface RelayTarget {
@@ -21,31 +21,31 @@ export interface RelayTarget {
   metadata: { user_id: string; auth_time: number };
 }
 
-/** High-water mark of a client's socket in bytes, above which the client is slow. */
+/** High-water mark of a client's socket in bytes. A client is slow while more bytes are buffered for it. */
 export const SOCKET_BUFFER = 8 * 1024;
 
-/** The only message with an effect has 15 bytes. */
+/** Maximum size of a client's message. The only message with an effect, `{"type":"ping"}`, has 15 bytes. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
-/** Bound on buffered chunks of a frame, because the memory of a chunk may be a hundred times its bytes. */
+/** Maximum number of buffered chunks of a frame, because a small chunk may take a hundred times as much memory as its bytes. */
 const MAX_BUFFERED_CHUNKS = 64;
 /** Timeout of the closing handshake, after which the socket is destroyed. */
 const CLOSING_TIME_MS = 5_000;
-/** Timeout of a handshake, from its headers to the join, or to the end of the response that refuses it. */
+/** Timeout of a handshake: from its headers until its handler is told of the client, or until a refused client is disconnected. */
 const HANDSHAKE_TIME_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
 export interface RelayLimits extends ConnectionBounds {
-  /** Messages, pings and pongs of a client, on average. */
+  /** Maximum number of messages, pings and pongs that a client may send per second on average. */
   maxMessagesPerSecond: number;
   clientTimeouts?: ClientTimeouts;
   handshakeMs?: number;
 }
 
 /**
- * Owns the WebSocket clients' sockets. A handshake goes through the HTTP app like any request. If the response has the
- * {@link RELAY_HEADER}, the relay completes the handshake and connects the socket to the handler that the header names. Any other
- * response reaches the client as plain HTTP.
+ * Owns the sockets of the WebSocket clients, and carries messages between them and the handlers. A handshake goes through the
+ * HTTP app like any request. If the response has the {@link RELAY_HEADER}, the relay completes the handshake and connects the
+ * socket to the handler that the header names. Any other response is sent to the client as plain HTTP.
  */
 export class Relay {
   readonly metrics = new StreamMetrics();
@@ -57,7 +57,7 @@ export class Relay {
     IncomingMessage,
     { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
   >();
-  /** Sockets with a pending or refused handshake, and the timers that destroy them if it takes too long. */
+  /** Sockets with a pending or refused handshake, each with the timer that destroys the socket if the handshake takes too long. */
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   readonly #server: WebSocketServer;
   readonly #timer: NodeJS.Timeout;
@@ -76,7 +76,7 @@ export class Relay {
       maxFragments: MAX_FRAGMENTS,
       maxBufferedChunks: MAX_BUFFERED_CHUNKS,
       closeTimeout: CLOSING_TIME_MS,
-      // Never echoes another subprotocol, because one of those offered is the token.
+      // Another subprotocol is never selected, because one of those that the client offers is its token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
     this.#server = new WebSocketServer(options);
@@ -96,7 +96,7 @@ export class Relay {
     return this.#connections.size;
   }
 
-  /** Open connections and pending handshakes. */
+  /** Number of open connections and pending handshakes that count against the limits. */
   get slotsTaken(): number {
     return this.#limiter.taken;
   }
@@ -106,17 +106,17 @@ export class Relay {
     return this.#handshakes.has(request);
   }
 
-  /** Counts a handshake against the limits, before anything is created for it. @throws {HttpError} if a limit is reached */
+  /** Counts a handshake against the connection limits, before a handler is created. @throws {HttpError} if a limit is reached */
   acquire(request: IncomingMessage, address: string): void {
     const handshake = this.#handshakes.get(request);
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
   }
 
-  /** Returns the server's listener for `upgrade`. `handle` answers the handshake, and `onJoin` is called once it is complete. */
+  /** Returns a listener for the server's `upgrade` event. `handle` answers the handshake. `onJoin` is called on its completion. */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
     return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       socket.on('error', () => socket.destroy());
-      // The socket is already ended if its request has timed out with an error response.
+      // The socket has already ended if its request timed out and got an error response.
       if (this.#closing !== undefined || socket.writableEnded) {
         socket.destroy();
         return;
@@ -124,7 +124,7 @@ export class Relay {
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // Node creates no response for an upgrade. This one writes through a stream, so that it leaves no listeners on the socket.
+      // Node creates no response for an upgrade. This one writes to a stream, so that it leaves no listeners on the socket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
@@ -152,7 +152,7 @@ export class Relay {
     headers.push(`${RELAY_HEADER}: ${relay}`);
     for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
     let joined = false;
-    // Sends the response and the first frame together.
+    // Corked, so that the handshake response and the first frame are sent together.
     socket.cork();
     this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
       joined = true;
@@ -160,9 +160,9 @@ export class Relay {
       this.#join(ws, socket, handler);
     });
     socket.uncork();
-    // The client has disconnected, or its handshake is malformed.
+    // If the handshake was not completed, the client has disconnected, or its handshake is malformed.
     if (!joined) this.#processes.exit(handler, 'normal');
-    // For the request metrics only. The response was written to the socket.
+    // Status and error are set only for the request metrics, because the response was already written to the socket.
     const { error } = handshake;
     ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
     ctx.state.error = error?.message;
@@ -221,7 +221,7 @@ export class Relay {
   }
 }
 
-/** Close code for a client whose handler has ended. */
+/** Returns the close code for a client whose handler has ended. */
 function closeCodeOf(reason: ExitReason): CloseCode {
   return reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason;
 }

@@ -2,7 +2,7 @@ import type { Middleware } from 'koa';
 import type { Awaitable } from '../awaitable.ts';
 import type { Config } from '../config.ts';
 import type { Checks } from '../health-check.ts';
-import { addressShare, type ConnectionShares } from '../http/descriptors.ts';
+import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
 import type { Log } from '../log.ts';
@@ -22,14 +22,14 @@ import { Tokens } from './tokens.ts';
 export interface TickerService {
   listener: Listener;
   metrics: TickerMetrics;
-  /** Readiness checks. */
+  /** Readiness checks of service A by name. */
   checks: Checks;
-  /** Checks whose problems leave the service ready. */
+  /** Checks by name whose problems are shown as warnings and do not make the service unready. */
   warnings: Checks;
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
-  /** `/auth/token` for another listener, with the same rate limit. */
+  /** Routes of `/auth/token` for the listener of service B. They share the rate limit with service A's. */
   tokenRoutes: Middleware;
-  /** @param tokensUnused until when the token store stays open */
+  /** Stops service A. Terminates connections that are open at `deadline`. Closes the token store after `tokensUnused`. */
   stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
 }
 
@@ -41,17 +41,17 @@ export interface TickerMetrics {
   tokens: Pick<Tokens, 'store'>;
 }
 
-/** Storage that service A needs. */
+/** The part of the backend that service A needs. */
 export interface TickerBackend {
   apiKeys: ApiKeyStore;
   openTokenStore(): Awaitable<TokenStore>;
-  /** @returns undefined if each node makes its own ticks */
+  /** Opens the feed that sends the leader's ticks to the other nodes. @returns undefined if each node makes its own ticks */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }
 
 const TICK_TIMEOUT_MS = 3_000;
 
-/** Starts service A. @throws {Error} if a part of it cannot start */
+/** Starts service A. @throws {Error} if a part of the service cannot start */
 export async function startTicker(
   config: Config,
   backend: TickerBackend,
@@ -146,7 +146,7 @@ function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** Fails after three intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
+/** Readiness check: returns a problem after three intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
 function checkTicks(lastDue: number, intervalMs: number, feed?: Pick<TickFeed, 'isLeader'>): string | undefined {
   const elapsedMs = Date.now() - lastDue;
   if (elapsedMs < Math.max(TICK_TIMEOUT_MS, 3 * intervalMs)) return undefined;

@@ -18,42 +18,42 @@ import type { TickFeed } from './tick-feed.ts';
 
 export interface TickerOptions {
   intervalMs: number;
-  /** Makes the prices deterministic; see `workers/seeded-prices`. */
+  /** Seed of deterministic prices; see `workers/seeded-prices`. Random prices if undefined. */
   seed?: string | undefined;
   processes: PidRegistry;
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
-  /** Shares the ticks of one node with the others. Absent on a single node. */
+  /** Sends the leader's ticks to the other nodes. Undefined if each node makes its own ticks. */
   feed?: TickFeed | undefined;
   log: Log;
-  /** Replaced in specs. */
+  /** Module of the ticker thread. Specs replace it. */
   file?: URL;
 }
 
-/** Shared memory for the prices: room for 64 symbols. */
+/** Size of the shared memory for prices: room for 64 symbols. */
 const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
 
 /**
- * The actor `ticker`: passes subscriptions to the ticker thread, and its snapshots and ticks to the clients. Prices are in shared
- * memory and subscriptions are kept here, so that a restarted thread continues from both.
+ * The process (actor) `ticker`: passes subscriptions to the ticker thread, and the thread's snapshots and ticks to the clients.
+ * Prices are in shared memory, and subscriptions are kept here, so that a restarted thread continues with both.
  */
 export class Ticker implements Process {
   readonly #options: TickerOptions;
-  /** Seconds from the time at which a tick was due, or arrived from another node, to its write to the last client's socket. */
+  /** Histogram of the seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
   readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
   readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
-  /** Client of each subscribed handler. */
+  /** Pid of the client by pid of the subscribed handler. */
   readonly #subscriptions = new Map<Pid, Pid>();
-  /** Clients whose snapshot was requested. */
+  /** Clients whose snapshot was requested from the thread and is not sent yet. They receive no ticks. */
   readonly #waiting = new Set<Pid>();
-  /** Clients whose snapshot was sent. They receive ticks. */
+  /** Clients whose snapshot was sent. Only they receive ticks. */
   readonly #live = new Set<Pid>();
   readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
-  /** Messages for the thread, sent together at the end of the event loop's turn. */
+  /** Messages for the thread, collected until the end of the event loop turn and sent together. */
   #outbox: Array<HandlerToTicker | RelayedTick> = [];
   #isStopped = false;
 
@@ -97,7 +97,7 @@ export class Ticker implements Process {
     return new Float64Array(this.#lastDue)[0] as number;
   }
 
-  /** Starts the thread. @throws {Error} if it ends before it is ready */
+  /** Starts the ticker thread. @throws {Error} if the thread ends before it is ready */
   start(): Promise<void> {
     return this.#thread.ready();
   }
@@ -175,7 +175,7 @@ export class Ticker implements Process {
     };
   }
 
-  /** Subscribes the clients without a snapshot at a new thread, which was started with the live ones. */
+  /** Requests the missing snapshots from a new thread. Clients that have a snapshot are in the thread's worker data. */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {

@@ -4,16 +4,16 @@ import { HttpError } from '../http/errors.ts';
 import { TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
-/** Subprotocol of the price stream. A browser offers it beside its token, and the server selects it. */
+/** WebSocket subprotocol of the price stream. A browser offers it together with its token, and the server selects it. */
 export const SUBPROTOCOL = 'ticker.v1';
 const TOKEN_PROTOCOL = 'bearer.';
 
-/** State restored from the token of a request. */
+/** Koa state of a request: the identity of its bearer token, or undefined without a valid token. */
 export interface SecurityContext {
   identity: Identity | undefined;
 }
 
-/** Restores actor and policies from a request's bearer token. Endpoints refuse requests without a valid token. */
+/** Creates middleware that sets `identity` from a bearer token. Requests without a valid token pass: the endpoints refuse them. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
     ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));
@@ -21,12 +21,12 @@ export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityCo
   };
 }
 
-/** The identity of a valid token. @throws {HttpError} `token store unavailable` */
+/** Returns the identity of a token, or undefined without a valid token. @throws {HttpError} `token store unavailable` */
 export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token?: string): Promise<Identity | undefined> {
   return token === undefined ? undefined : tokens.verify(token).catch(answerUnavailable);
 }
 
-/** Replaces the error of a token store that is unavailable. @throws {HttpError} `token store unavailable`, or `cause` */
+/** Always throws. @throws {HttpError} `token store unavailable` if `cause` is a TokenStoreUnavailable, else `cause` itself */
 export function answerUnavailable(cause: unknown): never {
   throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
 }
@@ -44,7 +44,7 @@ export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'header
   return query < 0 ? undefined : (new URLSearchParams(url.slice(query)).get('token') ?? undefined);
 }
 
-/** The token of the header `Authorization: Bearer …`. */
+/** Returns the token of the header `Authorization: Bearer …`, or undefined without one. */
 export function authorizationToken({ authorization = '' }: IncomingHttpHeaders): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
 }

@@ -1,21 +1,21 @@
 import type { Awaitable } from '../awaitable.ts';
 
-/** Entry of an issued token. */
+/** Entry of an issued token in the token store. */
 export interface TokenRecord {
   /** The token's identifier (`jti`). */
   id: string;
   /** Identifier of the API key that the token was issued for. */
   keyId: string;
-  /** Milliseconds since the epoch. */
+  /** Time of expiry in milliseconds since the epoch. */
   expiresAt: number;
 }
 
-/** The store is closed, or its servers do not respond. */
+/** Thrown if the token store is closed, or its servers do not respond. */
 export class TokenStoreUnavailable extends Error {
   override name = 'TokenStoreUnavailable';
 }
 
-/** The store has reached its maximum number of tokens. */
+/** Thrown if the token store has reached its maximum number of tokens. */
 export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
@@ -32,14 +32,14 @@ export interface TokenStore {
   readonly size: number;
   readonly maxTokens: number;
   onRemove: OnRemove;
-  /** Adds a token. If its API key has too many, the oldest is evicted. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /** Adds a token. If its API key has too many tokens, the oldest is evicted. @throws {TokenStoreUnavailable | TokenStoreFull} */
   put(record: TokenRecord): Awaitable<void>;
   /** Whether this node knows the token and the token has not expired. @throws {TokenStoreUnavailable} if closed */
   has(id: string): boolean;
-  /** Whether the token is valid. Makes a token of another node known to this one. @throws {TokenStoreUnavailable} */
+  /** Whether the token is valid, also if another node issued it. This node then knows the token. @throws {TokenStoreUnavailable} */
   find(id: string): Awaitable<boolean>;
   /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): Awaitable<void>;
-  /** Makes the store unavailable and clears the tokens known to this node. */
+  /** Makes the store unavailable, and clears the tokens known to this node. */
   close(): Awaitable<void>;
 }

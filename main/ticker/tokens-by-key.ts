@@ -1,11 +1,11 @@
 export interface OrderedToken {
   id: string;
   keyId: string;
-  /** Position among the tokens of the key; higher is newer. Tokens issued concurrently on two nodes may share a position. */
+  /** Position among the tokens of the API key; higher is newer. Tokens issued concurrently on two nodes may share a position. */
   order: number;
 }
 
-/** Tokens by API key, oldest first, at most `max` for each key. The caller evicts the tokens that `add` returns. */
+/** Tokens by API key, oldest first, with a maximum of `max` for each key. The caller evicts the tokens that `add` returns. */
 export class TokensByKey {
   readonly #max: number;
   readonly #tokens = new Map<string, OrderedToken[]>();
@@ -18,16 +18,16 @@ export class TokensByKey {
     return (this.#tokens.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }
 
-  /** Whether adding a token of the key evicts another. */
+  /** Whether adding a token of the key evicts another token. */
   isFull(keyId: string): boolean {
     return (this.#tokens.get(keyId)?.length ?? 0) >= this.#max;
   }
 
-  /** Adds a token and returns the one to evict, if any. Nodes that add the same tokens in any sequence keep the same ones. */
+  /** Adds a token and returns the token to evict, if any. Nodes that add the same tokens, in any order, keep the same ones. */
   add(token: OrderedToken): OrderedToken | undefined {
     const tokens = this.#tokens.get(token.keyId) ?? [];
     this.#tokens.set(token.keyId, tokens);
-    // From the end, because almost every added token is the newest.
+    // The position is searched from the end, because almost every added token is the newest.
     tokens.splice(tokens.findLastIndex((other) => precedes(other, token)) + 1, 0, token);
     return tokens.length > this.#max ? tokens.shift() : undefined;
   }

@@ -18,7 +18,7 @@ export interface TokenUser {
 }
 
 export interface TokensOptions {
-  /** Secret of at least 32 bytes. If undefined, a random one, and no token stays valid after a restart. */
+  /** Secret of at least 32 bytes. If undefined, a random secret is used, so no token stays valid after a restart. */
   key: string | undefined;
   lifetimeSeconds: number;
   store: TokenStore;
@@ -26,10 +26,10 @@ export interface TokensOptions {
   onEnd?: OnRemove;
 }
 
-/** Bytes of a token identifier. In base64url, they have the 32 characters of the specification's token length setting. */
+/** Number of random bytes in a token identifier. In base64url, they have 32 characters, the specification's token length. */
 const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
-/** Length above that of any issued token. A longer text is rejected without decryption. */
+/** Maximum length of a token, above that of any issued token. A longer text is rejected without decryption. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
 /** Tolerated difference from the clock of the node that issued a token. The exact expiry is enforced by the store. */
@@ -43,7 +43,7 @@ export class Tokens {
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /** Verified tokens by their text. Removed with the token's record in the store, so the store's bound applies here. */
+  /** Identities of verified tokens by token text. An entry is deleted with the token's record, so the store's bound applies. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
   /** Pending decryptions by token text, shared by concurrent requests with the same token. */
@@ -69,7 +69,7 @@ export class Tokens {
     return new Tokens(LocalKeyFromCryptoKey(key), digestKey, options);
   }
 
-  /** Issues a token, which holds the client's address. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /** Issues a token that contains the user, the scope and the client's address. @throws {TokenStoreUnavailable | TokenStoreFull} */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = Date.now();
@@ -151,7 +151,7 @@ export class Tokens {
     return identity;
   }
 
-  /** Identifier of an API key in the token store, the same on all nodes. A keyed hash, so that the store reveals no key. */
+  /** Returns the identifier of an API key in the token store: a keyed hash, equal on all nodes, which does not reveal the key. */
   #keyId(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }

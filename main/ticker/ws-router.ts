@@ -13,9 +13,9 @@ import type { Identity, Tokens } from './tokens.ts';
 export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
-  /** Starts a connection's handler for an actor; see `handler`. */
+  /** Starts the handler of one connection, for the user with id `actorId`, and returns its pid. */
   createHandler: (actorId: string) => Pid;
-  /** Registers handlers, so that they are ended together with their tokens. */
+  /** Registers handlers, so that they end when their token is revoked or expires. */
   holders: Pick<HandlersByToken, 'add'>;
 }
 
@@ -26,7 +26,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    // Checked again: no await follows before the handler is registered, so no revocation can be missed.
+    // The token is checked again, because it may have been revoked meanwhile. No await follows before the handler is registered.
     if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });

@@ -150,7 +150,8 @@ export async function signIn(page: Page, apiKey: string): Promise<void> {
   await page.getByLabel('API key', { exact: true }).fill(apiKey);
   await page.keyboard.press('Enter');
   await reaches(page, 'live');
-  await page.locator('.price-card').first().waitFor();
+  // A card is shown for a frame before it has a price.
+  await page.locator('.price-card [data-part="price"]', { hasText: '$' }).first().waitFor();
 }
 
 /** Waits until `read` returns a value other than `before`, and returns the new value. */

@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { openKvTokenStore } from '../../main/cluster/token-store-and-tick-feed.ts';
+import { openKvTokenStore } from '../../main/cluster/ticker-state.ts';
 import { TokenStoreFull } from '../../main/ticker/token-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';

@@ -3,7 +3,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { KvTokenStore } from '../../main/cluster/kv-token-store.ts';
 import { NatsLink } from '../../main/cluster/nats-link.ts';
-import { openKvTokenStore } from '../../main/cluster/token-store-and-tick-feed.ts';
+import { openKvTokenStore } from '../../main/cluster/ticker-state.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import type { NatsServer } from '../support/nats-server.ts';

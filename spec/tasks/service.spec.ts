@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { openLocalBackend } from '../../main/backends/local.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
 import { startTasks } from '../../main/tasks/service.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';

@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { openLocalBackend } from '../../main/backends/local.ts';
 import { loadConfig } from '../../main/config.ts';
-import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { startTicker } from '../../main/ticker/service.ts';
 import type { TickFeed, TickFollower } from '../../main/ticker/tick-feed.ts';

@@ -2,7 +2,7 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { expect } from 'chai';
-import { openTickFeed } from '../../main/cluster/token-store-and-tick-feed.ts';
+import { openTickFeed } from '../../main/cluster/ticker-state.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';

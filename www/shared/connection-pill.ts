@@ -1,16 +1,16 @@
 import { part } from './dom.ts';
 
-/** Content of the pill. */
+/** Connection state that {@link ConnectionPill} shows. */
 export interface Connection {
   /** Name of the state, for the stylesheet. */
   kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'failing' | 'signed-out';
-  /** Text of the state, read every second because it may count down. */
+  /** Returns the text of the state. Called every second, because the text may contain a countdown. */
   text: () => string;
-  /** Text for screen readers, announced when the kind changes. */
+  /** Text for screen readers, announced when `kind` changes. */
   announcement: string;
 }
 
-/** Always visible state of the page's connection. */
+/** Element that always shows the state of the page's connection. */
 export class ConnectionPill {
   readonly #pill = part(document, 'connection', HTMLElement);
   readonly #text = part(document, 'connection-text', HTMLElement);
@@ -35,7 +35,7 @@ export class ConnectionPill {
   }
 }
 
-/** Whole seconds until `time` (milliseconds since the epoch), for a countdown that ends at 1. */
+/** Returns the whole seconds until `time` (milliseconds since the epoch), at least 1, for a countdown. */
 export function secondsUntil(time: number): number {
   return Math.max(1, Math.ceil((time - Date.now()) / 1000));
 }

@@ -2,11 +2,11 @@
 export interface Session {
   token: string;
   userId: string;
-  /** Milliseconds since the epoch. */
+  /** Time at which the token expires, in milliseconds since the epoch. */
   expiresAt: number;
 }
 
-/** Reason of a failed sign-in, for the user. */
+/** Error of a failed sign-in, whose message is shown to the user. */
 export class SignInError extends Error {
   override name = 'SignInError';
 }

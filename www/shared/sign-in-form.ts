@@ -1,7 +1,7 @@
 import { part } from './dom.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
-/** Form for the API key, which is exchanged and then discarded. */
+/** Form that asks for the API key, exchanges it for a session, and then discards it. */
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
   readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);
@@ -20,7 +20,7 @@ export class SignInForm {
     this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
   }
 
-  /** Opens the form. @param reason why the user must sign in again */
+  /** Opens the form. @param reason text that tells the user why they must sign in again */
   open(reason?: string): void {
     this.#reason.textContent = reason ?? '';
     this.#reason.hidden = reason === undefined;

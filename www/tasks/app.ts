@@ -1,8 +1,8 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/dom.ts';
-import { Access } from './access.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { Poller, type PollState } from './poller.ts';
+import { Access } from './sign-in.ts';
 import { SubmitForm } from './submit-form.ts';
 import { TaskEvents } from './task-events.ts';
 import { TaskList } from './task-list.ts';
@@ -17,7 +17,7 @@ const pill = new ConnectionPill();
 const ownTasks = new OwnTasks(() => poller.now());
 const taskList = new TaskList();
 let paused = false;
-/** Whether the user requested the next listing, which is then shown even while updates are paused. */
+/** Whether the next listing is shown even while updates are paused, because the user changed the filter or signed in. */
 let asked = false;
 
 const poller = new Poller({

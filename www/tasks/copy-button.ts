@@ -1,4 +1,4 @@
-/** Makes a button copy the text of `source` and show whether that succeeded. */
+/** Makes a button copy the text of `source` to the clipboard, and show whether that succeeded. */
 export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): void {
   const label = button.textContent;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -11,7 +11,7 @@ export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): 
   });
 }
 
-/** Browsers allow clipboard access on secure origins only. Elsewhere, the text is selected instead. */
+/** Copies a text, or selects it where browsers deny clipboard access: on insecure origins. @returns whether it was copied */
 async function copy(source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(source.textContent);

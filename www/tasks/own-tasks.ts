@@ -3,7 +3,7 @@ import { formatMeasured } from './durations.ts';
 import { readOutput } from './json-text.ts';
 import { findTask, retryTask, type Submission, type TaskState } from './tasks-api.ts';
 
-/** Maximum number of shown tasks. */
+/** Maximum number of own tasks that are shown. Beyond it, the oldest is removed. */
 const LIMIT = 8;
 
 interface OwnTask {
@@ -14,7 +14,7 @@ interface OwnTask {
   status: TaskState['status'] | 'gone';
 }
 
-/** Tasks queued from this page, with their progress. */
+/** List of the tasks queued from this page, with their progress. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
@@ -28,7 +28,7 @@ export class OwnTasks {
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether a task is neither completed nor failed. */
+  /** Whether any of the tasks is neither completed nor failed. */
   get open(): boolean {
     return this.#tasks.some(isOpen);
   }
@@ -47,7 +47,7 @@ export class OwnTasks {
     this.#status.textContent = `Queued ${action}`;
   }
 
-  /** Requests the progress of the unfinished tasks. @throws as `findTask` */
+  /** Requests and shows the progress of the unfinished tasks. @throws as `findTask` */
   async refresh(): Promise<void> {
     await Promise.all(
       this.#tasks.filter(isOpen).map(async (task) => this.#show(task, (await findTask(task.id)) ?? { status: 'gone' })),
@@ -95,7 +95,7 @@ function isOpen({ status }: { status: OwnTask['status'] }): boolean {
   return status === 'queued' || status === 'running' || status === 'retrying';
 }
 
-/** State of a task, its text, and its announcement. */
+/** Returns the name of a task's state, its output or failure reason, and the word that announces the state. */
 function describe(state: TaskState | { status: 'gone' }): { word: string; output: string; said: string } {
   switch (state.status) {
     case 'queued':

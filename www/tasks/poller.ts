@@ -2,15 +2,15 @@ import { backoff } from '../shared/backoff.ts';
 import { Refused } from './tasks-api.ts';
 
 const CALM_MS = 2_000;
-/** Interval while events are received. */
+/** Milliseconds between two polls while events report all changes and no change is expected. */
 const RARE_MS = 30_000;
-/** Delay from an event to the poll, so that many events cause one poll. */
+/** Milliseconds from an event to the poll that it causes, so that many events cause one poll. */
 const HINT_MS = 100;
 const EAGER_MS = 100;
-/** Growth of the interval between polls while changes are expected, up to the calm interval. */
+/** Factor by which the interval between polls grows while a change is expected, up to {@link CALM_MS}. */
 const GROWTH = 1.3;
 
-/** Result of the last poll; `at` is the time of the next one. */
+/** Result of the last poll. `at` is the time of the next poll in milliseconds since the epoch. */
 export type PollState =
   | { kind: 'live' }
   | { kind: 'failing'; error: string; at: number }
@@ -20,16 +20,16 @@ export type PollState =
 export interface PollerOptions {
   /** Polls once. Rejects on failure. */
   look(): Promise<void>;
-  /** Whether a change is expected soon. */
+  /** Returns whether a change is expected soon, which shortens the interval between polls. */
   expecting(): boolean;
-  /** Whether `hint` is called on every change. */
+  /** Returns whether `hint` is called on every change, which makes frequent polls unnecessary. */
   hinted(): boolean;
   onState(state: PollState): void;
 }
 
 /**
- * Polls the service: on request, often while a change is expected, with growing delays after failures, and never while the user is
- * signed out.
+ * Polls the service on request, often while a change is expected, with growing delays after failures, and never while the
+ * user is signed out.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -54,7 +54,7 @@ export class Poller {
     else void this.#look();
   }
 
-  /** Polls shortly, because something changed. */
+  /** Polls after {@link HINT_MS}, because an event reported a change. */
   hint(): void {
     this.#hint ??= setTimeout(() => {
       this.#hint = undefined;
@@ -92,7 +92,7 @@ export class Poller {
     const { onState } = this.#options;
     if (error instanceof Refused && error.signedOut) {
       this.#failures = 0;
-      // Stops until the user signs in, which may have happened during the poll.
+      // Stops polling until the user signs in, unless they have done so during this poll.
       this.#stopped = !this.#again;
       if (this.#stopped) onState({ kind: 'signed-out' });
       return 0;
@@ -103,7 +103,7 @@ export class Poller {
     return delay;
   }
 
-  /** Delay in milliseconds after a successful poll. */
+  /** Returns the delay in milliseconds after a successful poll. */
   #delay(): number {
     const { expecting, hinted } = this.#options;
     if (hinted()) return expecting() ? CALM_MS : RARE_MS;

@@ -1,10 +1,10 @@
 import { part } from '../shared/dom.ts';
 import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
-import { type Draft, DraftError, type DraftField, parseDraft } from './submission.ts';
+import { type Draft, DraftError, type DraftField, parseDraft } from './draft.ts';
 import { Refused, type Submission, submitTask } from './tasks-api.ts';
 
-/** Form that queues a task. */
+/** Form with which the user queues a task. */
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
   readonly #button = part(this.#form, 'submit', HTMLButtonElement);
@@ -52,7 +52,7 @@ export class SubmitForm {
     }
   }
 
-  /** The submission of the form, or undefined if it is invalid; `onError` gets the reason. */
+  /** Returns the submission that the form describes. If the form is invalid, calls `onError` and returns undefined. */
   #parse(onError: (error: DraftError) => void): Submission | undefined {
     const values = Object.fromEntries(new FormData(this.#form)) as unknown as Draft;
     try {
@@ -71,7 +71,7 @@ export class SubmitForm {
     }
   }
 
-  /** Shows the curl command that queues the same task. */
+  /** Shows the curl command that queues the same task as the form. */
   showCurl(): void {
     const submission = this.#parse(() => {});
     part(document, 'curl-panel', HTMLElement).hidden = submission === undefined;

@@ -1,15 +1,16 @@
 import { authorization } from './tasks-api.ts';
 
-/** Delay before a reconnection after a lost stream, and after a refused one. */
+/** Milliseconds before a reconnection after the event stream was lost. */
 const LOST_MS = 1_000;
+/** Milliseconds before a reconnection after the service refused the event stream. */
 const REFUSED_MS = 60_000;
 
-/** Comment that the service sends as a heartbeat. */
+/** Text without events: only comments, which the service sends as heartbeats. */
 const HEARTBEAT = /^(:\s*)+$/;
 
 /**
- * Reports that a task changed, without the change itself, while the event stream is connected. Uses `fetch`, because an `EventSource`
- * cannot send a token.
+ * Calls `onEvent` for changes of tasks, without their details, while the event stream is connected. Uses `fetch`, because an
+ * `EventSource` cannot send a token.
  */
 export class TaskEvents {
   readonly #onEvent: () => void;
@@ -26,7 +27,7 @@ export class TaskEvents {
     return this.#live;
   }
 
-  /** Connects, unless the stream is connected, or its retry delay is not over. */
+  /** Connects to the event stream, unless it is connected or the delay after its last failure is not over. */
   open(): void {
     if (this.#connection !== undefined || performance.now() < this.#notBefore) return;
     const connection = new AbortController();
@@ -35,7 +36,7 @@ export class TaskEvents {
       if (this.#connection !== connection) return;
       this.close();
       this.#notBefore = performance.now() + pauseMs;
-      // From now on events may be missed.
+      // Reports a change, because events may be missed from now on.
       this.#onEvent();
     });
   }
@@ -47,19 +48,19 @@ export class TaskEvents {
     this.#notBefore = 0;
   }
 
-  /** Reads the stream until it ends. @returns milliseconds until the next attempt */
+  /** Reads the event stream until it ends. @returns milliseconds until the next attempt to connect */
   async #follow(signal: AbortSignal): Promise<number> {
     try {
       const response = await fetch('/tasks/events', { headers: authorization(), signal });
       if (!response.ok || response.body === null) return REFUSED_MS;
       this.#live = true;
       const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      // Earlier events are not sent. The first text arrives at once.
+      // The service does not send earlier events, but a first text at once, which also causes a report.
       for (let text = await reader.read(); !text.done; text = await reader.read()) {
         if (!HEARTBEAT.test(text.value)) this.#onEvent();
       }
     } catch {
-      // The stream was lost, or closed by this page.
+      // The event stream was lost, or closed by this page.
     }
     return LOST_MS;
   }

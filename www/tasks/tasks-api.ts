@@ -30,12 +30,12 @@ export function useToken(newToken: string | undefined): void {
   token = newToken;
 }
 
-/** Header of the token, if there is one. */
+/** Returns the `Authorization` header with the token, or no header if there is no token. */
 export function authorization(): Record<string, string> {
   return token === undefined ? {} : { Authorization: `Bearer ${token}` };
 }
 
-/** The service responded with an error, whose text is `message`. */
+/** Thrown if the service responds with an error, whose text is `message`. */
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
@@ -44,32 +44,24 @@ export class Refused extends Error {
     this.status = status;
   }
 
-  /** Whether a valid token is missing. */
+  /** Whether the request lacked a valid token. */
   get signedOut(): boolean {
     return this.status === 401;
   }
 }
 
-/** The service did not respond. */
+/** Thrown if the service does not respond. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
 }
 
-/**
- * Queues a task; returns its id.
- *
- * @throws {Refused | Unreachable}
- */
+/** Queues a task. @returns its id @throws {Refused | Unreachable} */
 export async function submitTask(submission: Submission): Promise<string> {
   const { id } = await call('/tasks', { method: 'POST', body: JSON.stringify(submission) });
   return id;
 }
 
-/**
- * Progress of a task; undefined if the service does not know the task.
- *
- * @throws {Refused | Unreachable}
- */
+/** Returns the progress of a task, or undefined if the service does not know it. @throws {Refused | Unreachable} */
 export async function findTask(id: string): Promise<TaskState | undefined> {
   return call(`/tasks/${id}`, {}).catch((error) => {
     if (error instanceof Refused && error.status === 404) return undefined;
@@ -77,20 +69,12 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
   });
 }
 
-/**
- * Redrives a dead-lettered task.
- *
- * @throws {Refused | Unreachable}
- */
+/** Puts a dead-lettered task back into the queue. @throws {Refused | Unreachable} */
 export async function retryTask(id: string): Promise<void> {
   await call(`/dead-letters/${id}/retry`, { method: 'POST' });
 }
 
-/**
- * The newest 100 tasks, filtered by `status` unless it is empty.
- *
- * @throws {Refused | Unreachable}
- */
+/** Returns the newest 100 stored tasks, filtered by `status` unless it is empty. @throws {Refused | Unreachable} */
 export async function listTasks(status: string): Promise<TaskRow[]> {
   const { tasks } = await call(status === '' ? '/tasks' : `/tasks?${new URLSearchParams({ status })}`, {});
   return tasks;

@@ -3,13 +3,13 @@ import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;
 
-/** Announces a summary of the prices to screen readers: politely, at intervals, and only if the user enables it. */
+/** Announces a summary of the prices to screen readers at intervals, without interrupting them, if the user enables it. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #quotes: () => Quote[];
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** @param quotes quotes to announce; none if empty */
+  /** @param quotes returns the quotes to announce; if empty, nothing is announced */
   constructor(region: HTMLElement, quotes: () => Quote[]) {
     this.#region = region;
     this.#quotes = quotes;
@@ -28,7 +28,7 @@ export class Announcer {
   }
 }
 
-/** `BTC-USD $42,013.37, up 0.03% since the page opened.` */
+/** Returns a sentence such as `BTC-USD $42,013.37, up 0.03% since the page opened.` */
 function summary(quote: Quote): string {
   const change = quote.changeSinceOpening;
   const words = change.direction === 'none' ? 'unchanged' : `${change.direction} ${formatShare(change).slice(1)}`;

@@ -2,7 +2,7 @@ import { PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';
 import type { Price } from './stream.ts';
 
-/** The cards of all symbols. Accepts every price at once, and draws at most once per frame, and not while paused. */
+/** The price cards of all symbols. Prices are stored at once, but drawn at most once per frame, and not while paused. */
 export class Board {
   readonly #element: HTMLElement;
   readonly #cards = new Map<string, { quote: Quote; card: PriceCard }>();
@@ -36,13 +36,13 @@ export class Board {
     if (this.#pausedAt === undefined) this.#schedule();
   }
 
-  /** Sets the window of the charts in seconds. */
+  /** Sets the time span that the charts show, in seconds. */
   set windowSeconds(seconds: number) {
     this.#windowSeconds = seconds;
     this.#schedule();
   }
 
-  /** Stops drawing; prices are still accepted. @returns the second of the last drawn price */
+  /** Stops drawing, while prices are still stored. @returns Unix time of the newest price, undefined if there is none */
   pause(): number | undefined {
     this.#pausedAt = this.#newest;
     return this.#pausedAt;

@@ -1,21 +1,21 @@
-/** Longest window in seconds. */
+/** Longest time span that a chart can show, in seconds. */
 export const LONGEST_WINDOW = 15 * 60;
 
-/** Seconds without a price after which the line breaks instead of being interpolated. */
+/** Minimum seconds between two prices for the chart to show a gap instead of a line. */
 const GAP = 3;
 
-/** Part of a history. A null price breaks the line. */
+/** Part of a history: Unix times and the price at each. A null price makes a gap in the chart's line. */
 export interface Stretch {
   seconds: number[];
   prices: (number | null)[];
 }
 
-/** Prices of one symbol, at most one per second, oldest first. Prices older than the longest window are evicted. */
+/** Prices of one symbol, at most one per second, oldest first. Prices older than {@link LONGEST_WINDOW} are evicted. */
 export class History {
   readonly #seconds: number[] = [];
   readonly #prices: number[] = [];
 
-  /** Adds a price. A second price of the same second replaces the first; a clock that was set back restarts the history there. */
+  /** Adds a price. Replaces a price of the same second, and removes later ones, which exist if the clock was set back. */
   add(second: number, price: number): void {
     while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
       this.#seconds.pop();
@@ -23,23 +23,22 @@ export class History {
     }
     this.#seconds.push(second);
     this.#prices.push(price);
-    // Rarely, to spread the cost of moving the array over many ticks.
+    // Evicts old prices only when they are half of all prices, because each eviction moves the rest of the array.
     if (this.#seconds.length > 2 * LONGEST_WINDOW) this.#forgetBefore(second - LONGEST_WINDOW);
   }
 
-  /** Number of prices. */
   get size(): number {
     return this.#seconds.length;
   }
 
-  /** The price at a second, or shortly before it; undefined if there is none. */
+  /** Returns the price at a Unix time, or the last one less than {@link GAP} seconds before it. Undefined if there is none. */
   at(second: number): number | undefined {
     const index = this.#firstAfter(second) - 1;
     const found = this.#seconds[index];
     return found !== undefined && second - found < GAP ? this.#prices[index] : undefined;
   }
 
-  /** Prices between two seconds, preceded by one price, if any, where the line starts. */
+  /** Returns the prices between two Unix times and the last price before them, from which the chart's line starts. */
   between(from: number, to: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];

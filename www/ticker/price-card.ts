@@ -6,7 +6,7 @@ import type { Change, Quote } from './quote.ts';
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
-/** One symbol on the board: its price, changes and chart. */
+/** Element of the board for one symbol: its price, changes and chart. */
 export class PriceCard {
   readonly element = stamp('price-card');
   readonly #price = part(this.element, 'price', HTMLElement);
@@ -29,7 +29,7 @@ export class PriceCard {
     this.#slider.setAttribute('aria-label', `Crosshair in the chart of ${symbol}`);
   }
 
-  /** Shows the current price and changes. */
+  /** Shows the current, highest and lowest price, and the changes. */
   renderFigures(quote: Quote): void {
     write(this.#price, formatPrice(quote.price));
     write(this.#high, formatPrice(quote.high));
@@ -38,7 +38,7 @@ export class PriceCard {
     writeChange(this.#minute, quote.changeOverMinute);
   }
 
-  /** Shows the last `length` seconds before `second`. */
+  /** Shows the chart of the last `length` seconds before the Unix time `second`. */
   renderChart({ history }: Quote, second: number, length: number): void {
     const from = second - length;
     this.#caption = length === 60 ? 'Last minute' : `Last ${length / 60} minutes`;

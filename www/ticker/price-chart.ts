@@ -2,16 +2,16 @@ import uPlot from '/vendor/uplot.js';
 import { formatAxisPrice, formatShortTime, formatTime } from './format.ts';
 import type { Stretch } from './history.ts';
 
-/** The point under the crosshair. */
+/** Unix time and price under the crosshair. */
 export interface Point {
   second: number;
   price: number;
 }
 
-/** Charts that share this key move their crosshairs together. */
+/** Synchronizes the crosshairs of all charts. */
 const CROSSHAIRS = uPlot.sync('prices');
 
-/** One symbol's line over time, with a crosshair for pointer and keyboard. */
+/** Line chart of one symbol's price over time, with a crosshair for pointer and keyboard. */
 export class PriceChart {
   readonly #host: HTMLElement;
   readonly #onPoint: (point: Point | undefined) => void;
@@ -19,7 +19,7 @@ export class PriceChart {
   #stretch: Stretch = { seconds: [], prices: [] };
   #from = 0;
   #to = 1;
-  /** Second selected by keyboard. The crosshair stays on it while the chart moves. */
+  /** Unix time selected by keyboard. The crosshair stays on it while the chart moves. */
   #pinned: number | undefined;
   #rem = 0;
 
@@ -32,14 +32,14 @@ export class PriceChart {
     host.addEventListener('pointerdown', () => this.#pin(undefined));
   }
 
-  /** Shows the prices between two seconds. */
+  /** Shows the prices between the Unix times `from` and `to`. */
   render(stretch: Stretch, from: number, to: number): void {
     this.#stretch = stretch;
     this.#from = from;
     this.#to = to;
     if (this.#plot === undefined) this.#fit();
     this.#plot?.setData([stretch.seconds, stretch.prices]);
-    // The plot applies new scales in an earlier microtask.
+    // Moves the crosshair in a microtask, because uPlot applies the new scales in a microtask that `setData` queued before.
     const pinned = this.#pinned;
     if (pinned !== undefined) queueMicrotask(() => this.#pin(Math.max(pinned, from)));
   }
@@ -57,7 +57,7 @@ export class PriceChart {
       this.#plot.setSize({ width, height });
       return;
     }
-    // The plot fixes the size of axis labels at its creation.
+    // Creates a new plot if the font size has changed, because uPlot reads the size of axis labels only at its creation.
     this.#rem = rem;
     this.#plot?.destroy();
     this.#plot = new uPlot(this.#options(width, height), [this.#stretch.seconds, this.#stretch.prices], this.#host);
@@ -95,7 +95,7 @@ export class PriceChart {
           gap: 0.4 * rem,
           space: 4 * rem,
           incrs: [10, 15, 30, 60, 120, 180, 300, 600],
-          // No label that would be cut off.
+          // Omits labels that would be cut off at the edges.
           values: (plot, splits, _axis, _space, step) =>
             splits.map((second) => {
               const left = plot.valToPos(second, 'x');
@@ -124,7 +124,7 @@ export class PriceChart {
     };
   }
 
-  /** Draws a dot at the newest price, which makes a single price visible. */
+  /** Draws a dot at the newest price, because a single price has no visible line. */
   #markNewest(plot: uPlot): void {
     const second = this.#stretch.seconds.at(-1);
     const price = this.#stretch.prices.at(-1);
@@ -179,7 +179,7 @@ export class PriceChart {
   }
 }
 
-/** The range of the scale, with margins around the line. A flat line is centred. */
+/** Returns the range of the price axis: from the lowest to the highest price, with margins. A flat line is centred. */
 function margins(low: number | null, high: number | null): [number, number] {
   if (low === null || high === null) return [0, 1];
   const air = low === high ? Math.max(low * 0.0005, 0.01) : (high - low) * 0.08;

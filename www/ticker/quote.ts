@@ -1,19 +1,19 @@
 import { History } from './history.ts';
 import type { Price } from './stream.ts';
 
-/** Change of a price; `share` is the fraction of its start. */
+/** Change of a price. `share` is the amount divided by the price before the change. */
 export interface Change {
   amount: number;
   share: number;
   direction: 'up' | 'down' | 'none';
 }
 
-/** Prices of one symbol since the page was opened. */
+/** Current, highest and lowest price of one symbol since the page was opened, and its history. */
 export class Quote {
   readonly symbol: string;
   readonly history = new History();
   price: number;
-  /** Unix seconds of the newest price. */
+  /** Unix time of the newest price. */
   second: number;
   high: number;
   low: number;
@@ -38,14 +38,14 @@ export class Quote {
     return change(this.#opening, this.price);
   }
 
-  /** Undefined until the history is a minute long. */
+  /** Change over the last minute. Undefined until the history is a minute long. */
   get changeOverMinute(): Change | undefined {
     const before = this.history.at(this.second - 60);
     return before === undefined ? undefined : change(before, this.price);
   }
 }
 
-/** The change from one price to another, in whole cents. */
+/** Returns the change from one price to another. Its amount is rounded to cents. */
 export function change(from: number, to: number): Change {
   const amount = Math.round((to - from) * 100) / 100;
   return { amount, share: amount / from, direction: amount > 0 ? 'up' : amount < 0 ? 'down' : 'none' };

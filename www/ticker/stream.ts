@@ -2,14 +2,14 @@ import { backoff } from '../shared/backoff.ts';
 import { revoke, type Session } from '../shared/session.ts';
 import { checkToken } from './token-check.ts';
 
-/** One entry of a price update; `timestamp` in Unix seconds. */
+/** Price of one symbol in a price update. `timestamp` is in Unix seconds. */
 export interface Price {
   symbol: string;
   price: number;
   timestamp: number;
 }
 
-/** State of the stream. Times are milliseconds since the epoch. */
+/** State of the price stream. `since` (last price) and `at` (next attempt) are times in milliseconds since the epoch. */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
   | { kind: 'connecting' }
@@ -26,17 +26,17 @@ export interface StreamListener {
 
 export const SESSION_ENDED = 'Your session has ended. Enter the API key again to go on; the charts are kept.';
 
-/** Time without a price after which the shown prices are stale. */
+/** Milliseconds without a new price after which the shown prices are stale. */
 const STALE_AFTER_MS = 3_000;
 const PING_INTERVAL_MS = 5_000;
-/** Longest wait for a pong. Then the connection is dead. */
+/** Milliseconds without a pong after which the connection counts as lost. */
 const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Lifetime after which a connection counts as stable, which resets the backoff. */
+/** Milliseconds after which an open connection counts as stable, so that the backoff is reset. */
 const STABLE_AFTER_MS = 10_000;
-/** Close codes of a revoked or expired token. */
+/** WebSocket close codes that the service sends when a token is revoked or has expired. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
-/** Close codes after which the same client would be closed again. */
+/** WebSocket close codes after which the page does not reconnect, because the service would close the connection again. */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
 /** The price stream: one WebSocket, reconnected whenever it is lost, until the session ends. */
@@ -45,7 +45,7 @@ export class Stream {
   #session: Session | undefined;
   #state: StreamState = { kind: 'signed-out', reason: undefined };
   #socket: WebSocket | undefined;
-  /** Cancels the timers and listeners of the current socket. */
+  /** Aborted to cancel the timers and listeners of the current socket. */
   #release = new AbortController();
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
@@ -61,7 +61,7 @@ export class Stream {
     this.#connect(session);
   }
 
-  /** Closes the connection and discards the session. @param reason for the user, if they did not sign out */
+  /** Closes the connection and discards the session. @param reason text that tells the user why they are signed out */
   stop(reason?: string): void {
     this.#session = undefined;
     this.#drop();
@@ -74,7 +74,7 @@ export class Stream {
     this.stop();
   }
 
-  /** Reconnects at once if waiting, and pings an open connection. Called when the network or the page returns. */
+  /** Ends the wait for a reconnection, or pings a stale connection. Called when the network or the page returns. */
   wake(): void {
     if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
     else if (this.#state.kind === 'stale') this.#ping();
@@ -148,7 +148,7 @@ export class Stream {
     const delay = backoff(this.#failures++);
     this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
     this.#retry = setTimeout(() => this.#connect(session), delay);
-    // The handshake may have been refused because of the token; then no retry succeeds.
+    // Checks whether the handshake was refused because of the token: then no retry can succeed.
     if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
     if (this.#session === session) this.stop(SESSION_ENDED);
   }

@@ -1,6 +1,6 @@
 /**
- * Whether the service accepts a token. A browser does not say why a WebSocket handshake failed. The same endpoint answers a
- * plain request with 426 if the token is valid, and else with 401.
+ * Returns whether the service accepts a token, because browsers do not tell why a WebSocket handshake failed. The endpoint
+ * of the handshake responds to a plain request with 426 if the token is valid, and otherwise with 401.
  */
 export async function checkToken(token: string): Promise<'good' | 'refused' | 'unreachable'> {
   try {

@@ -7,7 +7,7 @@ import { PullRequester } from './pull-requester.ts';
 import { NatsSettler, type SettlerParts } from './settlement.ts';
 import { CONSUMER_NAME, streamName } from './streams.ts';
 
-/** In-progress acks per ack wait. JetStream redelivers a message only if several of them are lost. */
+/** Number of in-progress acks sent per ack wait. JetStream redelivers a message only if several of them are lost. */
 const PROGRESS_ACKS = 4;
 
 export interface NatsConsumerOptions extends SettlerParts {
@@ -16,33 +16,36 @@ export interface NatsConsumerOptions extends SettlerParts {
 }
 
 /**
- * Deliveries of this node, from their arrival until they are settled. A released delivery is ready again at once, in its original
- * position. After the dispatcher has stopped, it is requeued for all nodes instead.
+ * Deliveries of this node, from their arrival until they are settled. A released delivery can be taken again at once, in its
+ * original position. After the dispatcher has stopped, a released delivery is requeued for all nodes instead.
  */
 export class NatsConsumer {
-  /** Called with each message that arrives, before it can be taken. */
+  /** Called with each message that arrives at this node, before the dispatcher can take it. */
   onArrival: (pending: PendingDelivery) => void = () => {};
   readonly #options: NatsConsumerOptions;
   readonly #settler: NatsSettler;
-  /** Unsettled deliveries, by stream sequence. Removed when their settlement starts. */
+  /** Unsettled deliveries, by the stream sequence of their message. A delivery is removed when its settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
-  /** Pending deliveries that can be taken. */
+  /** Pending deliveries that the dispatcher can take. */
   readonly #ready = new Fifo<PendingDelivery>();
-  /** Pending deliveries that were taken. */
+  /** Pending deliveries that the dispatcher has taken and not settled. */
   readonly #inFlight = new Map<Delivery, PendingDelivery>();
-  /** Returned messages, by stream sequence, until they arrive again. Removed two ack waits after `dueAt`: another node has them. */
+  /**
+   * Messages that this node returned to JetStream for redelivery, by stream sequence. A message is removed when it arrives again,
+   * or two ack waits after `dueAt`, because another node then has it.
+   */
   readonly #awaitingRedelivery = new Map<number, { acceptedAt: number; dueAt: number }>();
-  /** Redelivered messages whose state is being read. */
+  /** Redelivered messages whose stored state is being read. */
   readonly #resolving = new Set<PendingDelivery>();
-  /** Operations that `close` waits for. */
+  /** Promises of operations in progress, which `close` awaits. */
   readonly #operations = new Set<Promise<unknown>>();
   readonly #progressTimer: NodeJS.Timeout;
-  /** Pull requester, present from `onReady` until its listener is removed. */
+  /** Pull requester, present from the call of `onReady` until its listener is removed. */
   #requester: PullRequester | undefined;
   #onReady = () => {};
   /** Number of deliveries that the last `take` requested and did not get. */
   #wanted = 0;
-  /** Number of messages that have arrived. */
+  /** Number of messages that have arrived at this node. */
   #arrivals = 0;
 
   constructor(options: NatsConsumerOptions) {
@@ -51,7 +54,7 @@ export class NatsConsumer {
     this.#progressTimer = setInterval(() => this.#keepAlive(), options.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
-  /** @returns a function that ends the requests to JetStream and requeues the deliveries that were not taken */
+  /** Starts to request messages. @returns a function that ends the requests and requeues the deliveries that were not taken */
   onReady(listener: () => void): () => void {
     if (this.#requester !== undefined) this.#stop();
     const requester = new PullRequester({
@@ -68,7 +71,7 @@ export class NatsConsumer {
     };
   }
 
-  /** Takes deliveries that have arrived, and requests the rest from JetStream. */
+  /** Takes up to `max` deliveries that have arrived, and requests the missing ones from JetStream. */
   take(max: number): Delivery[] {
     const deliveries: Delivery[] = [];
     while (deliveries.length < max) {
@@ -110,13 +113,13 @@ export class NatsConsumer {
     return { inFlight: this.#inFlight.size, delayed, pending: this.#pending.size + this.#awaitingRedelivery.size };
   }
 
-  /** Pending and returned messages. */
+  /** Yields the pending deliveries and the messages that this node returned to JetStream for redelivery. */
   *unsettled(): Generator<{ acceptedAt: number }> {
     yield* this.#pending.values();
     yield* this.#awaitingRedelivery.values();
   }
 
-  /** Must be called after a reconnect. */
+  /** Repeats the requests to JetStream. Must be called after every reconnect. */
   renew(): void {
     this.#requester?.renew();
   }
@@ -125,7 +128,7 @@ export class NatsConsumer {
   async close(): Promise<void> {
     this.#stop();
     this.#inFlight.clear();
-    // `#admit` requeues the messages whose state is still being read.
+    // Skips the messages whose state is still being read, because `#admit` requeues them.
     for (const pending of this.#pending.values()) if (!this.#resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#progressTimer);
@@ -143,7 +146,7 @@ export class NatsConsumer {
     const pending = pendingDelivery(message, ++this.#arrivals);
     const known = this.#pending.get(pending.streamSequence);
     if (known !== undefined) {
-      // The in-progress acks were lost, and JetStream redelivered the message to the node that already has it.
+      // The in-progress acks were lost, so JetStream redelivered the message, to the node that already has it.
       Object.assign(known, { reply: pending.reply, deliveries: pending.deliveries, progressAt: pending.progressAt });
       return;
     }
@@ -162,7 +165,7 @@ export class NatsConsumer {
       this.#resolving.delete(pending);
       if (isUnfinished) return this.#admit(pending);
     } catch {
-      // JetStream redelivers the message after its ack wait.
+      // If the state cannot be read, JetStream redelivers the message after its ack wait.
       this.#resolving.delete(pending);
     }
     this.#remove(pending);
@@ -195,7 +198,7 @@ export class NatsConsumer {
   #requeue(pending: PendingDelivery): Promise<void> {
     this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt: 0 });
     this.#remove(pending);
-    // If that fails, JetStream redelivers the message after its ack wait.
+    // If the requeue fails, JetStream redelivers the message after its ack wait.
     return this.#track(this.#options.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
   }
 

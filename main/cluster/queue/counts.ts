@@ -2,47 +2,47 @@ import type { JetStreamManager } from '@nats-io/jetstream';
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
 import { CONSUMER_NAME, overhead, streamName } from './streams.ts';
 
-/** Number of stale readings after which one is used nevertheless. A reading is stale if this node changed the streams during it. */
+/** Number of successive stale readings, the last of which is used. A reading is stale if this node changed a stream meanwhile. */
 const MAX_STALE = 5;
 
-/** Numbers of messages delivered to this node or returned by it. */
+/** Numbers of messages that were delivered to this node, or that this node returned to JetStream. */
 export interface OwnMessages {
-  /** Taken and not settled. */
+  /** Number of messages that the dispatcher has taken and not settled. */
   inFlight: number;
-  /** Returned for a retry or snooze that is not due. */
+  /** Number of messages returned to JetStream for a retry or snooze that is not due yet. */
   delayed: number;
-  /** Messages that JetStream counts as pending: in flight, delayed, delivered but not taken, and just requeued. */
+  /** Number of messages that JetStream counts as pending: in flight, delayed, delivered but not taken, and just requeued. */
   pending: number;
 }
 
 /**
- * Counts of the whole queue, as known to this node. Its own operations are counted at once and exactly; those of other nodes
- * are read from JetStream every second.
+ * Counts of the whole queue, as known to this node. This node's operations are counted at once and exactly. The operations of other
+ * nodes are read from JetStream every second.
  *
- * `accepted` derives from the last sequence of the stream of tasks, and `dead + dropped` from that of the stream of letters, so
- * both outlive every node. A message in neither stream is completed. JetStream does not tell redrives apart, so a dead letter
- * redriven by another node, or before this node started, counts as dropped, and as accepted once more. Delayed messages of other
- * nodes count as in flight, because JetStream reports both as pending.
+ * `accepted` derives from the last sequence of the stream of tasks, `dead + dropped` from that of the stream of dead letters. So
+ * both survive a restart of all nodes. A message in neither stream is completed. JetStream counts a redriven message as a new
+ * one, so a dead letter redriven by another node, or before this node started, counts as dropped, and as accepted once more.
+ * Delayed messages of other nodes count as in flight, because JetStream reports both as pending.
  */
 export class NatsCounts {
   readonly #manager: JetStreamManager;
   readonly #prefix: string;
-  /** Last sequence of the stream of tasks. */
+  /** Last stream sequence in the stream of tasks. */
   #stored = 0;
-  /** Last sequence of the stream of letters. */
+  /** Last stream sequence in the stream of dead letters. */
   #deadLettered = 0;
   #unsettled = 0;
   #bytes = 0;
   #dead = 0;
-  /** Dead letters redriven by this node. */
+  /** Number of dead letters that this node put back into the queue. */
   #redriven = 0;
-  /** Messages in flight or delayed on other nodes. */
+  /** Number of messages that are in flight or delayed on other nodes. */
   #elsewhere = 0;
-  /** First message in the stream of tasks; `at` is its time of acceptance. */
+  /** First message in the stream of tasks. `at` is its time of acceptance in milliseconds since the epoch. */
   #first: { streamSequence: number; at: number } | undefined;
-  /** Number of operations that were started. */
+  /** Number of operations that this node has started to change the streams. */
   #operations = 0;
-  /** Number of operations in progress. */
+  /** Number of this node's operations in progress that change the streams. */
   #inProgress = 0;
   #staleReadings = 0;
 
@@ -51,17 +51,17 @@ export class NatsCounts {
     this.#prefix = prefix;
   }
 
-  /** Number of unsettled messages. */
+  /** Number of messages that are waiting, delayed or in flight. */
   get unsettled(): number {
     return this.#unsettled;
   }
 
-  /** Bytes of the bodies of unsettled messages. */
+  /** Total bytes of the bodies of messages that are waiting, delayed or in flight. */
   get bytes(): number {
     return this.#bytes;
   }
 
-  /** Runs an operation that changes the streams. Readings of JetStream that overlap with it are stale. */
+  /** Runs an operation that changes the streams. Readings of JetStream's counts that overlap with the operation are stale. */
   async during<T>(operation: () => Promise<T>): Promise<T> {
     this.#operations += 1;
     this.#inProgress += 1;
@@ -86,7 +86,7 @@ export class NatsCounts {
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
   }
 
-  /** Counts a message that leaves the stream of tasks. */
+  /** Counts a message that leaves the stream of tasks because it is settled. */
   settled(streamSequence: number, bytes: number): void {
     this.#unsettled = Math.max(0, this.#unsettled - 1);
     this.#bytes = Math.max(0, this.#bytes - bytes);
@@ -124,14 +124,14 @@ export class NatsCounts {
     };
   }
 
-  /** Time of acceptance of the oldest message, of which `own` were delivered to this node, in milliseconds since the epoch. */
+  /** Returns when the oldest unsettled message was accepted, in ms since the epoch. @param own messages delivered to this node */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
     let oldest = this.#unsettled > 0 ? this.#first?.at : undefined;
     for (const { acceptedAt } of own) oldest = Math.min(oldest ?? acceptedAt, acceptedAt);
     return oldest;
   }
 
-  /** Reads the counts of all nodes. @throws {Error} if JetStream does not respond */
+  /** Reads the counts of the whole queue from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(own: () => OwnMessages): Promise<void> {
     const operations = this.#operations;
     const { streams, consumers } = this.#manager;

@@ -3,12 +3,12 @@ import type { DeadLetter } from '../../tasks/queue/queue.ts';
 import { removeMessage } from './revisioned-store.ts';
 import { streamName, subject, token } from './streams.ts';
 
-/** Longest wait for one batch of a listing. */
+/** Longest wait for one batch of messages when dead letters are listed. */
 const LISTING_WAIT_MS = 2000;
-/** Maximum length of a stored reason. Longer reasons are truncated, so that every queued task can be dead-lettered. */
+/** Maximum length of a stored failure reason. Longer reasons are truncated, so that every queued task can be dead-lettered. */
 const MAX_REASON_LENGTH = 4096;
 
-/** A dead letter with its position in the streams. */
+/** A dead letter with its sequences in the streams. */
 export interface StoredLetter {
   letter: DeadLetter;
   /** Sequence in the stream of dead letters. */
@@ -17,7 +17,7 @@ export interface StoredLetter {
   taskSequence: number;
 }
 
-/** First line of a stored letter, which its body follows. The field names are those of letters stored by earlier versions. */
+/** First line of a stored dead letter, followed by the body. The field names must match dead letters stored by earlier versions. */
 interface StoredHead {
   id: string;
   seq: number;
@@ -28,7 +28,7 @@ interface StoredHead {
   taskPlace: number;
 }
 
-/** Dead letters of all nodes, one message each. Past its bounds, the stream evicts the oldest letter. */
+/** Dead letters of all nodes in a stream, one message each. At a bound of the stream, JetStream evicts the oldest dead letter. */
 export class DeadLetterStore {
   readonly #manager: JetStreamManager;
   readonly #prefix: string;
@@ -40,7 +40,7 @@ export class DeadLetterStore {
     this.#stream = streamName(prefix, 'letters');
   }
 
-  /** Stores a letter. Storing the same letter again leaves only one. */
+  /** Stores a dead letter. Storing the same dead letter again leaves only one. */
   store(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
     const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
     const reason = letter.reason.slice(0, MAX_REASON_LENGTH);
@@ -56,11 +56,11 @@ export class DeadLetterStore {
     return message === null ? undefined : parse(message);
   }
 
-  /** Stream sequences and sizes of the newest letters, newest first. */
+  /** Returns the stream sequences and sizes in bytes of up to `limit` dead letters, newest first. */
   async newest(limit: number): Promise<Array<{ streamSequence: number; bytes: number }>> {
     const { messages, first_seq: first, last_seq: last } = (await this.#manager.streams.info(this.#stream)).state;
     if (messages === 0) return [];
-    // Removed letters leave gaps in the sequences: the range doubles until it holds enough letters.
+    // Removed dead letters leave gaps in the stream sequences, so the range is doubled until it holds `limit` dead letters.
     for (let range = limit; ; range *= 2) {
       const from = Math.max(first, last + 1 - range);
       const heads = await this.#heads(from, last);
@@ -68,7 +68,7 @@ export class DeadLetterStore {
     }
   }
 
-  /** Reads a letter by its stream sequence; undefined if it was removed. */
+  /** Reads a dead letter by its stream sequence. Returns undefined if it was removed. */
   async read(streamSequence: number): Promise<DeadLetter | undefined> {
     const message = await this.#manager.streams.getMessage(this.#stream, { seq: streamSequence });
     return message === null ? undefined : parse(message).letter;
@@ -91,17 +91,17 @@ export class DeadLetterStore {
           if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes });
           if (pending === 0 || message.seq >= last) return heads;
         }
-        // Letters may have been removed since `pending` was read.
+        // Ends if no message arrived, because dead letters may have been removed since `pending` was read.
         if (heads.length === before) break;
       }
       return heads;
     } finally {
-      // Otherwise the server keeps the ephemeral consumer for minutes.
+      // Without this, the server would keep the ephemeral consumer for minutes.
       await consumer.delete().catch(() => {});
     }
   }
 
-  /** Removes a letter. @returns false if it was already removed */
+  /** Removes a dead letter. @returns false if it was already removed */
   remove(streamSequence: number): Promise<boolean> {
     return removeMessage(this.#manager, this.#stream, streamSequence);
   }

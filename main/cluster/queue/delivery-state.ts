@@ -1,22 +1,22 @@
-/** State of an unfinished task, stored for all nodes. A task that succeeds at the first attempt has no note. */
+/** State of an unfinished task, stored for all nodes as a note. A task that succeeds at the first attempt has no note. */
 export interface DeliveryState {
-  /** Stream sequence of the message. Lower than that of the current message if the note predates a redrive. */
+  /** Stream sequence of the message. Lower than that of the current message if the note was stored before a redrive. */
   streamSequence: number;
   attempts: number;
   crashes: number;
-  /** Why the last attempt failed. */
+  /** Reason of the last failure or snooze; empty before the first one. */
   reason: string;
-  /** When the message may be delivered again, in milliseconds since the epoch. */
+  /** Time from which the message may be delivered again, in milliseconds since the epoch. */
   dueAt: number;
-  /** JetStream's number of the last delivery whose node requeued the message, or reported a failed attempt. */
+  /** JetStream's number of the message's last delivery that a node settled by a requeue, retry or snooze. */
   lastSettledDelivery: number;
-  /** Whether an attempt has started since the last settled delivery. Recorded for suspects only. */
+  /** Whether an attempt has started since the last settled delivery. Recorded only if `suspect` is true. */
   running: boolean;
   /** Whether a process died while the message was in flight, and no attempt has ended since. */
   suspect: boolean;
 }
 
-/** State of a task that has no stored note. */
+/** State of a task for which no note is stored. */
 export const initialDeliveryState: DeliveryState = {
   streamSequence: 0,
   attempts: 0,
@@ -29,12 +29,12 @@ export const initialDeliveryState: DeliveryState = {
 };
 
 /**
- * Returns the state of a redelivered message, from the note of its earlier deliveries.
+ * Returns the state of a redelivered message, from the stored note of its earlier deliveries.
  *
  * JetStream counts deliveries. If the delivery before this one is not settled, its node has died or lost its connection. Whether
  * the task was running there is unknown, because recording each start would cost a round trip to the disks of all replicas. So
- * the task becomes a suspect, and no attempt is charged. The attempt at a suspect is recorded before it starts. If that attempt
- * is not settled either, it is charged as a crash.
+ * the task becomes a suspect, and no attempt is counted. The next attempt at a suspect is recorded before it starts. If that
+ * attempt is not settled either, it counts as an attempt and a crash.
  *
  * @param deliveries JetStream's number of this delivery
  */

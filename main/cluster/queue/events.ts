@@ -6,7 +6,7 @@ import type { NatsLink } from '../nats-link.ts';
 /** Maximum number of events in one NATS message. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
-/** Kinds of the events that this version knows. */
+/** Kinds of task events that this version knows. A message with any other kind is ignored. */
 const KINDS: ReadonlySet<TaskEvent['event']> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
 
 /** Maximum number of tasks that are remembered as running on other nodes. */
@@ -16,13 +16,13 @@ const MAX_ELSEWHERE = 10_000;
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
-  /** Identifies this node's own messages. */
+  /** Random identifier of this node, by which it ignores its own messages. */
   readonly #node = randomUUID();
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
-  /** Attempts in progress on other nodes, by task id. An attempt whose node died stays until the task is delivered again. */
+  /** Number of the attempt in progress on another node, by task id. If that node dies, the entry stays until a redelivery. */
   readonly #elsewhere = new Map<string, number>();
-  /** Events to send in the next message. */
+  /** Events of this node to send in the next message. */
   #unsent: TaskEvent[] = [];
 
   constructor(link: NatsLink, subject: string, onEvent: (event: TaskEvent) => void) {
@@ -36,7 +36,7 @@ export class NatsEvents {
     });
   }
 
-  /** Reports an event of this node, to the listener and to the other nodes. */
+  /** Reports an event of this node to its own listener and to the other nodes. */
   tell(event: TaskEvent): void {
     this.#elsewhere.delete(event.id);
     this.#onEvent(event);
@@ -44,12 +44,12 @@ export class NatsEvents {
     if (this.#unsent.length === 1) setImmediate(() => this.#send());
   }
 
-  /** Number of the task's attempt in progress on another node, if any. */
+  /** Returns the number of the task's attempt in progress on another node, or undefined if there is none. */
   attemptElsewhere(id: string): number | undefined {
     return this.#elsewhere.get(id);
   }
 
-  /** Registers a task's delivery to this node, so it no longer runs on another one. */
+  /** Registers that a task was delivered to this node, so it is no longer in progress on another node. */
   arrived(id: string): void {
     this.#elsewhere.delete(id);
   }

@@ -3,19 +3,19 @@ import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../../tasks
 import { Conflict, type RevisionedStore } from './revisioned-store.ts';
 import { digest } from './streams.ts';
 
-/** Stored record of a submission with an idempotency key. */
+/** Stored record of a submission with an idempotency key, also called the reservation of the key. */
 export interface NatsKeyRecord {
   fingerprint: string;
   taskId: string;
-  /** Milliseconds since the epoch. */
+  /** Time at which the key was reserved, in milliseconds since the epoch. */
   acceptedAt: number;
-  /** Whether the message is known to be stored. */
+  /** Whether the task's message is known to be stored in the stream of tasks. */
   taken: boolean;
-  /** `Nats-Msg-Id` of the message. */
+  /** `Nats-Msg-Id` of the task's message. */
   messageId: string;
 }
 
-/** Age after which a reservation can be taken over, because its publish or its node must have failed. */
+/** Age from which another submission can take over a reservation, because the publish or the node must have failed. */
 const RESERVATION_TIMEOUT_MS = 3000;
 
 /**
@@ -60,11 +60,11 @@ export class IdempotencyStore {
     });
     try {
       const id = (await publish(messageId, firstId)) ?? firstId;
-      // If this write fails, the next submission finds the same task by the `Nats-Msg-Id`.
+      // If this write fails, the next submission with the key finds the same task by the `Nats-Msg-Id`.
       await this.#records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
       return id;
     } catch (error) {
-      // A refused first publish has stored nothing. After any other error, the message may be stored.
+      // Only a refused first publish removes the reservation. After any other error, the message may be stored.
       if (error instanceof QueueFull && earlier === undefined)
         await this.#records.removeRevision(revision).catch(() => {});
       throw error;

@@ -4,7 +4,7 @@ import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 /** Timeout of a request to JetStream. */
 export const REQUEST_TIMEOUT_MS = 2000;
 
-/** Headers of messages whose subject does not contain the task id, and of redriven dead letters. */
+/** Message headers: the task id if the subject does not contain it, and original values of a redriven dead letter. */
 export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
 
 /** A delivery of JetStream that this node has not settled. */
@@ -12,30 +12,30 @@ export interface PendingDelivery {
   id: string;
   body: string;
   bytes: number;
-  /** Sequence of the message in the stream. */
+  /** Sequence of the message in the stream of tasks. */
   streamSequence: number;
   /** Sequence of the message when it was accepted; a redriven dead letter keeps it. */
   sequence: number;
   acceptedAt: number;
   /** Position in the order of arrival at this node. */
   turn: number;
-  /** Subject for acks. */
+  /** Reply subject of the message, to which its acks are sent. */
   reply: string;
   /** Number of deliveries of the message, including this one. */
   deliveries: number;
-  /** State of the task. */
+  /** State of the task, from its stored note if there is one. */
   note: DeliveryState;
-  /** Last revision of the stored note that this node has seen; 0 without a note. */
+  /** Revision of the last stored note that this node has seen; 0 without a note. */
   noteRevision: number;
-  /** Whether a worker has started the task. */
+  /** Whether a worker thread has started the task. */
   isRunning: boolean;
-  /** Time of the last in-progress ack, in milliseconds since the epoch. */
+  /** Time of the last in-progress ack or, before the first one, of the arrival, in milliseconds since the epoch. */
   progressAt: number;
 }
 
 /**
- * Creates the pending delivery of an arrived message, with the state of a first delivery. Its number of deliveries, stream sequence
- * and time are in the ack subject:
+ * Creates the pending delivery of an arrived message, with the state of a first delivery. The number of deliveries, the stream
+ * sequence and the time of the message are parts of the ack subject:
  * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
  */
 export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, turn: number): PendingDelivery {

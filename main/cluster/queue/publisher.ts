@@ -13,11 +13,11 @@ import { streamName, subject, token } from './streams.ts';
 
 /** JetStream's error code for a message that was not stored, because a bound is reached or the disk fails. */
 const STORE_FAILED = 10077;
-/** Payload bytes reserved for the head of a dead letter, so that every queued task can be dead-lettered. */
+/** Bytes of a NATS message reserved for the head of a dead letter, so that every queued task can be dead-lettered. */
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 export interface PublishOptions {
-  /** `Nats-Msg-Id`, by which JetStream detects duplicates. By default, the token of the task id. */
+  /** `Nats-Msg-Id`, by which JetStream detects duplicates. By default, the subject token of the task id. */
   messageId?: string;
   /** Original sequence of a redriven message. */
   sequence?: number;
@@ -44,7 +44,7 @@ export interface PublisherParts {
 export class NatsPublisher {
   readonly #parts: PublisherParts;
   readonly #jetstream: JetStreamClient;
-  /** Bytes of the bodies being published. */
+  /** Total bytes of the bodies being published. */
   #reserved = 0;
 
   constructor(parts: PublisherParts) {
@@ -80,7 +80,7 @@ export class NatsPublisher {
     }
   }
 
-  /** Whether the task is in the stream, so it is neither completed nor discarded. */
+  /** Returns whether the task is in the stream, so it is neither completed nor discarded. */
   async isStored(id: string): Promise<boolean> {
     return (await this.#find({ last_by_subj: subject(this.#parts.prefix, 'tasks', token(id)) })) !== null;
   }
@@ -96,8 +96,8 @@ export class NatsPublisher {
   }
 
   /**
-   * Checks that a body of that many bytes fits into the queue, without a request. Messages of other nodes may be counted a second
-   * late. JetStream enforces the bound on their number exactly. Its bound on bytes includes subjects and headers.
+   * Checks, without a request, that a body of that many bytes fits into the queue. Messages of other nodes may be counted a second
+   * late, but JetStream enforces the bound on the number of messages exactly. Its bound on bytes includes subjects and headers.
    *
    * @throws {QueueFull} if a bound would be exceeded
    * @throws {Error} if the body is too large for a NATS message

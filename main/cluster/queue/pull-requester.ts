@@ -6,7 +6,7 @@ import type { NatsLink } from '../nats-link.ts';
 const EXPIRES_MS = 5000;
 /** Delay before the next pull request after a refused one, for example during a leader election. */
 const RETRY_MS = 250;
-/** Longest wait for outstanding messages when the requester stops. */
+/** Longest wait for requested messages that have not arrived when the requester stops. */
 const DRAIN_MS = 1000;
 
 /** Status codes of a pull request that ended normally: 404 no messages, 408 request timeout. */
@@ -16,14 +16,14 @@ export interface PullRequesterOptions {
   link: NatsLink;
   stream: string;
   consumer: string;
-  /** Returns the free capacity in messages, not counting outstanding requests. */
+  /** Returns the number of messages that this node can accept, including those already requested. */
   room(): number;
   receive(message: Msg): void;
 }
 
 /**
- * Requests messages from a pull consumer, never more than there is room for. The client library's own `consume` does not fit: it
- * requests more messages when some are delivered, not when they are settled.
+ * Requests messages from a pull consumer, never more than there is room for. The client library's `consume` cannot be used,
+ * because it requests more messages when some are delivered, not when they are settled.
  */
 export class PullRequester {
   readonly #options: PullRequesterOptions;
@@ -42,7 +42,7 @@ export class PullRequester {
     this.#subscription = this.#subscribe();
   }
 
-  /** Requests as many messages as there is room for. Calls of the same turn of the event loop share one request. */
+  /** Requests as many messages as there is room for. Calls in the same event loop turn share one request. */
   ask(): void {
     if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
     this.#scheduled = true;
@@ -52,13 +52,13 @@ export class PullRequester {
     });
   }
 
-  /** Renews requests that JetStream has not answered in time. Must be called periodically. */
+  /** Repeats the requests that JetStream has not answered in time. Must be called periodically. */
   check(): void {
     if (this.#outstanding > 0 && this.#deadline < Date.now()) this.renew();
     else this.ask();
   }
 
-  /** Starts over with a new inbox, because requests sent over an earlier connection may never be answered. */
+  /** Repeats all requests with a new inbox, because requests sent over an earlier connection may never be answered. */
   renew(): void {
     if (this.#stopped || !this.#options.link.up) return;
     this.#subscription.unsubscribe();
@@ -67,7 +67,7 @@ export class PullRequester {
     this.ask();
   }
 
-  /** Stops requesting. Outstanding messages are received until the promise is fulfilled. */
+  /** Stops requesting messages. Messages already requested are received until the promise is fulfilled. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#timer);
@@ -91,7 +91,7 @@ export class PullRequester {
     this.#outstanding += batch;
     this.#deadline = Date.now() + 2 * EXPIRES_MS;
     const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
-    // If the request is refused, the response's subject carries the number of requested messages.
+    // The reply subject ends with the number of requested messages, which is read if the request is refused.
     const reply = `${this.#inbox}.${batch}`;
     link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, request, { reply });
   }

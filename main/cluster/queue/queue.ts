@@ -25,7 +25,7 @@ import { RevisionedStore } from './revisioned-store.ts';
 import type { SettlerParts } from './settlement.ts';
 import { ACK_WAIT_MS, type StreamOptions, setUpStreams, token } from './streams.ts';
 
-/** Interval at which the counts of all nodes are read. */
+/** Interval at which the counts of the whole queue are read from JetStream. */
 const REFRESH_MS = 1000;
 
 export interface NatsQueueOptions extends Omit<StreamOptions, 'ackWaitMs'> {
@@ -70,7 +70,7 @@ class NatsQueue implements Queue {
   readonly #parts: Parts;
   /** Ids of messages being published. JetStream may deliver such a message before it confirms the publish. */
   readonly #publishing = new Set<string>();
-  /** Last redrive in progress, by task id. */
+  /** Promise of the last redrive in progress for each task, by task id. */
   readonly #redriving = new Map<string, Promise<unknown>>();
   readonly #refreshTimer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
@@ -86,7 +86,7 @@ class NatsQueue implements Queue {
     this.#unsubscribe = parts.link.onUp(() => parts.consumer.renew());
   }
 
-  /** Reads the counts of all nodes. @throws {Error} if JetStream does not respond */
+  /** Reads the counts of the whole queue from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
     if (!this.#parts.link.up) return;
     await this.#parts.counts.refresh(() => this.#parts.consumer.own());
@@ -108,7 +108,7 @@ class NatsQueue implements Queue {
     return this.#closed ? () => {} : this.#parts.consumer.onReady(listener);
   }
 
-  /** Records nothing, because JetStream counts the deliveries of each message. */
+  /** Takes up to `max` deliveries. Nothing is recorded, because JetStream counts the deliveries of each message. */
   take(max: number): Delivery[] {
     return this.#closed ? [] : this.#parts.consumer.take(max);
   }
@@ -127,8 +127,8 @@ class NatsQueue implements Queue {
     await this.#redriving.get(id)?.catch(() => {});
     const pending = consumer.find(id);
     if (pending?.isRunning) return { state: 'running', attempt: pending.note.attempts + 1 };
-    // A redrive stores the message before it removes the letter, and a discard stores the letter before it removes the message.
-    // So an unfinished task is in at least one of the two streams.
+    // A redrive stores the message before it removes the dead letter, and a discard stores the dead letter before it removes the
+    // message. So an unfinished task is in at least one of the two streams.
     if (await publisher.isStored(id)) {
       const attempt = events.attemptElsewhere(id);
       if (pending === undefined && attempt !== undefined) return { state: 'running', attempt };
@@ -161,7 +161,7 @@ class NatsQueue implements Queue {
 
   async redrive(id: string): Promise<boolean> {
     const earlier = this.#redriving.get(id);
-    // Without an earlier redrive there is no await, so that of two concurrent calls the second one finds the first.
+    // Awaits only if there is an earlier redrive, so that the second of two concurrent calls always finds the first one.
     if (earlier !== undefined) await earlier.catch(() => {});
     const redriving = this.#parts.counts.during(() => this.#redrive(id));
     this.#redriving.set(id, redriving);
@@ -205,7 +205,7 @@ class NatsQueue implements Queue {
   async #publish(message: Message, options: PublishOptions = {}): Promise<Published> {
     const { counts, publisher } = this.#parts;
     const { id, body } = message;
-    // Outside of `during`, because a refused message changes no stream and makes no reading of the counts stale.
+    // Checked outside of `during`, because a refused message changes no stream, so it makes no reading of the counts stale.
     publisher.checkRoom(Buffer.byteLength(body));
     this.#publishing.add(id);
     try {
@@ -226,8 +226,8 @@ class NatsQueue implements Queue {
   }
 
   /**
-   * Stores the message before it removes the letter, so that the task is never lost. If several nodes redrive a letter at once,
-   * JetStream stores one message and reports it as a duplicate to the other nodes.
+   * Stores the message before it removes the dead letter, so that the task is never lost. If several nodes redrive a dead letter at
+   * once, JetStream stores one message and reports it as a duplicate to the other nodes.
    */
   async #redrive(id: string): Promise<boolean> {
     this.#checkOpen();

@@ -1,14 +1,14 @@
 import { JetStreamApiCodes, JetStreamApiError, type JetStreamManager } from '@nats-io/jetstream';
 import { streamName, subject } from './streams.ts';
 
-/** JetStream's error code for deleting a message that was deleted before. */
+/** JetStream's error code for deleting a message that was already deleted. */
 const SEQUENCE_NOT_FOUND = 10043;
 /** JetStream's error code for any failed deletion. */
 const DELETE_FAILED = 10057;
-/** Texts of {@link DELETE_FAILED} for a sequence outside of the stream: before its first message, and past its last one. */
+/** Error texts of {@link DELETE_FAILED} for a sequence outside of the stream: before its first message, or past its last one. */
 const OUTSIDE = ['no message found', 'stream store EOF'];
 
-/** The value has a revision other than the expected one. */
+/** Thrown if a value has a revision other than the expected one. */
 export class Conflict extends Error {
   override name = 'Conflict';
 }
@@ -28,7 +28,7 @@ export class RevisionedStore<Value> {
     this.#kind = kind;
   }
 
-  /** Reads a value from the leader of the stream, so that the writes of all nodes are visible. */
+  /** Reads a value from the leader of the stream's replicas, so that the writes of all nodes are visible. */
   async get(name: string): Promise<{ value: Value; revision: number } | undefined> {
     const message = await this.#manager.streams.getMessage(this.#stream, { last_by_subj: this.#subject(name) });
     return message === null ? undefined : { value: message.json<Value>(), revision: message.seq };
@@ -57,7 +57,7 @@ export class RevisionedStore<Value> {
     await this.#manager.streams.purge(this.#stream, { filter: this.#subject(name) });
   }
 
-  /** Removes a value unless it has been replaced. */
+  /** Removes the value with that revision, unless the value has been replaced. */
   async removeRevision(revision: number): Promise<void> {
     await removeMessage(this.#manager, this.#stream, revision);
   }

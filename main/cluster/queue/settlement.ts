@@ -8,7 +8,7 @@ import { type PendingDelivery, REQUEST_TIMEOUT_MS } from './pending-delivery.ts'
 import { Conflict, type RevisionedStore } from './revisioned-store.ts';
 import { token } from './streams.ts';
 
-/** Bound on unconfirmed acks. */
+/** Maximum number of unconfirmed acks that are remembered. Past it, the oldest one is forgotten. */
 const MAX_UNCONFIRMED_ACKS = 10_000;
 
 export interface SettlerParts {
@@ -22,7 +22,7 @@ export interface SettlerParts {
 /** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
 export class NatsSettler {
   readonly #parts: SettlerParts;
-  /** Stream sequences of completed messages whose ack JetStream has not confirmed: the ack is repeated on redelivery. */
+  /** Stream sequences of completed messages whose ack is unconfirmed. If such a message is redelivered, it is acked again. */
   readonly #unconfirmedAcks = new Set<number>();
 
   constructor(parts: SettlerParts) {
@@ -30,7 +30,7 @@ export class NatsSettler {
   }
 
   /**
-   * Sets the state of a redelivered message from the stored note of its earlier deliveries.
+   * Sets the state of a redelivered message from the stored note (the state after its earlier deliveries).
    *
    * @returns false if the message is already completed or dead-lettered, and only its ack was lost
    */
@@ -49,7 +49,7 @@ export class NatsSettler {
     return false;
   }
 
-  /** Reports the start of an attempt. For a suspect, the start is also stored. */
+  /** Reports the start of an attempt. For a suspect (its process died while it was in flight), the start is also stored. */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { id, note } = pending;
     this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
@@ -68,13 +68,13 @@ export class NatsSettler {
     const { kind, reason } = settlement;
     const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
     const { id, deliveries: lastSettledDelivery } = pending;
-    // No nak if a newer delivery exists, because JetStream would apply the nak to that one.
+    // Sends no nak if a newer delivery exists, because JetStream would apply the nak to that delivery.
     if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
     this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
     await this.#nak(pending, dueAt - Date.now());
   }
 
-  /** Stores the dead letter before the ack. If the ack is lost, `resolve` finds the letter when the message is redelivered. */
+  /** Stores the dead letter before the ack. If the ack is lost, `resolve` finds the dead letter when the message is redelivered. */
   async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
     const { letters, counts, events } = this.#parts;
     const { id, body, sequence, streamSequence, bytes, acceptedAt } = pending;
@@ -87,12 +87,12 @@ export class NatsSettler {
     await this.#removeNote(pending);
   }
 
-  /** Reverts `markRunning` of a suspect that was released before its attempt started. The message stays with this node. */
+  /** Reverts `markRunning` of a suspect that was released before its attempt started. This node keeps the message. */
   async unmarkRunning(pending: PendingDelivery): Promise<void> {
     if (pending.note.running) await this.#storeNote(pending, { ...pending.note, running: false });
   }
 
-  /** Returns the message to all nodes, as if this node had never had it. */
+  /** Returns the message for redelivery to any node at once, without counting an attempt. */
   async requeue(pending: PendingDelivery): Promise<void> {
     const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
     if (await this.#storeNote(pending, note)) await this.#nak(pending, 0);
@@ -106,17 +106,17 @@ export class NatsSettler {
     this.#unconfirmedAcks.delete(pending.streamSequence);
   }
 
-  /** Requests a redelivery after `delayMs`. */
+  /** Sends a nak, which requests a redelivery after `delayMs`. */
   #nak(pending: PendingDelivery, delayMs: number): Promise<void> {
     return this.#send(pending, delayMs > 0 ? `-NAK {"delay":${delayMs * 1_000_000}}` : '-NAK');
   }
 
-  /** Sends an ack. @throws {Error} if JetStream does not confirm the ack in time */
+  /** Sends an ack, nak or term message. @throws {Error} if JetStream does not confirm it in time */
   async #send({ reply }: PendingDelivery, ack: string): Promise<void> {
     await this.#parts.link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 
-  /** Stores the note. @returns false if a newer delivery, which owns the message, has stored a note */
+  /** Stores the note (the task's state). @returns false if a newer delivery of the message has already stored a note */
   async #storeNote(pending: PendingDelivery, note: DeliveryState): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
@@ -127,7 +127,7 @@ export class NatsSettler {
       } catch (error) {
         if (!(error instanceof Conflict)) throw error;
         const found = await notes.get(token(pending.id));
-        // The note of an earlier delivery, or an unconfirmed write of this one, is replaced.
+        // Replaces the note of an earlier delivery, or of an unconfirmed write of this one, but not that of a newer delivery.
         const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
         if (isNewer && !isStale(found.value, pending)) return false;
         pending.noteRevision = found?.revision ?? 0;
@@ -135,13 +135,13 @@ export class NatsSettler {
     }
   }
 
-  /** Removes the stored note. If that fails, the stream evicts the note when newer ones reach its bound. */
+  /** Removes the stored note. If that fails, the note stays until the stream reaches its bound and evicts the note. */
   async #removeNote(pending: PendingDelivery): Promise<void> {
     if (pending.noteRevision > 0) await this.#parts.notes.remove(token(pending.id)).catch(() => {});
   }
 }
 
-/** Whether the note belongs to an earlier message of the same task, from before a redrive. */
+/** Whether the note belongs to an earlier message of the same task, which was stored before a redrive. */
 function isStale(note: DeliveryState, { streamSequence }: PendingDelivery): boolean {
   return note.streamSequence < streamSequence;
 }

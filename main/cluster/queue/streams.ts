@@ -23,12 +23,12 @@ import type { QueueBounds } from '../../tasks/queue/queue.ts';
  * | P-keys    | P.keys.<digest>   | idempotency store           | idempotency store          | IDEMPOTENCY_MAX_KEYS, 24 h (evicts oldest)  |
  * | none      | P.events          | events of this node         | events of other nodes      | not stored                                  |
  *
- * `../token-store-and-tick-feed.ts` lists the stream and the buckets of the ticker.
+ * `../ticker-state.ts` lists the stream and the buckets of the ticker.
  */
 
-/** Durable consumer of the stream of tasks, shared by all nodes. */
+/** Name of the durable consumer of the stream of tasks, shared by all nodes. */
 export const CONSUMER_NAME = 'nodes';
-/** Default ack wait. */
+/** Default ack wait, after which JetStream redelivers a message without an ack or in-progress ack. */
 export const ACK_WAIT_MS = 5000;
 /** Time for which JetStream detects duplicates by `Nats-Msg-Id`. */
 const DUPLICATE_WINDOW_MS = 120_000;
@@ -37,7 +37,7 @@ const OVERHEAD_BYTES = 512;
 /** JetStream's error code for creating a stream that exists with other settings. */
 const STREAM_NAME_IN_USE = 10058;
 
-/** Kinds of items, each in its own stream with one subject per item. */
+/** Kinds of items, each in its own stream with one subject per item. Notes are the states of unfinished tasks. */
 type Kind = 'tasks' | 'letters' | 'notes' | 'keys';
 
 export function streamName(prefix: string, kind: Kind): string {
@@ -51,8 +51,8 @@ export function subject(prefix: string, kind: Kind, token: string): string {
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 /**
- * Returns the subject token of a task id, because a subject allows only some characters: a UUID itself, or a digest of the same
- * length for any other id.
+ * Returns the subject token of a task id, because a subject allows only some characters. The token is the id itself if that is a
+ * UUID, and otherwise a digest of the same length.
  */
 export function token(id: string): string {
   return UUID.test(id) ? id : digest(id).slice(0, 36);
@@ -98,21 +98,21 @@ export async function setUpStreams(
     discard: DiscardPolicy.New,
     max_msgs_per_subject: -1,
     max_msgs: bounds.maxLength,
-    // The publisher limits the bytes of bodies, by counts of other nodes that may be a second old. This bound holds even if several
-    // nodes publish at once.
+    // The publisher itself limits the bytes of bodies, but its counts of other nodes may be a second old. JetStream enforces this
+    // looser bound even if several nodes publish at once.
     max_bytes: bounds.maxBytes + bounds.maxLength * OVERHEAD_BYTES,
     duplicate_window: nanos(DUPLICATE_WINDOW_MS),
   });
   const { maxLength: max_msgs, maxBytes: max_bytes } = deadLetterBounds;
   await setUp('letters', { discard: DiscardPolicy.Old, max_msgs, max_bytes });
-  // Twice the number of tasks, so that leftover notes of finished tasks do not evict those of unfinished tasks.
+  // Twice the maximum number of tasks, so that leftover notes of finished tasks do not evict the notes of unfinished tasks.
   await setUp('notes', { discard: DiscardPolicy.Old, max_msgs: 2 * bounds.maxLength });
   await setUp('keys', { discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });
   await manager.consumers.add(streamName(prefix, 'tasks'), {
     durable_name: CONSUMER_NAME,
     ack_policy: AckPolicy.Explicit,
     ack_wait: nanos(ackWaitMs),
-    // No limit, because delayed retries count as pending. Each node limits its own pull requests.
+    // No limit, because JetStream counts delayed retries as pending. Each node limits its own pull requests.
     max_ack_pending: -1,
     max_waiting: 10_000,
   });

@@ -5,11 +5,11 @@ import type { Settlement } from '../queue/queue.ts';
 /** Metrics of the deliveries that the dispatcher has settled. */
 export class DispatchMetrics {
   completed = 0;
-  /** Retried attempts, by kind of failure. */
+  /** Number of failed attempts that are followed by a retry, by kind of failure. */
   readonly retried = new CounterByLabel(['error', 'crash']);
-  /** Discarded tasks, by cause. */
+  /** Number of discarded tasks, by the reason why they are not retried. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** Time from a task's acceptance to its first attempt, in seconds. */
+  /** Seconds from a task's acceptance to the start of its first attempt. */
   readonly waits = new Histogram(DURATION_BOUNDS);
 
   note(settlement: Settlement): void {

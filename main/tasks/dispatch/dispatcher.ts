@@ -11,11 +11,11 @@ import { decide, discardExhausted } from './retry-policy.ts';
 export interface DispatcherOptions {
   queue: Queue;
   pool: Pick<WorkerPool, 'run' | 'releaseWaiting' | 'stop'>;
-  /** Most deliveries in flight. */
+  /** Maximum number of deliveries that are taken from the queue and not settled. */
   prefetch: number;
-  /** Decides how a delivery is settled; see `retry-policy`. */
+  /** Returns how a delivery is settled after its run. The default is `decide` of `retry-policy`. */
   decide?: (delivery: Delivery, outcome: Outcome) => Settlement;
-  /** Whether the task with that id has a row. May throw. */
+  /** Returns whether the task with that id has a stored row. May throw. The default returns false. */
   isStored?: (id: string) => Awaitable<boolean>;
   log: Log;
 }
@@ -25,19 +25,19 @@ export class Dispatcher {
   readonly metrics = new DispatchMetrics();
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
-  /** Pause in taking deliveries, after a row could not be stored or the queue could not record a delivery. */
+  /** Pause during which no deliveries are taken, because a row could not be stored or the queue could not record a delivery. */
   readonly #pause = new Pause(() => this.start());
-  /** Deferred fill, so that one `take` replaces all deliveries that settle together. */
+  /** Schedules `#fill` after the pending promise callbacks, so that one `take` replaces all deliveries that settle together. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
-  /** Number of deliveries taken and not settled. */
+  /** Number of deliveries that were taken from the queue and not settled yet. */
   #inFlight = 0;
   #taking = false;
-  /** Number of pending operations: deliveries until their settlement is recorded, and the `take` in progress. */
+  /** Number of pending operations: deliveries whose settlement is not recorded yet, and the `take` in progress. */
   #unfinished = 0;
   #stopped = false;
   #unsubscribe = () => {};
-  /** Resolves at the next end of an operation, for `drain` and `stop`. */
+  /** Resolves when the next of the `#unfinished` operations ends, so that `drain` and `stop` can wait for it. */
   #progress = Promise.withResolvers<void>();
 
   constructor(options: DispatcherOptions) {
@@ -56,7 +56,7 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Waits until the queue has no unsettled message, at most until `deadline`. */
+  /** Waits until all messages of the queue are settled, but not longer than until `deadline` resolves. */
   async drain(deadline: Promise<void>): Promise<void> {
     let isOver = false;
     void deadline.then(() => {
@@ -67,8 +67,8 @@ export class Dispatcher {
   }
 
   /**
-   * Stops taking deliveries, and releases those that no worker has started. The others may finish until `deadline`; then their
-   * threads are terminated, and they are released as well.
+   * Stops taking deliveries, and returns those that no worker has started to the queue. Started deliveries may finish until
+   * `deadline` resolves. Then their threads are terminated, and the unfinished deliveries are returned to the queue as well.
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
@@ -78,13 +78,13 @@ export class Dispatcher {
     while (this.#unfinished > 0) await this.#progress.promise;
   }
 
-  /** Takes deliveries up to the prefetch limit. */
+  /** Takes deliveries from the queue until `prefetch` of them are in flight or no message is ready. */
   #fill(): void {
     while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#pause.on && !this.#stopped) {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // Without tasks no write can show that the problem is over.
+        // Resets the pause if no task is left, because there is no write whose success could reset it.
         if (this.#inFlight === 0) this.#pause.reset();
         return;
       }
@@ -105,7 +105,7 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Runs and settles a delivery. Calling `settle` makes room for the next delivery, before the settlement is recorded. */
+  /** Runs and settles a delivery. The next delivery is taken after the call of `settle`, before the settlement is recorded. */
   async #process(delivery: Delivery): Promise<void> {
     this.#inFlight += 1;
     this.#unfinished += 1;
@@ -139,13 +139,13 @@ export class Dispatcher {
     return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
   }
 
-  /** Pauses taking, and releases the deliveries that no worker has started. */
+  /** Stops taking deliveries until the pause ends, and returns those that no worker has started to the queue. */
   #startPause(reason: string): void {
     const delayMs = this.#pause.start(reason);
     if (delayMs === undefined) return;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
     this.#options.pool.releaseWaiting();
-    // A shared queue gives the released deliveries to other nodes.
+    // Unsubscribes, so that a queue shared by several nodes gives the returned deliveries to other nodes.
     this.#unsubscribe();
   }
 

@@ -1,7 +1,7 @@
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5000;
 
-/** A pause after a failed write. Its length doubles with each failure until a write succeeds. */
+/** Timer of a pause after a failed write. The length of the pause doubles with each failure until a write succeeds. */
 export class Pause {
   /** Reason of the last pause; undefined once a write has succeeded. */
   reason: string | undefined;
@@ -30,7 +30,7 @@ export class Pause {
     return delayMs;
   }
 
-  /** Makes the next pause the shortest again. Called after a successful write. */
+  /** Resets the length of the next pause to the minimum. Called after a successful write. */
   reset(): void {
     this.#failures = 0;
     this.reason = undefined;

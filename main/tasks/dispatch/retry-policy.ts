@@ -2,21 +2,21 @@ import type { Outcome } from '../pool/worker-pool.ts';
 import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue.ts';
 
 export const retryPolicy = {
-  /** Most attempts at a task, including the first. */
+  /** Maximum number of attempts at a task, including the first. */
   maxAttempts: 5,
   /** Number of crashes after which a task is discarded. A crash is the death of the thread or process during an attempt. */
   maxCrashes: 2,
-  /** Upper bound on the delay after the first attempt. Doubles with each further attempt, up to `maxDelayMs`. */
+  /** Maximum delay after the first attempt. The maximum doubles with each further attempt, up to `maxDelayMs`. */
   baseDelayMs: 1000,
   maxDelayMs: 60_000,
 };
 
 export type RetryPolicy = typeof retryPolicy;
 
-/** Attempts and crashes of a delivery. */
+/** The counts of a delivery that decide whether it is retried. */
 type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
 
-/** Decides the settlement of a delivery by the outcome of its run. */
+/** Returns how to settle a delivery, depending on the outcome of its run. */
 export function decide(delivery: Attempts, outcome: Outcome): Settlement {
   switch (outcome.ended) {
     case 'returned':
@@ -31,7 +31,7 @@ export function decide(delivery: Attempts, outcome: Outcome): Settlement {
   }
 }
 
-/** Retries a failed delivery after a delay between zero and an exponentially growing bound (full jitter), or discards it. */
+/** Returns a discard if the failure is permanent or no attempt is left, else a retry with exponential backoff and full jitter. */
 export function decideRetry(
   { attempt, crashes }: Attempts,
   failure: Failure,
@@ -47,7 +47,7 @@ export function decideRetry(
   return { kind: 'retry', delayMs: Math.floor(random() * bound), reason, failure };
 }
 
-/** Discards a delivery before it runs if process deaths have used up its attempts. @returns undefined if attempts are left */
+/** Returns a discard for a delivery whose attempts were used up by deaths of the process, or undefined if attempts are left. */
 export function discardExhausted({ attempt, crashes }: Attempts): SettlementOf<'discard'> | undefined {
   if (crashes < retryPolicy.maxCrashes && attempt <= retryPolicy.maxAttempts) return undefined;
   const reason = 'the process died while the task was running, and no attempt is left';

@@ -14,7 +14,7 @@ export interface Actor {
   isSignedIn(): boolean;
 }
 
-/** Access control of service B, whose routes see actors but no tokens. */
+/** Access control of service B. The routes of the service get the user of a request as an {@link Actor}, but never the token. */
 export interface TaskAccess {
   /** Returns the actor of a request, or undefined without a valid token. @throws {HttpError} if the token cannot be checked */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
@@ -22,7 +22,7 @@ export interface TaskAccess {
   tokenRoutes: Middleware;
 }
 
-/** Koa state of a request. Without access control there is no actor. */
+/** Koa state of a request. `actor` is undefined if the service runs without access control. */
 export interface AccessState {
   actor?: Actor;
 }
@@ -37,7 +37,7 @@ export function requireToken({ authenticate }: TaskAccess): Middleware<AccessSta
   };
 }
 
-/** Checks the policies of the actor. Without access control everything is allowed. @throws {HttpError} `action not allowed` */
+/** Checks that the actor may do an action. Without access control, anyone may do it. @throws {HttpError} `action not allowed` */
 export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
   if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
 }

@@ -6,7 +6,7 @@ import type { BodyBounds } from '../../http/body-buffer.ts';
 import type { ByteBudget } from '../../http/byte-budget.ts';
 import { crossSite } from '../../http/cross-site.ts';
 import { jsonErrors, logLateError, notFound } from '../../http/json-errors.ts';
-import { staticClient } from '../../http/static-client.ts';
+import { staticClient } from '../../http/static-files.ts';
 import type { Log } from '../../log.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
 import type { Queue } from '../queue/queue.ts';
@@ -43,7 +43,7 @@ export interface TasksAppOptions {
 }
 
 export interface TasksRouterOptions extends TasksAppOptions {
-  /** Limits the work per event loop turn. Shared by all requests that are costly to parse or to respond to. */
+  /** Limits the work in one event loop turn of all requests that are costly to parse or to respond to. */
   admission: Admission;
 }
 
@@ -62,7 +62,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
     app.use(options.access.tokenRoutes);
     app.use(requireToken(options.access));
   }
-  // Before the tasks router, which would take `events` for a task id.
+  // The events router comes before the tasks router, which would take `events` for a task id.
   app.use(eventsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());
   app.use(queueRouter({ ...options, admission }).routes());

@@ -9,14 +9,14 @@ import type { Cursor, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Limits on open streams. Further ones get 503, or 429 if their address has reached its limit. */
+/** Limits on open event streams. Above them, a request gets 503, or 429 if its address has reached its own limit. */
 const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
-/** Delay before new events are written, so that they share a write. */
+/** Delay before new events are written, so that several events share one write. */
 const WRITE_DELAY_MS = 50;
 const MAX_EVENTS_PER_WRITE = 1_000;
-/** Interval of comments that keep proxies from closing an idle connection. */
+/** Milliseconds between the empty comments (`:`) of an event stream, which keep proxies from closing an idle connection. */
 const HEARTBEAT_MS = 15_000;
-/** Reconnection delay of clients, sent as `retry`. */
+/** Delay after which a disconnected client reconnects, sent in the field `retry` of the event stream. */
 const RECONNECT_MS = 1_000;
 
 const headers = {
@@ -48,8 +48,8 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 }
 
 /**
- * Sends the events after `lastId` as fast as the client reads them. A client that falls behind gets the number of missed events.
- * Ends before the next write if the actor's token is no longer valid.
+ * Sends the events after the event `lastId` as fast as the client reads them. A client that reads too slowly gets the number of
+ * events that it missed. The stream ends before the next write if the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);
@@ -58,7 +58,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
 
   const send = () => {
     timer = undefined;
-    // The `drain` listener continues.
+    // While the response's buffer is full, nothing is written. The `drain` listener calls `wake` later.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) return close();
     const text = nextText(events, cursor);
@@ -76,7 +76,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     response.off('drain', wake);
     unsubscribe();
   };
-  // Nothing may be written after the end, which a client that does not read can delay for long.
+  // Stops all timers before `end`, because nothing may be written afterwards, and a slow client can keep the response open for long.
   const close = () => {
     release();
     response.end();
@@ -89,13 +89,13 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   response.on('drain', wake);
   response.once('close', release);
 
-  // Sends an id at once, so that a client that disconnects before its first event can resume without a gap.
+  // Sends an event id at once, so that a client that disconnects before its first event can resume without a gap.
   const isGap = lastId !== '' && known === undefined;
   response.write(`retry: ${RECONNECT_MS}\n${isGap ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`);
   wake();
 }
 
-/** Encodes the next events for a client. Empty if there are none. */
+/** Returns the text of the events after the cursor, and advances the cursor. Returns an empty text if there are none. */
 function nextText(events: TaskEvents, cursor: Cursor): string {
   const missed = events.skipMissed(cursor);
   let text = missed > 0 ? gap(events, cursor, missed) : '';
@@ -107,12 +107,12 @@ function nextText(events: TaskEvents, cursor: Cursor): string {
   return text;
 }
 
-/** Encodes a `gap` event: the client has missed that many events, or an unknown number if null, and should reload. */
+/** Encodes a `gap` event, which tells a client that it missed `missed` events (null: an unknown number) and should reload. */
 function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
   return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
 }
 
-/** Data of an event, with the fields of `GET /tasks/<id>`. */
+/** Returns the data of an event, with the same field names as the response to `GET /tasks/<id>`. */
 function dataOf(event: TaskEvent): object {
   const { id } = event;
   switch (event.event) {

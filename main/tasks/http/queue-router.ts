@@ -8,10 +8,10 @@ import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { failedTask } from './task-status.ts';
 
-/** Most dead letters in a listing, like the rows of `GET /tasks`. */
+/** Maximum number of dead letters in a listing, the same as of rows in `GET /tasks`. */
 const LISTING_SIZE = 100;
 
-/** Seconds until a client should retry, if the queue is full or a submission with the same key is in progress. */
+/** Header with the seconds after which a client should retry if the queue is full or its idempotency key is in use. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
 /** Routes of the queue's counts (`/queue`) and dead letters (`/dead-letters`). */
@@ -59,7 +59,7 @@ export function queueRouter({ queue, admission, responses }: TasksRouterOptions)
   return router;
 }
 
-/** @throws {HttpError} `failed to queue task` of the specification for any error of `publish` or `redrive`, unless a key conflicts */
+/** Converts an error of `publish` or `redrive`. @throws {HttpError} `failed to queue task`, or the conflict of an idempotency key */
 export function failedToQueue(cause: unknown): never {
   if (cause instanceof KeyReused) throw new HttpError('idempotencyKeyReused', { cause });
   if (cause instanceof KeyInUse) throw new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
@@ -67,7 +67,7 @@ export function failedToQueue(cause: unknown): never {
   throw new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
 }
 
-/** @throws {HttpError} always */
+/** Converts an error of the queue. @throws {HttpError} `queue unavailable`, always */
 function unavailable(cause: unknown): never {
   throw new HttpError('queueUnavailable', { cause });
 }

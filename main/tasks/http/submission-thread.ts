@@ -7,7 +7,7 @@ import { workerFile } from '../../worker-file.ts';
 export interface SubmissionThreadOptions {
   /** Heap limit of the thread in MB. */
   memoryMb: number;
-  /** Time without a submission after which the thread ends. */
+  /** Milliseconds without a submission after which the thread is terminated. */
   idleMs?: number;
   log: Log;
   /** Module of the thread. Replaced in tests. */
@@ -23,13 +23,13 @@ interface Job {
 
 /**
  * Parses large submissions in a worker thread, one at a time. The first submission starts the thread. If the thread dies,
- * the submission being parsed fails, and the next one starts a new thread.
+ * the submission that it was parsing fails, and the next submission starts a new thread.
  */
 export class SubmissionThread {
   readonly #options: SubmissionThreadOptions;
   #worker: Worker | undefined;
   #current: Job | undefined;
-  /** Submissions for the thread. Bounded by the byte budget of request bodies, which each of them holds until it is parsed. */
+  /** Submissions that wait for the thread. Their total size is bounded by the byte budget of unparsed request bodies. */
   readonly #waiting: Job[] = [];
   #idleTimer: NodeJS.Timeout | undefined;
   #stopped = false;
@@ -39,7 +39,7 @@ export class SubmissionThread {
   }
 
   /**
-   * Parses a body, whose buffer is transferred to the thread.
+   * Parses a body in the thread. The body's buffer is transferred, so the caller can no longer use it.
    *
    * @throws {HttpError} `failed to queue task` if the thread dies, `server busy` if it cannot start or is stopped
    */
@@ -78,7 +78,7 @@ export class SubmissionThread {
     this.#worker.postMessage(body, [body.bytes.buffer]);
   }
 
-  /** @throws {Error} if no thread can be created */
+  /** Creates the parser thread. @throws {Error} if the process cannot have another thread */
   #start(): Worker {
     const { memoryMb, file = workerFile('submission-parser') } = this.#options;
     const worker = new Worker(file, { name: 'submissions', resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
@@ -104,14 +104,14 @@ export class SubmissionThread {
     return worker;
   }
 
-  /** Ends the idle thread, which would keep the memory of the largest body. The next large submission starts another. */
+  /** Terminates the idle thread, because it would keep the memory of the largest body. The next submission starts a new thread. */
   #retire(): void {
     const worker = this.#worker;
     this.#worker = undefined;
     void worker?.terminate();
   }
 
-  /** @param wasReady whether the thread had started, so that its submission may have ended it */
+  /** @param wasReady whether the thread had loaded its code, so that the submission it was parsing may have caused its death */
   #onExit(cause: unknown, wasReady: boolean): void {
     const failed = this.#current?.parsed;
     this.#current = undefined;
@@ -119,7 +119,7 @@ export class SubmissionThread {
     if (wasReady && !this.#stopped) failed?.reject(new HttpError('failedToQueueTask', { cause }));
     else {
       failed?.reject(serverBusy());
-      // Only a new submission starts the thread again, so that failing starts do not repeat in a loop.
+      // Refuses the waiting submissions. Otherwise they would start the thread again, and failing starts would repeat in a loop.
       this.#refuseWaiting();
     }
     this.#next();

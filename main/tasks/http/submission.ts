@@ -5,18 +5,18 @@ import type { BodyBuffer } from '../../http/body-buffer.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyedSubmission, Message } from '../queue/queue.ts';
 
-/** Largest body parsed on the event loop, in up to 3 ms. A round trip to a thread takes 0.1 ms more. */
+/** Maximum size of a body that the main thread parses itself, in up to 3 ms. A worker thread would take 0.1 ms longer. */
 export const SMALL_BODY_BYTES = 16 * 1024;
 
-/** Upper bound on the `wait` preference. */
+/** Upper bound on the time that a client may ask to wait for the end of its task (header `Prefer: wait=...`). */
 const LONGEST_WAIT_SECONDS = 30;
 
-/** Valid values of the header `Idempotency-Key`. */
+/** Valid values of the header `Idempotency-Key`: 1 to 255 visible ASCII characters. */
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Parses a submission into a message and its idempotency key, whose scope is the user. `parseLarge` parses a body larger than
- * {@link SMALL_BODY_BYTES}, and may transfer its buffer.
+ * Returns the queue message for a request's body, and the idempotency key of the request, which is separate for each user.
+ * `parseLarge` parses a body larger than {@link SMALL_BODY_BYTES}, and may transfer its buffer.
  *
  * @throws {HttpError} if the key or the body is not valid
  */
@@ -39,13 +39,13 @@ export async function prepare(
   return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
 }
 
-/** Returns the idempotency key of a submission, scoped by the user. @throws {HttpError} if the key is malformed */
+/** Returns a request's idempotency key, if any, followed by a hash of the user's id. @throws {HttpError} if the key is malformed */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !IDEMPOTENCY_KEY.test(key)) throw new HttpError('invalidIdempotencyKey');
   if (userId === undefined) return key;
-  // A key has no space, so scoped and other keys never collide.
+  // The separator is a space, which no key contains, so a key with a user never equals a key without one.
   return `${key} ${createHash('sha256').update(userId).digest('base64')}`;
 }
 

@@ -1,6 +1,6 @@
 import type { DeadLetter, Progress } from '../queue/queue.ts';
 
-/** Response body for the state of a task without a row. Times are Unix seconds. */
+/** Returns the response body for a task that has no stored row, because it is unfinished or failed. Times are Unix seconds. */
 export function unfinishedTask(id: string, progress: Progress): object {
   switch (progress.state) {
     case 'queued':
@@ -16,7 +16,7 @@ export function unfinishedTask(id: string, progress: Progress): object {
   }
 }
 
-/** Response body for a dead letter, accepted at `first_at` and discarded at `last_at`, in Unix seconds. */
+/** Returns the response body for a dead letter. `first_at` is its acceptance, `last_at` its discard, in Unix seconds. */
 export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
   const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
   return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };

@@ -15,22 +15,22 @@ import { failedToQueue, replyQueued } from './queue-router.ts';
 import { preferredWait, prepare } from './submission.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Size above which a listing is streamed instead of built in memory. */
+/** Size of the rows of a listing above which the rows are streamed one by one instead of loaded together. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/** Minimum cost of a submission to a memory queue. Five per event loop turn are as many as tasks complete in one. */
+/** Minimum admission cost of a submission to a memory queue. Admits five per event loop turn, as many as tasks complete in a turn. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Cost per byte of a submission. The costliest bodies, with many keys or levels, take 0.2 ms per KiB to parse, ten times the usual. */
+/** Admission cost per byte of a submission. Bodies with many keys or levels take 0.2 ms per KiB to parse, ten times the usual. */
 const PARSING_COST = 4;
 const LISTING_COST = TURN_BYTES;
-/** Cost of a row of unknown size. */
+/** Admission cost of reading a row, whose size is unknown until it is read. */
 const ROW_COST = TURN_BYTES / 8;
 
-/** `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
+/** Routes `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue writes all submissions of a turn in one transaction, so only their bytes count.
+  // A durable queue has no minimum cost, because it writes all submissions of an event loop turn in one transaction.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
@@ -68,7 +68,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   router.get('/tasks/:id', async (ctx) => {
     authorize(ctx.state, 'read', 'task');
     const { id = '' } = ctx.params;
-    // Queue before rows: a task's row is stored before the task leaves the queue, so one of the lookups finds it.
+    // Searches the queue before the rows. A task's row is stored before the task leaves the queue, so one of the two finds it.
     const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
     const row = await (progress === undefined ? query(() => findRow(id)) : storedRow(id));
     if (row === undefined && progress instanceof HttpError) throw progress;
@@ -77,13 +77,13 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     if (!replyWithin(responses, ctx, task)) throw serverBusy();
   });
 
-  /** Waits up to `seconds` for a task to finish, or until the client disconnects. @returns its row, if stored */
+  /** Waits until a task has finished, `seconds` have passed or the client disconnects. @returns the task's row, if stored */
   async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
     const controller = new AbortController();
     const cancel = () => controller.abort();
     response.once('close', cancel);
     const ended = events.ended(id, seconds * 1000, controller.signal);
-    // Looked up only after `ended` was called, so that no event is missed. An idempotency key may belong to a finished task.
+    // The task of a reused idempotency key may have ended already. Searched after the call of `ended`, so that no event is missed.
     const hasEnded = await queue.find(id).then(
       (progress) => progress === undefined || progress.state === 'failed',
       () => false,
@@ -94,7 +94,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     return storedRow(id);
   }
 
-  /** Undefined if rows cannot be read; the response is then the state in the queue. */
+  /** Returns a task's row, or undefined if rows cannot be read. The response then has the task's state in the queue. */
   function storedRow(id: string): Promise<TaskRecord | undefined> {
     return findRow(id).catch(() => undefined);
   }

@@ -5,27 +5,27 @@ import { type LastSeen, TaskTimeout } from './task-timeout.ts';
 
 export type BatchOutcome =
   | TaskOutcome
-  /** The task killed its thread. */
+  /** The thread died, or was terminated after the time limit, because of this task. */
   | { ended: 'crashed'; reason: string }
-  /** The thread died or was stopped. The cause is not this task, or, for a `suspect`, some task of its batch. */
+  /** The thread died or was stopped. This task is not the cause, or, if `suspect` is true, only one of the possible causes. */
   | { ended: 'interrupted'; reason: string; suspect: boolean };
 
 export interface BatchTask extends Pick<TaskDelivery, 'body' | 'sequence'> {
-  /** Called when the handler settles its delivery before it ends. */
+  /** Called when the handler settles its delivery while it is still running. */
   onSettled(acknowledgement: Acknowledgement): void;
 }
 
 export interface RunningBatch {
-  /** Outcomes, in order, of the tasks that were not reclaimed. Never rejects. */
+  /** Outcomes of the tasks that were not reclaimed, in the order of the batch. Never rejects. */
   outcomes: Promise<BatchOutcome[]>;
-  /** Returns the number of tasks that the thread has started, in order. */
+  /** Returns how many tasks of the batch the thread has started. */
   started(): number;
-  /** Reclaims the tasks that the thread has not started. @returns the number of tasks that it keeps */
+  /** Removes the tasks that the thread has not started from the batch. @returns the number of tasks that remain */
   reclaim(): number;
 }
 
 export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' | 'onSettled'> {
-  /** Time limit of a task, after which its thread is terminated. */
+  /** Maximum duration of an attempt, after which its thread is terminated. */
   timeoutMs: number;
 }
 
@@ -35,13 +35,13 @@ export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' |
  */
 export class BatchRunner {
   readonly threads: number;
-  /** Durations of attempts by thread, without the time to store rows. */
+  /** One histogram per slot with the durations of attempts, without the time to store rows. */
   readonly durations: readonly Histogram[];
   readonly #timeoutMs: number;
   readonly #timeout: TaskTimeout;
-  /** Number of started tasks of the batch in each slot. */
+  /** For each slot, the number of tasks that were started in its batch. */
   readonly #startedTasks: Int32Array;
-  /** Listeners of unsettled deliveries, by the number of the delivery. */
+  /** For each delivery in a thread, by its id, the function to call if the handler settles it while still running. */
   readonly #listeners = new Map<number, BatchTask['onSettled']>();
   readonly #taskThreads: TaskThreads;
   readonly #freeSlots: number[];
@@ -103,7 +103,7 @@ export class BatchRunner {
     await this.#taskThreads.destroy();
   }
 
-  /** @param kept returns the number of tasks that were not reclaimed */
+  /** Runs a batch and returns its outcomes. @param kept returns the number of tasks that were not reclaimed */
   async #runIn(slot: number, tasks: readonly BatchTask[], kept: () => number): Promise<BatchOutcome[]> {
     const first = this.#deliveries + 1;
     const deliveries = tasks.map(({ body, sequence, onSettled }) => {
@@ -113,7 +113,7 @@ export class BatchRunner {
     const ended = this.#timeout.watch(slot, tasks.length);
     try {
       const outcomes = await this.#taskThreads.run({ tasks: deliveries, slot });
-      // A terminated thread may have claimed a task of this batch just before its end.
+      // An outcome is missing if a terminated thread of an earlier batch claimed a task of this batch just before its end.
       if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
       return outcomes;
     } catch (error) {
@@ -124,7 +124,7 @@ export class BatchRunner {
     }
   }
 
-  /** Blames the task that was running when the thread died. While rows are stored, every task of the batch may be the cause. */
+  /** Returns the outcomes after a thread's death: `crashed` for the running task, or all `suspect` if rows were being stored. */
   #blame(error: Error, last: LastSeen, size: number, kept: number): BatchOutcome[] {
     const isBlameless = error instanceof Interrupted || last.index === undefined;
     const reason = last.timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
@@ -136,5 +136,5 @@ export class BatchRunner {
   }
 }
 
-/** Counter value that marks the remaining tasks as reclaimed: above any batch length, and far below an overflow. */
+/** Value of `#startedTasks` that marks the remaining tasks as reclaimed: above any batch length, and far below an overflow. */
 const RECLAIMED = 2 ** 30;

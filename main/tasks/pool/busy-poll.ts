@@ -1,23 +1,23 @@
 import { availableParallelism } from 'node:os';
 
-/** Longest poll in milliseconds: longer than a batch of short tasks takes, and too short to keep a core busy. */
+/** Maximum duration of a poll: longer than a batch of short tasks takes, and too short to keep a core busy. */
 const POLL_MS = 0.3;
 
 /**
- * Keeps the event loop from sleeping at the start of a batch, which may end soon, because waking a thread takes about as long as
- * a short task. Other events are handled meanwhile.
+ * Keeps the main thread's event loop awake for a moment after a batch was started, because the batch may end soon and waking a
+ * sleeping thread takes about as long as a short task. Other events are handled meanwhile.
  */
 export class BusyPoll {
   readonly #allowed: boolean;
   #until = 0;
   #polling = false;
 
-  /** @param cores with a single core, polling would delay the worker */
+  /** @param cores number of CPU cores. Nothing is polled on a single core, because polling would delay the worker thread */
   constructor(cores: number = availableParallelism()) {
     this.#allowed = cores > 1;
   }
 
-  /** Starts or extends the poll. */
+  /** Keeps the event loop awake for the next {@link POLL_MS} milliseconds. */
   begin(): void {
     if (!this.#allowed) return;
     this.#until = performance.now() + POLL_MS;

@@ -12,7 +12,7 @@ export interface TaskThreadsOptions {
   threads: number;
   /** Heap limit of a thread in MB. A thread that needs more is terminated. */
   memoryMb: number;
-  /** Data for the handler. */
+  /** Fields of the threads' `workerData` that the task handler needs. */
   workerData: object;
   /** Shared memory in which the threads record their attempts. */
   records: Pick<PoolThreadData, 'attempts' | 'startedTasks' | 'durations'>;
@@ -22,29 +22,29 @@ export interface TaskThreadsOptions {
   log: Log;
 }
 
-/** The thread of a batch died. */
+/** Thrown if the thread that runs a batch dies. */
 export class ThreadDied extends Error {
   override name = 'ThreadDied';
 }
 
-/** The threads were stopped or replaced during a batch. None of its tasks is the cause. */
+/** Thrown if the threads are stopped or replaced while a batch runs. None of its tasks is the cause. */
 export class Interrupted extends Error {
   override name = 'Interrupted';
 }
 
 const SELF_TEST_TIMEOUT_MS = 10_000;
-/** Delay before threads that do not start are replaced. It doubles each time, up to `LONGEST_REPLACE_DELAY_MS`. */
+/** Delay before threads that do not start are replaced. The delay doubles each time, up to `LONGEST_REPLACE_DELAY_MS`. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
 
-/** A fixed number of threads, each replaced when it dies. The only file that imports Piscina. */
+/** Runs batches in a fixed number of threads, each replaced when it dies. Only this file imports the thread pool Piscina. */
 export class TaskThreads {
   readonly #options: TaskThreadsOptions;
   readonly #writeLock: SharedArrayBuffer;
   #piscina: Pool;
-  /** Replacement of all threads in progress, after one failed to start. Batches wait for it. */
+  /** Resolves when all threads have been replaced, because one failed to start. Batches wait for it. Otherwise undefined. */
   #replacing: Promise<void> | undefined;
-  /** Ids of the pool's threads, including dead ones whose write lock has not been released yet. */
+  /** Ids of the pool's threads, including dead threads that may still hold the write lock. */
   readonly #threadIds = new Set<number>();
   readonly #destroyed = new AbortController();
 
@@ -54,7 +54,7 @@ export class TaskThreads {
     this.#piscina = this.#create();
   }
 
-  /** Self-tests each thread. @throws {Error} if a thread cannot load its file or does not answer */
+  /** Waits until each thread has passed a self-test. @throws {Error} if a thread cannot load its file or does not answer */
   async start(): Promise<void> {
     try {
       await this.#selfTest(this.#piscina);
@@ -64,7 +64,7 @@ export class TaskThreads {
     }
   }
 
-  /** Whether all threads start. */
+  /** Whether batches can run. False while all threads are replaced because one failed to start. */
   get serving(): boolean {
     return this.#replacing === undefined;
   }
@@ -72,7 +72,7 @@ export class TaskThreads {
   /** Runs a batch in an idle thread. @throws {ThreadDied | Interrupted} */
   async run(batch: TaskBatch): Promise<TaskOutcome[]> {
     while (this.#replacing !== undefined) await this.#replacing;
-    // A destroyed Piscina would start new threads for a task.
+    // Refuses the batch after `destroy`, because a destroyed Piscina would start new threads for it.
     if (this.#destroyed.signal.aborted) throw new Interrupted('thread stopped');
     const piscina = this.#piscina;
     try {
@@ -85,7 +85,7 @@ export class TaskThreads {
     }
   }
 
-  /** Terminates one thread. */
+  /** Terminates a thread, unless it has already ended. */
   terminate(threadId: number): void {
     void this.#piscina.threads.find((thread) => thread.threadId === threadId)?.terminate();
   }
@@ -110,8 +110,8 @@ export class TaskThreads {
     piscina.on('message', onSettled);
     piscina.on('workerCreate', ({ id }: { id: number }) => this.#threadIds.add(id));
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
-    // Piscina replaces a dead thread before the next turn of the event loop, but not a thread that fails to start, whose tasks
-    // stay pending forever.
+    // All threads are replaced if one fails to start, because its tasks would stay pending forever. Piscina replaces other dead
+    // threads itself, before the next turn of the event loop.
     piscina.on('workerDestroy', () => {
       setImmediate(() => {
         if (piscina !== this.#piscina) return;
@@ -125,7 +125,7 @@ export class TaskThreads {
     return piscina;
   }
 
-  /** Releases the write lock if a dead thread of the pool holds it. The retention thread shares the lock, and keeps it. */
+  /** Releases the write lock if a dead thread of the pool holds it. The retention thread, which shares the lock, may keep it. */
   #releaseWriteLock(): void {
     const cell = new Int32Array(this.#writeLock);
     const alive = new Set(this.#piscina.threads.map(({ threadId }) => threadId));
@@ -160,7 +160,7 @@ export class TaskThreads {
     const signal = AbortSignal.any([this.#destroyed.signal, AbortSignal.timeout(SELF_TEST_TIMEOUT_MS)]);
     signal.addEventListener('abort', noAnswer);
     piscina.once('error', failed.reject);
-    // One self-test per thread, submitted together, so that each thread gets one.
+    // As many self-tests as threads are submitted together, so that each thread gets one.
     const answers = Promise.all(Array.from({ length: this.#options.threads }, () => piscina.run({ selfTest: true })));
     try {
       await Promise.race([answers, failed.promise]);

@@ -3,9 +3,9 @@ import { AttemptField, type PoolThreadData } from '../../../workers/messages.ts'
 /** Time limit for storing the rows of a batch. Longer than the timeouts of the databases, so only a thread that hangs exceeds it. */
 const STORING_MS = 30_000;
 
-/** Last record that a thread left in shared memory. */
+/** State of a batch, as its thread last recorded it in shared memory. */
 export interface LastSeen {
-  /** Index of the running task; the number of tasks while their rows are stored; undefined before the first task. */
+  /** Index of the running task, or the number of tasks while their rows are stored. Undefined before the first task. */
   index: number | undefined;
   /** Whether the thread was terminated because of its time limit. */
   timedOut: boolean;
@@ -16,13 +16,13 @@ export interface LastSeen {
  * records in shared memory which task it starts, and when. Only that task is blamed, and no other thread is terminated.
  */
 export class TaskTimeout {
-  /** Shared with the threads. */
+  /** Shared memory in which the threads record the task that they start, and when. */
   readonly attempts: PoolThreadData['attempts'];
   readonly #cells: Float64Array;
   readonly #timeoutMs: number;
   readonly #onTimeout: (threadId: number) => void;
 
-  /** @param slots most concurrent batches @param onTimeout terminates the thread of a task that takes longer than `timeoutMs` */
+  /** @param slots maximum number of concurrent batches @param onTimeout terminates the thread of a task that exceeds `timeoutMs` */
   constructor(slots: number, timeoutMs: number, onTimeout: (threadId: number) => void) {
     this.#timeoutMs = timeoutMs;
     this.#onTimeout = onTimeout;
@@ -30,7 +30,7 @@ export class TaskTimeout {
     this.#cells = new Float64Array(this.attempts);
   }
 
-  /** Watches the batch of `tasks` tasks that is about to run in a slot, until the returned function is called. */
+  /** Watches a batch of `tasks` tasks about to run in a slot. @returns a function that ends the watch and returns the last state */
   watch(slot: number, tasks: number): () => LastSeen {
     const first = slot * AttemptField.count;
     const read = (field: number) => this.#cells[first + field] as number;

@@ -10,22 +10,22 @@ import {
 } from './batch-runner.ts';
 import { BusyPoll } from './busy-poll.ts';
 
-/** Interval at which a running batch is checked. Batches of short tasks end earlier. */
+/** Milliseconds between two checks of which tasks of a running batch have started. Batches of short tasks end earlier. */
 const CHECK_MS = 5;
 
-/** Outcome of a delivery in the pool. */
+/** Outcome of running a delivery in the pool. */
 export type Outcome =
-  /** The row is stored, or the handler has acknowledged the task itself. */
+  /** The task's row is stored, or its handler has acknowledged the delivery itself. */
   | { ended: 'returned' }
   | { ended: 'raised'; reason: string; permanent: boolean }
-  /** The handler returned, but no rows can be stored at present. */
+  /** The task's row was not stored, or its start was not recorded, because no writes are possible at present. */
   | { ended: 'unstored'; reason: string }
-  /** The task killed its thread. */
+  /** The thread died, or was terminated after the time limit, because of this task. */
   | { ended: 'crashed'; reason: string }
-  /** The attempt was ended by something other than the task. */
+  /** The attempt was not started, or was ended for a reason other than the task. */
   | { ended: 'interrupted'; reason: string };
 
-/** A delivery in the pool. */
+/** A delivery that waits or runs in the pool, with its state. */
 interface PoolTask {
   delivery: Delivery;
   onStart: () => Promise<void>;
@@ -44,25 +44,24 @@ type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | '
  * the deliveries that a busy one has not started. A delivery that may kill its thread runs in a batch of its own.
  */
 export class WorkerPool {
-  /** Number of worker threads. */
   readonly threads: number;
-  /** Durations of attempts by thread, without the time to store rows. */
+  /** One histogram per thread with the durations of attempts, without the time to store rows. */
   readonly durations: BatchRunner['durations'];
-  /** Number of workers that run a batch. */
+  /** Number of worker threads that are running a batch. */
   busy = 0;
   readonly #batches: Batches;
   readonly #maxBatch: number;
-  /** Deliveries not given to a worker yet. */
+  /** Deliveries that wait for a worker thread. */
   readonly #waiting: PoolTask[] = [];
   readonly #poll = new BusyPoll();
-  /** Deferred assignment, so that deliveries that arrive together share a batch. */
+  /** Schedules `#assign` after the pending promise callbacks, so that deliveries that arrive together share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
-  /** Whether a suspect of a process death is running. Nothing else runs at the same time. */
+  /** Whether a delivery runs alone, because a process died while its message was in flight and it may be the cause. */
   #isIsolated = false;
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
 
-  /** @param maxBatch most deliveries in a batch */
+  /** @param maxBatch maximum number of deliveries in a batch */
   constructor(batches: Batches, maxBatch: number) {
     this.threads = batches.threads;
     this.durations = batches.durations;
@@ -81,8 +80,8 @@ export class WorkerPool {
   }
 
   /**
-   * Runs a delivery. Never rejects. `onStart` is called when a worker has started the delivery. For a suspect, it is awaited
-   * before the start; if it rejects, the outcome is `unstored`.
+   * Runs a delivery. Never rejects. `onStart` is called when a worker has started the delivery. For a suspect (a process died
+   * while the message was in flight), `onStart` is awaited before the start; if `onStart` rejects, the outcome is `unstored`.
    */
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve({ ended: 'interrupted', reason: 'the pool is stopped' });
@@ -92,12 +91,12 @@ export class WorkerPool {
     return promise;
   }
 
-  /** Ends the deliveries not given to a worker, with the outcome `interrupted`. */
+  /** Ends all deliveries that wait for a worker thread, with the outcome `interrupted`. */
   releaseWaiting(): void {
     for (const task of this.#waiting.splice(0)) end(task, { ended: 'interrupted', reason: 'no worker has started it' });
   }
 
-  /** Waits until the running deliveries have ended, at most until `deadline`; then terminates all threads. */
+  /** Waits until the running deliveries have ended or `deadline` resolves, then terminates all threads. */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#isStopping = true;
     this.releaseWaiting();
@@ -115,7 +114,7 @@ export class WorkerPool {
     }
   }
 
-  /** Removes the first waiting deliveries that may share a batch. A suspect waits until all workers are idle. */
+  /** Removes and returns the next deliveries that may share a batch; none if the next one is a suspect and a worker is busy. */
   #nextBatch(): PoolTask[] {
     const [first] = this.#waiting;
     if (first?.delivery.suspect && this.busy > 0) return [];
@@ -139,7 +138,7 @@ export class WorkerPool {
     this.#idle = Promise.withResolvers();
   }
 
-  /** Returns the outcomes of a batch, from which reclaimed deliveries are removed. */
+  /** Runs a batch and returns its outcomes. Deliveries that are reclaimed during the run are removed from `batch`. */
   async #outcomesOf(batch: PoolTask[]): Promise<BatchOutcome[]> {
     try {
       const started = markStarted(batch[0] as PoolTask);
@@ -166,7 +165,7 @@ export class WorkerPool {
     for (const task of batch.slice(0, running.started())) void markStarted(task);
   }
 
-  /** Ends a task with its outcome in the batch. @returns false for an interrupted task, which runs again */
+  /** Ends a task with its outcome in the batch. @returns false if the task was interrupted, so that it must run again */
   #endTask(task: PoolTask, outcome: BatchOutcome): boolean {
     if (task.hasEnded) return true;
     if (outcome.ended === 'interrupted') {
@@ -193,7 +192,7 @@ function toBatchTask(task: PoolTask): BatchTask {
   return { body: message.body, sequence, onSettled };
 }
 
-/** Outcome of a delivery that its handler has settled, regardless of how the handler ends. */
+/** Returns the outcome of a delivery that its handler has settled itself, regardless of how the handler ends. */
 function outcomeOf(acknowledgement: Acknowledgement): Outcome {
   if (acknowledgement === 'ack') return { ended: 'returned' };
   return { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };

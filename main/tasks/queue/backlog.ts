@@ -3,9 +3,9 @@ import { Fifo } from './fifo.ts';
 import { type Delivery, type Message, type Progress, type QueueBounds, type QueueCounts, QueueFull } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** An unsettled message and its state. */
+/** A message that is waiting, delayed or in flight, and its state. */
 export interface Entry extends StoredMessage {
-  /** Memory of body and reason in bytes; see `textMemoryBytes`. */
+  /** Memory that the message's body and reason take, in bytes; see `textMemoryBytes`. */
   bytes: number;
 }
 
@@ -15,15 +15,15 @@ export class Backlog {
   readonly #onDue: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Fifo<Entry>();
-  /** Timers of the delayed messages; undefined once the backlog is closed. */
+  /** Delayed messages and the timers that end their delays. A message that is delayed after `close` has no timer. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   readonly #inFlight = new Map<Delivery, Entry>();
-  /** Messages in flight that a worker has started. */
+  /** Messages in flight that a worker thread has started to process. */
   readonly #running = new Set<Entry>();
-  /** Number of messages whose acceptance is being recorded. */
+  /** Number of messages that are not in `#entries` yet, because the write that accepts them is in progress. */
   #reserved = 0;
   #bytes = 0;
-  /** Last position given to a message. */
+  /** Highest position of a message in the order of delivery so far. */
   #positions = 0;
   #closed = false;
 
@@ -44,7 +44,7 @@ export class Backlog {
     return this.#entries.values().next().value?.acceptedAt;
   }
 
-  /** Creates the entry of a message, without attempts. @throws {QueueFull} if the entry would exceed a bound */
+  /** Creates the entry of a message that has had no attempt. @throws {QueueFull} if the entry would exceed a bound */
   createEntry({ id, body }: Message, sequence: number, acceptedAt: number): Entry {
     if (this.#closed) throw new Error('the queue is closed');
     const bytes = textMemoryBytes({ body, reason: null });
@@ -55,7 +55,7 @@ export class Backlog {
     return { id, body, sequence, position: ++this.#positions, bytes, ...state, acceptedAt };
   }
 
-  /** Reserves room for a message until its write succeeds or fails. */
+  /** Counts a message of `bytes` bytes against the bounds while its write is in progress. Rejects if `written` rejects. */
   async reserve(bytes: number, written: Promise<void>): Promise<void> {
     this.#reserved += 1;
     this.#bytes += bytes;
@@ -76,7 +76,7 @@ export class Backlog {
     else this.#waiting.push(entry);
   }
 
-  /** Takes up to `max` messages, each of which is then in flight until `endDelivery` is called. None after `close`. */
+  /** Takes up to `max` waiting messages. Each is in flight until `endDelivery` is called. Takes none after `close`. */
   take(max: number): Delivery[] {
     return Array.from({ length: this.#closed ? 0 : Math.min(max, this.#waiting.size) }, () => {
       const entry = this.#waiting.shift() as Entry;
@@ -87,7 +87,7 @@ export class Backlog {
     });
   }
 
-  /** Returns the message of a delivery in flight. */
+  /** Returns the message of a delivery, or undefined if the delivery has ended. */
   entryOf(delivery: Delivery): Entry | undefined {
     return this.#inFlight.get(delivery);
   }
@@ -96,7 +96,7 @@ export class Backlog {
     this.#running.add(entry);
   }
 
-  /** Ends a delivery. @returns its message, which is no longer in flight; undefined if the delivery had ended already */
+  /** Ends a delivery, so that its message is no longer in flight. @returns the message, or undefined if the delivery had ended */
   endDelivery(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     if (entry === undefined) return undefined;
@@ -105,18 +105,18 @@ export class Backlog {
     return entry;
   }
 
-  /** Removes a message that is no longer in flight. */
+  /** Removes a message, whose delivery must have ended. */
   remove(entry: Entry): void {
     this.#entries.delete(entry.id);
     this.#bytes -= entry.bytes;
   }
 
-  /** Puts a message that is no longer in flight back at its position. */
+  /** Inserts a message, whose delivery must have ended, into the waiting messages at its original position. */
   putBack(entry: Entry): void {
     this.#waiting.putBack(entry, ({ position }) => position < entry.position);
   }
 
-  /** Delays a message that is no longer in flight until `dueAt`, because of `reason`. */
+  /** Delays a message, whose delivery must have ended, until the time `dueAt`. `reason` tells why the last attempt failed. */
   postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
     entry.reason = reason;
@@ -140,7 +140,7 @@ export class Backlog {
     return [...this.#entries.values()].sort((one, other) => one.position - other.position);
   }
 
-  /** Stops all timers. Delayed messages stay delayed. */
+  /** Stops the timers of the delayed messages, which stay delayed and are still listed. */
   close(): void {
     this.#closed = true;
     for (const timer of this.#delayed.values()) clearTimeout(timer);

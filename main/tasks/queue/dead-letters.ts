@@ -12,7 +12,7 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Ids of dead letters whose redrive is being recorded. */
+  /** Ids of dead letters for which the write that puts them back into the queue is in progress. */
   readonly #redriving = new Set<string>();
   #bytes = 0;
 
@@ -20,7 +20,7 @@ export class DeadLetters {
     this.#bounds = bounds;
   }
 
-  /** Number of dead letters, including those whose redrive is being recorded. */
+  /** Number of dead letters, including those for which the write that puts them back into the queue is in progress. */
   get size(): number {
     return this.#letters.size + this.#redriving.size;
   }
@@ -55,7 +55,7 @@ export class DeadLetters {
     return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
   }
 
-  /** Removes a dead letter while its redrive is being recorded. @returns a function to call afterwards */
+  /** Removes a dead letter that is put back into the queue. @returns a function to call when the write for this has ended */
   startRedrive(letter: DeadLetter): () => void {
     this.#remove(letter);
     this.#redriving.add(letter.id);

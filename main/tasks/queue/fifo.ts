@@ -24,7 +24,7 @@ export class Fifo<T> {
   shift(): T | undefined {
     if (this.size === 0) return undefined;
     const item = this.#items[this.#head] as T;
-    // Drops the reference, because a queued message may be large.
+    // Removes the array's reference to the item, so that the memory of a large message can be freed.
     this.#items[this.#head++] = undefined as T;
     if (this.#head >= SLACK && this.#head * 2 >= this.#items.length) {
       this.#items = this.#items.slice(this.#head);

@@ -19,17 +19,17 @@ import type {
 import type { Journal } from './sqlite-journal.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Longest delay of a restored message, in case the clock was set back since the snapshot. */
+/** Maximum delay of a message from the previous process, in case the clock was set back since it was stored. */
 const LONGEST_WAIT_MS = 60_000;
 
-/** Returned for a change that needs no record in a journal. */
+/** Promise returned for a change that is not written to a journal. */
 const RECORDED = Promise.resolve();
 
 export interface LocalQueueOptions {
   deadLetters?: DeadLetters;
-  /** Makes the queue durable. */
+  /** Stores every change in a file, which makes the queue durable. If absent, the queue is in memory only. */
   journal?: Journal;
-  /** Contents of an earlier queue. */
+  /** Contents of the previous process's queue, with which the queue starts. */
   snapshot?: QueueSnapshot;
   /** Deletes the stored copy of `snapshot`. Called just before the first delivery, so that a failed start loses nothing. */
   clearSnapshot?: () => void;
@@ -49,7 +49,7 @@ export class LocalQueue implements Queue {
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   #clearSnapshot: (() => void) | undefined;
-  /** Last sequence number. The initial value, microseconds since the epoch, is above those of earlier processes. */
+  /** Number of the last accepted message. Starts at the microseconds since the epoch, above the numbers of earlier processes. */
   #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
@@ -193,7 +193,7 @@ export class LocalQueue implements Queue {
     this.#closed = true;
     this.#backlog.close();
     const journal = this.#journal;
-    // Later settlements are not recorded. The next process delivers these messages again, which is harmless.
+    // Settlements from here on are not written to the journal. The next process delivers their messages again, which is harmless.
     this.#journal = undefined;
     await journal?.close();
   }
@@ -220,7 +220,7 @@ export class LocalQueue implements Queue {
     this.#onReady();
   }
 
-  /** Suspects need no record, because they stay suspects until an attempt has ended. */
+  /** Writes that messages are in flight, except suspects, which are stored as suspects until an attempt has ended. */
   async #recordInFlight(deliveries: Delivery[], journal: Journal): Promise<Delivery[]> {
     const entries = deliveries.flatMap((delivery) => this.#backlog.entryOf(delivery) ?? []);
     try {

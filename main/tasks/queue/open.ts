@@ -42,7 +42,7 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      // The messages are kept if the file has all of them, even without their latest state.
+      // Returns true if the file has all messages, even if not in their latest state, because the next start then delivers them.
       return (
         error instanceof LastWriteFailed &&
         queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))
@@ -58,7 +58,7 @@ function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue
   };
 }
 
-/** The snapshot of the in-memory queue in `queue.db` is written at an orderly stop, and cleared before the first delivery. */
+/** Opens an in-memory queue. Its snapshot in `queue.db` is written at an orderly stop, and cleared before the first delivery. */
 function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
   const database = new Database(join(config.dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const stored = new QueuedMessages(database);

@@ -10,26 +10,27 @@ export interface Queue {
   /** Whether accepted messages survive a killed process. */
   readonly durable: boolean;
   /**
-   * Accepts a message. Once the promise resolves, the message will be delivered. With a key, it is accepted only once.
+   * Accepts a message. Once the promise resolves, the message will be delivered. With an idempotency key, a repeated submission is
+   * accepted only once.
    *
-   * @returns the id of the message, or of the one accepted earlier under the same key
+   * @returns the id of the message, or of the message accepted earlier under the same key
    * @throws {QueueFull} if a bound is reached
    * @throws {KeyReused | KeyInUse} if the key belongs to another submission, or to one whose acceptance is in progress
    */
   publish(message: Message, keyed?: KeyedSubmission): Promise<string>;
   /**
    * Takes up to `max` deliveries, in order. Returns an empty array at once if no message is ready. A delivery is in flight
-   * until it is settled. A durable queue records it first, so that it is redelivered as a suspect if the process dies.
+   * until it is settled. A durable queue records deliveries first, so that it redelivers them as suspects if the process dies.
    *
    * @throws {Error} if the deliveries cannot be recorded; the messages stay in the queue
    */
   take(max: number): Delivery[] | Promise<Delivery[]>;
   /**
-   * Calls `listener` when `take` may return deliveries again. A shared queue prefetches messages for this process until the
-   * returned function is called, which releases the prefetched messages that were not taken.
+   * Calls `listener` when `take` may return deliveries again, until the returned function is called. Meanwhile, a queue shared by
+   * several nodes prefetches messages for this node. The returned function gives back the messages that were not taken.
    */
   onReady(listener: () => void): () => void;
-  /** Marks a delivery as running. A durable queue records the start of a suspect. @throws {Error} if that fails */
+  /** Marks a delivery as started by a worker. For a suspect, a durable queue stores this. @throws {Error} if that fails */
   markRunning(delivery: Delivery): Promise<void>;
   /**
    * Settles a delivery. Later settlements of the same delivery are ignored. The settlement takes effect at once; the promise
@@ -43,7 +44,7 @@ export interface Queue {
   oldest(): number | undefined;
   /** Returns the newest dead letters, newest first, without their bodies. */
   newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
-  /** Puts a dead letter back, without attempts. @returns whether it exists @throws {QueueFull} if a bound is reached; it stays */
+  /** Requeues a dead letter with no attempts. @returns whether it existed @throws {QueueFull} and keeps it if a bound is reached */
   redrive(id: string): Promise<boolean>;
   /** Deletes a dead letter. @returns whether a dead letter had that id */
   purge(id: string): Promise<boolean>;
@@ -51,32 +52,32 @@ export interface Queue {
   close(): Promise<void>;
 }
 
-/** Completed tasks whose rows could not be synced to disk. They stay in `queue.db`, so the next start runs them again. */
+/** Number of completed tasks whose rows could not be synced to disk. They stay in `queue.db`, so the next start runs them again. */
 export interface UnsyncedRows {
   tasks: number;
-  /** Reason of the last failed sync. */
+  /** Error message of the last failed sync. */
   reason: string;
 }
 
 /** An open queue and its health. */
 export interface OpenQueue {
   queue: Queue;
-  /** Closes the queue, once all deliveries are settled. @returns whether messages are kept for the next start or other nodes */
+  /** Closes the queue after all deliveries are settled. @returns whether the messages are kept for the next start or other nodes */
   close(): Promise<boolean>;
-  /** Returns the problem with `queue.db`, or undefined when healthy. Absent if the queue is not stored there continuously. */
+  /** Returns the problem with `queue.db`, or undefined when healthy. Absent if changes of the queue are not written to `queue.db`. */
   fileProblem?(): string | undefined;
-  /** Returns the completed tasks whose rows are not synced. Absent if the queue is not stored in `queue.db` continuously. */
+  /** Returns the number of completed tasks with unsynced rows. Absent if changes of the queue are not written to `queue.db`. */
   unsynced?(): UnsyncedRows;
   /** Returns the number of dead letters that this process evicted because of a bound. Absent if a server evicts them. */
   evicted?(): number;
 }
 
 export interface QueueBounds {
-  /** Most messages that are waiting, delayed or in flight. */
+  /** Maximum number of messages that are waiting, delayed or in flight. */
   maxLength: number;
-  /** Most bytes of bodies and reasons of these messages. */
+  /** Maximum total bytes of the bodies and failure reasons of the messages that are waiting, delayed or in flight. */
   maxBytes: number;
-  /** Most idempotency keys that are kept. */
+  /** Maximum number of idempotency keys that are kept. */
   maxKeys: number;
 }
 
@@ -86,23 +87,23 @@ export interface Message {
   body: string;
 }
 
-/** Identifies a submission that a client may repeat. */
+/** Identifies a submission, so that it is accepted only once even if the client repeats it. */
 export interface IdempotencyKey {
   key: string;
-  /** Hash of the content, which distinguishes submissions with the same key. */
+  /** Hash of the submission's content, which reveals that a key was used for different submissions. */
   fingerprint: string;
 }
 
 /** A submission with an idempotency key. */
 export interface KeyedSubmission extends IdempotencyKey {
-  /** Creates the message of this submission with another id, reserved by an earlier unfinished attempt to publish it. */
+  /** Creates the submission's message with `id`, which an earlier, unfinished attempt to publish the submission has reserved. */
   createMessage(id: string): Message;
 }
 
-/** A message taken from the queue and not settled. */
+/** A message that was taken from the queue and is not settled yet. */
 export interface Delivery {
   readonly message: Message;
-  /** The message's number in the order of arrival, unique for all messages the queue ever accepted. */
+  /** Number of the message in the order of arrival, unique among all messages that the queue ever accepted. */
   readonly sequence: number;
   /** Time at which the message was accepted, in milliseconds since the epoch. */
   readonly acceptedAt: number;
@@ -114,17 +115,17 @@ export interface Delivery {
   readonly suspect: boolean;
 }
 
-/** Settlement of a delivery. */
+/** What happens to the message of a delivery after its handler was run or could not be run. */
 export type Settlement =
   /** Completed: the message leaves the queue. */
   | { kind: 'ack' }
-  /** Failed: the message is delivered again after a delay. Counts an attempt, and a crash if its thread died. */
+  /** Failed: the message is delivered again after `delayMs`. One attempt is counted, and one crash if `failure` is `crash`. */
   | { kind: 'retry'; delayMs: number; reason: string; failure: 'transient' | 'crash' }
-  /** Delivered again after a delay. Counts no attempt. */
+  /** Postponed: the message is delivered again after `delayMs`. No attempt is counted. */
   | { kind: 'snooze'; delayMs: number; reason: string }
-  /** Failed permanently: the message becomes a dead letter with that number of attempts. */
+  /** Failed and not retried: the message becomes a dead letter, which records the number of `attempts`. */
   | { kind: 'discard'; attempts: number; reason: string; failure: Failure }
-  /** Not processed: the message returns to the head of the queue. Counts no attempt. */
+  /** Not processed: the message returns to the head of the queue. No attempt is counted. */
   | { kind: 'release' };
 
 /** Kind of a failure. A transient error may not recur at the next attempt; a crash is the death of the thread or process. */
@@ -136,11 +137,11 @@ export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, 
 export type Progress =
   | { state: 'queued' }
   | { state: 'running'; attempt: number }
-  /** Delayed until `dueAt`, because of `reason`. */
+  /** The last attempt failed because of `reason`. The next one is due at `dueAt`. */
   | { state: 'retrying'; attempts: number; reason: string; dueAt: number }
   | { state: 'failed'; letter: DeadLetter };
 
-/** State change of a task, reported by a driver. */
+/** State change of a task, reported by the queue. `dueAt` is in milliseconds since the epoch. */
 export type TaskEvent =
   | { event: 'accepted' | 'completed'; id: string }
   | { event: 'started'; id: string; attempt: number }
@@ -151,36 +152,36 @@ export type TaskEvent =
 export interface QueueCounts {
   accepted: number;
   completed: number;
-  /** Dead letters that are stored. */
+  /** Number of dead letters that are kept. */
   dead: number;
-  /** Dead letters that were evicted or purged. */
+  /** Number of dead letters that were evicted or purged. */
   dropped: number;
   waiting: number;
   delayed: number;
   inFlight: number;
-  /** Bytes of the messages that are waiting, delayed or in flight. */
+  /** Total bytes of the messages that are waiting, delayed or in flight. */
   bytes: number;
 }
 
-/** A dead letter in a listing. */
+/** A dead letter in a listing, whose contents are read later. */
 export interface ListedDeadLetter {
-  /** Approximate size of the dead letter. */
+  /** Approximate size of the dead letter in bytes. */
   bytes: number;
-  /** Reads the dead letter. Undefined if it no longer exists. */
+  /** Reads the dead letter. Returns undefined if it no longer exists. */
   read(): Promise<DeadLetter | undefined>;
 }
 
-/** The queue has reached its bound by number or by bytes. */
+/** Thrown if the queue has reached its bound on the number or the bytes of messages. */
 export class QueueFull extends Error {
   override name = 'QueueFull';
 }
 
-/** The idempotency key was used for another submission. */
+/** Thrown if the idempotency key was already used for a submission with different content. */
 export class KeyReused extends Error {
   override name = 'KeyReused';
 }
 
-/** The acceptance of the submission with the same idempotency key is in progress. */
+/** Thrown if an earlier submission with the same idempotency key is still being accepted. */
 export class KeyInUse extends Error {
   override name = 'KeyInUse';
 }

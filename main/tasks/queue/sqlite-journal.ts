@@ -3,14 +3,14 @@ import { type KeyRecord, QueuedMessages, type QueueSnapshot } from '../../../db/
 import type { Entry } from './backlog.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
-/** Wait for a lock on `queue.db` that another program holds, such as a backup. Short, because the wait blocks the event loop. */
+/** Maximum wait for a lock on `queue.db` that another program holds, such as a backup. Short, because it blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
-/** Most completed messages that wait for a retried sync. The tasks of evicted ones, the oldest, run again at the next start. */
+/** Maximum number of completed messages that wait for a sync. Above it, the oldest are evicted, and run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
-/** The last changes of a queue could not be written. `stored` has the sequences of all messages in the file. */
+/** Thrown by `close` if the last changes could not be written. `stored` has the numbers (`sequence`) of the messages in the file. */
 export class LastWriteFailed extends Error {
   override name = 'LastWriteFailed';
   readonly stored: ReadonlySet<number>;
@@ -26,7 +26,7 @@ interface Operation {
   /** Whether the write must survive a power loss. */
   durable: boolean;
   written: PromiseWithResolvers<void>;
-  /** Sequence of the message if a failed write is retried. Undefined if the caller rolls the change back. */
+  /** Number of the message for which a failed write is retried. Undefined if the caller undoes the change instead. */
   retryFor: number | undefined;
 }
 
@@ -42,17 +42,17 @@ export class SqliteJournal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
-  /** Pending syncs, each with the writes that follow it. */
+  /** Promises of unfinished syncs of task rows to disk. Each resolves after the writes to `queue.db` that depend on the sync. */
   readonly #syncing = new Set<Promise<void>>();
-  /** Sequences of completed messages whose sync failed. Each is deleted once a later sync succeeds. */
+  /** Numbers of completed messages whose rows could not be synced. The messages are deleted once a later sync succeeds. */
   readonly #unsynced = new Set<number>();
-  /** Reason of the last failed sync. */
+  /** Error message of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
-  /** Failed writes by sequence of the message, whose latest one includes all earlier ones. The next transaction begins with them. */
+  /** Last failed write of each message, by the message's number. It includes earlier failed ones. The next transaction repeats it. */
   readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
-  /** Reason of the last failed transaction; undefined once one succeeds. */
+  /** Reason why the last transaction failed, or undefined if it succeeded. */
   #failure: string | undefined;
   #closed = false;
 
@@ -68,7 +68,7 @@ export class SqliteJournal {
     return this.#messages.read();
   }
 
-  /** Stores an accepted message and its idempotency key. @param evictedKeys keys that were evicted for it */
+  /** Stores an accepted message and its idempotency key. @param evictedKeys keys whose stored records are deleted */
   accept(entry: Entry, record?: KeyRecord, evictedKeys: readonly string[] = []): Promise<void> {
     return this.#write(true, undefined, () => {
       this.#messages.insert(entry);
@@ -78,19 +78,19 @@ export class SqliteJournal {
   }
 
   /**
-   * Records the state of an entry. If the process dies after `running` was recorded, the entry becomes a suspect; an entry that
-   * is one already is charged an attempt and a crash.
+   * Stores the state of a message. If the process dies while `running` is stored as true, the next start makes the message a suspect.
+   * If the message is a suspect already, the next start adds one to its attempts and its crashes.
    */
   update(entry: Entry, running: boolean): Promise<void> {
     return this.#write(false, entry.sequence, () => this.#messages.update(entry, running));
   }
 
-  /** Deletes a message once its row is synced. They are in different files, so a power loss could otherwise lose only the row. */
+  /** Deletes a message after its row, which is in another file, is synced. Otherwise a power loss could leave neither of them. */
   complete({ sequence }: Entry): Promise<void> {
     return this.#track(this.#deleteOnceSynced(sequence));
   }
 
-  /** Replaces a message by its dead letter. */
+  /** Deletes a message and stores its dead letter. */
   deadLetter(letter: DeadLetter): Promise<void> {
     return this.#write(true, letter.sequence, () => {
       this.#messages.delete(letter.sequence);
@@ -98,7 +98,7 @@ export class SqliteJournal {
     });
   }
 
-  /** Replaces a dead letter by a message. */
+  /** Deletes a dead letter and stores the message that is put back into the queue. */
   redrive(entry: Entry): Promise<void> {
     return this.#write(true, undefined, () => {
       this.#messages.deleteDeadLetter(entry.sequence);
@@ -142,7 +142,7 @@ export class SqliteJournal {
     }
   }
 
-  /** Reads the stored sequences on the open connection, because a full disk may prevent opening the file again. */
+  /** Returns the numbers of the stored messages. Uses the open connection, because a full disk may prevent a new one. */
   #stored(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
@@ -174,7 +174,7 @@ export class SqliteJournal {
     await this.#write(false, sequence, () => this.#messages.delete(sequence));
   }
 
-  /** Retries a failed sync. If it succeeds, the next transaction deletes the completed messages. */
+  /** Retries a failed sync of task rows. If it succeeds, the next transaction deletes the completed messages. */
   async #retrySync(): Promise<void> {
     const sequences = [...this.#unsynced];
     if (sequences.length === 0) return;
@@ -203,13 +203,13 @@ export class SqliteJournal {
     const idle = operations.length === 0 && this.#failedWrites.size === 0;
     if (idle && this.#failure === undefined) return;
     this.#operations = [];
-    // After a failed transaction, the next ones do not wait until one succeeds.
+    // After a failed transaction, the following ones do not wait for a lock, until one succeeds.
     const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
     const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
       this.#database.statement(`PRAGMA busy_timeout = ${wait}`).get();
       this.#database.transaction(durable, () => {
-        // Without pending writes, an unchanged page is written to test the file.
+        // If no write is pending, writes an unchanged page to test whether the file can be written.
         if (idle) this.#database.statement('PRAGMA application_id = 0').run();
         for (const write of this.#failedWrites.values()) write();
         for (const { write } of operations) write();
@@ -221,7 +221,7 @@ export class SqliteJournal {
       this.#failure = (error as Error).message;
       for (const { write, written, retryFor } of operations) {
         if (retryFor !== undefined) {
-          // Moved to the end, so that it follows the writes that it may undo.
+          // Moves the failed write to the end of the map, so that it is repeated after the writes that it may undo.
           this.#failedWrites.delete(retryFor);
           this.#failedWrites.set(retryFor, write);
         }

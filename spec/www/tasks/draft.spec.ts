@@ -1,7 +1,7 @@
 import { expect } from 'chai';
+import { type Draft, DraftError, parseDraft } from '../../../www/tasks/draft.ts';
 import { formatBetween, formatMeasured } from '../../../www/tasks/durations.ts';
 import { indent, readOutput, readPayload } from '../../../www/tasks/json-text.ts';
-import { type Draft, DraftError, parseDraft } from '../../../www/tasks/submission.ts';
 
 const draft = (values: Partial<Draft>): Draft => ({
   kind: 'uppercase',

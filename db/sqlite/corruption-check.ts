@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Bytes up to which every page is checked. Checking a larger file would delay the start. */
+/** Maximum size in bytes of a database whose pages are all checked. Checking a larger one would delay the start. */
 const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
 
 const SQLITE_CORRUPT = 11;
@@ -13,7 +13,7 @@ export class Damaged extends Error {
 /**
  * Checks every page of a database, or only the first and last row of each table if it is larger than `maxWholeCheck` bytes.
  *
- * @throws {Damaged} or SQLite's error
+ * @throws {Damaged} if the check finds damage, or SQLite's error if the check fails
  */
 export function checkDamage(database: DatabaseSync, tables: readonly string[], maxWholeCheck = MAX_WHOLE_CHECK): void {
   const size = database.prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size');

@@ -2,7 +2,7 @@ import { closeSync, openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
-import { checkDamage, Damaged, isDamage } from '../../../db/sqlite/damage.ts';
+import { checkDamage, Damaged, isDamage } from '../../../db/sqlite/corruption-check.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 const PAGE = 4096;

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { hostCheck } from '../../main/http/host.ts';
+import { hostCheck } from '../../main/http/host-header.ts';
 import { connectRaw, handshake, parseResponse } from '../support/raw-connection.ts';
 import { serve } from '../support/server.ts';
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { openFilesLimit, shareDescriptors } from '../../main/http/descriptors.ts';
+import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
 import { openDescriptors } from '../support/proc.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';

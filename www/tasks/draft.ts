@@ -1,6 +1,6 @@
 import type { Submission } from './tasks-api.ts';
 
-/** Content of the form, as typed. */
+/** Fields of the submit form, as the user typed them. */
 export interface Draft {
   kind: 'uppercase' | 'sum' | 'other';
   text: string;
@@ -22,11 +22,7 @@ export class DraftError extends Error {
   }
 }
 
-/**
- * The submission of a draft.
- *
- * @throws {DraftError} if the draft is invalid
- */
+/** Returns the submission that a draft describes. @throws {DraftError} if the draft is invalid */
 export function parseDraft(draft: Draft): Submission {
   switch (draft.kind) {
     case 'uppercase':

@@ -10,14 +10,14 @@ import { HttpError } from './errors.ts';
 
 const www = fileURLToPath(new URL('../../www', import.meta.url));
 
-/** Content security policy, which allows a page nothing but its own service. */
+/** Content security policy, which allows a page to load from and connect to its own service only. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
   "style-src 'self'",
   "img-src 'self'",
   "connect-src 'self'",
-  // Scripts send the forms. If they fail to load, the browser must not submit an API key itself.
+  // Forms are sent by scripts. If the scripts fail to load, the browser must not submit an API key itself.
   "form-action 'none'",
   "base-uri 'none'",
   "frame-ancestors 'none'",
@@ -30,29 +30,29 @@ export const pageHeaders = {
   'Content-Security-Policy': CONTENT_SECURITY_POLICY,
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
-  // File names have no version, so browsers must revalidate their copies.
+  // File names have no version, so browsers must revalidate their cached copies.
   'Cache-Control': 'no-cache',
 };
 
-/** Response of koa-static for one file. */
+/** Response of koa-static for one file in one encoding. */
 interface StaticResponse {
   headers: OutgoingHttpHeaders;
   body: Buffer;
 }
 
-/** Responses to a client without and with `Accept-Encoding: gzip`. */
+/** Prepared responses for one file: `gzip` for clients that accept this encoding, `identity` for the others. */
 interface StaticFile {
   identity: StaticResponse;
   gzip: StaticResponse;
 }
 
 /**
- * Serves a browser client to GET and HEAD: the files of its folder below `www` by their path, those of `www/shared`
- * under `/shared/`, and `index.html` at the root. Other methods get 405. Other paths go to the next middleware, except on
- * service A, which serves `index.html` for them.
+ * Returns middleware that serves a browser client to GET and HEAD: the files of its folder below `www` by their path, those
+ * of `www/shared` under `/shared/`, and `index.html` at the root. Other methods get 405. Other paths go to the next
+ * middleware, except on service A (`ticker`), which serves `index.html` for them.
  *
- * koa-static reads every file once, before the promise resolves. Requests are answered from memory, so a client that reads slowly
- * keeps no file open.
+ * koa-static reads every file once, before the promise is fulfilled. Responses come from memory, so a client that reads
+ * slowly keeps no file open.
  *
  * @throws {Error} if a file cannot be read
  */
@@ -72,16 +72,16 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     }
     const { headers, body } = file[ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'];
     ctx.set(headers as Record<string, string>);
-    // Added to the header, because CORS may have set another value.
+    // Appends to `Vary`, because the CORS middleware may have set another value.
     ctx.vary('Accept-Encoding');
     ctx.body = body;
-    // The client's copy is current. koa-static leaves this check to the app.
+    // Responds 304 if the client's cached copy is current. koa-static leaves this check to the app.
     if (ctx.fresh) ctx.status = 304;
     return undefined;
   };
 }
 
-/** Reads both responses of koa-static for a path. */
+/** Reads the responses of koa-static for a path in both encodings. */
 async function readFile(koaStatic: Middleware, path: string): Promise<StaticFile> {
   return {
     identity: await readResponse(koaStatic, path, 'identity'),
@@ -89,7 +89,7 @@ async function readFile(koaStatic: Middleware, path: string): Promise<StaticFile
   };
 }
 
-/** App that creates contexts for koa-static. Its error events need no handling, because a failed read also rejects the body. */
+/** App that creates contexts for koa-static. Its `error` events are ignored, because a failed read rejects `readResponse`. */
 const reader = new Koa().on('error', () => {});
 
 async function readResponse(koaStatic: Middleware, path: string, encoding: string): Promise<StaticResponse> {

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** A registered name or IPv4 address, or an IPv6 address in brackets, and an optional port (RFC 9112, 3.2). */
+/** Syntax of `Host`: a name, an IPv4 address, or an IPv6 address in brackets, and an optional port (RFC 9112, 3.2). */
 const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
 const MAX_PORT = 65_535;
 
@@ -20,44 +20,44 @@ export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): s
 export function parseHost(value: string): string | undefined {
   const [, name, ipv6, port = ''] = HOST.exec(value) ?? [];
   if (Number(port) > MAX_PORT) return undefined;
-  // A URL canonicalizes the address.
+  // The URL parser converts the IPv6 address to its canonical form.
   if (ipv6 !== undefined) return isIPv6(ipv6) ? new URL(`http://[${ipv6}]`).hostname : undefined;
   return name?.toLowerCase();
 }
 
-/** Whether `Host` occurs more than once. `headers` has only the first. */
+/** Whether the request has more than one `Host` header. `headers` contains only the first. */
 function isRepeated(rawHeaders: readonly string[]): boolean {
   const isHostName = (text: string, at: number) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host';
   return rawHeaders.findIndex(isHostName) !== rawHeaders.findLastIndex(isHostName);
 }
 
-/** Whether a text is a canonical host without a port, in any case. */
+/** Whether `text` is a host in canonical form, in upper or lower case, without a port. */
 export function isHost(text: string): boolean {
   return parseHost(text) === text.toLowerCase();
 }
 
-/** Whether a text is a web origin as browsers send it in `Origin`. */
+/** Whether `text` is an HTTP or HTTPS origin as browsers send it in the `Origin` header. */
 export function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
 
 /**
- * Returns a function that tells whether a listener accepts requests to a host. It guards against DNS rebinding, where an
- * attacker's page points its own name at the listener and so has the same origin. IP addresses need no guard.
+ * Returns a function that tells whether a listener accepts requests to a host. This prevents DNS rebinding: an attacker who
+ * points the name of a page at the listener would give the page the listener's origin. IP addresses are always allowed.
  *
- * @param allowedHosts hosts allowed beside loopback names and IP addresses. `*` allows all. If empty, a listener on
- * loopback allows no others, and a listener on any other address allows all
- * @param address address that the listener is bound to, under the configured `name`
+ * @param allowedHosts hosts allowed in addition to loopback names and IP addresses. `*` allows all. If empty, a listener on
+ * loopback allows no other hosts, and a listener on any other address allows all
+ * @param address address that the listener is bound to. `name`, its configured host name, is allowed too
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
   const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
-  // The empty host is allowed, because browsers never omit the host.
+  // A request without a host is allowed, because it is not from a browser: browsers always send the host.
   return (host) => host === '' || allowed.has(host) || isIPv4(host) || host.startsWith('[') || isLoopback(host);
 }
 
-/** Whether a listener on `address` is reached from its own machine only. */
+/** Whether a listener on `address` can be reached from its own machine only. */
 export function isLoopbackAddress(address: string): boolean {
   return isLoopback(isIPv6(address) ? `[${address}]` : address);
 }

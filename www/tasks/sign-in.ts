@@ -5,7 +5,7 @@ import { useToken } from './tasks-api.ts';
 
 const SESSION_ENDED = 'Your session has ended. Enter the API key again.';
 
-/** Sign-in and sign-out, which appear only if the service requires a token. */
+/** Sign-in form and sign-out button, which appear only if the service requires a token. */
 export class Access {
   readonly #desk = part(document, 'desk', HTMLElement);
   readonly #signOut = part(document, 'sign-out', HTMLButtonElement);
@@ -13,7 +13,7 @@ export class Access {
   #session: Session | undefined;
   #asking = false;
 
-  /** @param onSignIn called once requests carry the token of a new session */
+  /** @param onSignIn called after each sign-in, when requests already carry the new token */
   constructor(onSignIn: () => void) {
     this.#form = new SignInForm((session) => {
       this.#session = session;
@@ -30,7 +30,7 @@ export class Access {
     });
   }
 
-  /** Asks for the API key, unless the form is open already. */
+  /** Opens the sign-in form, unless it is open already. */
   ask(): void {
     if (this.#asking) return;
     const reason = this.#session === undefined ? undefined : SESSION_ENDED;

@@ -4,7 +4,7 @@ import { expect } from 'chai';
 import fc from 'fast-check';
 import Koa from 'koa';
 import { jsonErrors, logLateError, notFound } from '../../main/http/json-errors.ts';
-import { staticClient } from '../../main/http/static-client.ts';
+import { staticClient } from '../../main/http/static-files.ts';
 import { captureLog } from '../support/log.ts';
 import { projectFolder, request } from '../support/program.ts';
 import { connectRaw, parseResponse } from '../support/raw-connection.ts';

@@ -33,9 +33,9 @@ export interface NatsStateOptions {
 
 /** Timeout of a request to JetStream. */
 const TIMEOUT_MS = 2_000;
-/** Age at which the server removes an entry that no node has purged. At least the longest lifetime of a token. */
+/** Age at which the server removes an entry that no node has purged. It is at least the longest lifetime of a token. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
-/** Upper bound of an entry's size, so that the bound on the number of entries is reached first. */
+/** Bytes that the bucket's size limit allows per entry. Entries are smaller, so the limit on their number is reached first. */
 const TOKEN_BYTES = 512;
 
 export type TokenStoreOptions = NatsStateOptions &
@@ -60,12 +60,12 @@ export async function openKvTokenStore({
   const bounds = { max_bytes: maxEntries * TOKEN_BYTES };
   const name = `${prefix}-tokens`;
   const openBucket = async (): Promise<KV> => {
-    // Reads go to the leader of the stream, because a follower may lag behind and miss a new token or a revocation.
+    // Reads go to the leader of the stream's replicas, because a follower may lag and miss a new token or a revocation.
     const reads = { allow_direct: false };
     const config = { ttl: TOKEN_BUCKET_TTL_MS, history: 1, replicas, ...bounds, ...reads };
     const bucket = await new Kvm(js).create(name, config);
-    // A bucket that reaches its bound in bytes evicts old tokens on some servers. At its bound on messages, it refuses new tokens, but
-    // still accepts revocations.
+    // Sets a bound on the number of messages: at that bound, the bucket refuses new tokens, but still accepts revocations. At its
+    // bound in bytes, it would evict old tokens on some servers.
     const { streamInfo } = await bucket.status();
     const settings = { max_msgs: maxEntries, num_replicas: replicas, ...bounds, ...reads };
     await updateSettings(await js.jetstreamManager(), streamInfo.config, settings);
@@ -75,7 +75,7 @@ export async function openKvTokenStore({
     const { streams } = await js.jetstreamManager(false);
     await streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
   };
-  // Fails at startup if the server has no JetStream or rejects the settings.
+  // Opened at once, so that the startup fails if the server has no JetStream or rejects the settings.
   await openBucket();
   const link = new NatsLink(connection);
   const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, maxRevocations, log });
@@ -105,8 +105,8 @@ export async function openTickFeed({
   const stream = `${prefix}-tick`;
 
   /**
-   * Opens the bucket of the lease, and the stream that keeps the last tick. A starting node and a new leader resume from that tick;
-   * all other ticks are received by subscriptions to the subject.
+   * Opens the bucket of the lease, and the stream that keeps the last tick. A starting node and a new leader resume from that tick.
+   * All other ticks are received by subscriptions to the subject.
    */
   const openStreams = async (): Promise<KV> => {
     const bounds = { max_msgs: 1, max_bytes: 1024 * 1024, discard: DiscardPolicy.Old };
@@ -123,7 +123,7 @@ export async function openTickFeed({
     if (last !== null) feed.resumeFrom(last.data);
   };
 
-  // Fails at startup if the server has no JetStream or rejects the settings.
+  // Opened at once, so that the startup fails if the server has no JetStream or rejects the settings.
   await openStreams();
   const lease = new Lease({ link, openBucket: openStreams, holder: randomUUID(), onTaken: resume, log });
   const feed = new NatsTickFeed({ link, lease, subject, intervalMs });
@@ -131,7 +131,7 @@ export async function openTickFeed({
   return feed;
 }
 
-/** Updates a stream if its settings differ from `settings`. */
+/** Updates the settings of a stream if they differ from `settings`. */
 async function updateSettings(manager: JetStreamManager, found: StreamConfig, settings: Partial<StreamConfig>) {
   const same = Object.entries(settings).every(([name, value]) => found[name as keyof StreamConfig] === value);
   if (!same) await manager.streams.update(found.name, settings);
