@@ -6,8 +6,8 @@ import { initialPrices, type PriceSymbol, symbols, type TickerPrice } from './sy
 const WINDOW = 600;
 /**
  * Largest change that a tick adds to a price, in millionths of the initial price. The change is subtracted {@link WINDOW} ticks
- * later, so a price moves by up to twice this value in one tick. That is less than 0.1 % of the price, the limit of the random
- * walk, unless the price is below 80 % of the initial price, which is 35 standard deviations away.
+ * later, so a price moves by at most 0.08 % of the initial price in one tick. The specification allows 0.1 % of the current
+ * price: more than that, as long as the price is above 80 % of the initial price (the rest is 35 standard deviations away).
  */
 const MAX_CHANGE = 400;
 

@@ -7,7 +7,7 @@ const LAST_KEPT = {
   text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
 };
 
-/** Returns a statement that deletes one step of the oldest rows that meet `condition`. A concurrently updated row is kept. */
+/** Returns a statement that deletes the oldest rows that meet `condition`, up to the bounds of a step on their number and size. */
 const deleteFirst = (name: string, condition: string) => ({
   name,
   text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(

@@ -51,7 +51,7 @@ export function migrate(dataDir: string): CreatedDatabase[] {
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/** Returns the size of a database file, or undefined if it is missing. @throws {Error} if it has no data but its log has */
+/** Returns the size of a database file, or undefined if it is missing. @throws {Error} if only its -wal file has data */
 function bytesOf(file: string): number | undefined {
   // The log is read first: if another process creates the database, SQLite writes the first page before the log.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;

@@ -45,7 +45,7 @@ const MISSING_MS = 1_000;
 const REVOKED_MS = 10_000;
 /** Time before the delete marker of a revoked token is purged. A node that misses the marker reloads the bucket. */
 const MARKER_MS = 30_000;
-/** Number of nodes among which the room for delete markers is divided. */
+/** Number of nodes that may revoke tokens at once. Each leaves at most its share of the delete markers in the bucket. */
 const REVOKING_NODES = 10;
 
 /**

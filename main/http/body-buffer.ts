@@ -15,8 +15,8 @@ export interface BodyBounds {
 }
 
 /**
- * The bytes of a request body, in a buffer that grows as chunks arrive, so that small chunks take no extra memory. Its
- * capacity is at most {@link MIN_CAPACITY} or twice the bytes that have arrived, whatever `Content-Length` says.
+ * The bytes of a request body in one growing buffer, which takes less memory than many small chunks. Its capacity is at most
+ * the larger of {@link MIN_CAPACITY} and twice the bytes that have arrived, whatever `Content-Length` says.
  */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;

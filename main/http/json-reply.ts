@@ -58,7 +58,7 @@ export interface Items<Key> {
  * largest items are hundreds of megabytes. Items that no longer exist are left out. After the response has begun, an item
  * that cannot be read, or for which the budget has no room, closes the connection.
  *
- * @returns once the response has begun or the client has disconnected, so that a slow reader does not count as a slow server
+ * @returns once the response has begun or the client has disconnected: the measured duration excludes the client's reading
  * @throws {HttpError} `server busy` if the budget has no room for the first item
  */
 export function replyListing<Key>(

@@ -156,7 +156,7 @@ function createBareServer(
     shouldUpgradeCallback,
   });
   server.timeout = times.stalled;
-  // 0 means no limit on the number of headers, because Node would silently drop the rest. Their size is limited to 16 KiB.
+  // No limit: Node would silently drop the headers beyond it. The total size of the headers is limited to 16 KiB anyway.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   return server;

@@ -19,7 +19,7 @@ import { TaskEvents } from './task-events.ts';
 /** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
 
-/** Number of accepted tasks that were unfinished when service B stopped, and whether the queue keeps them for the next start. */
+/** Number of accepted tasks that were unfinished when the task queue stopped, and whether the queue keeps them for the next start. */
 export interface Unfinished {
   unfinished: number;
   kept: boolean;

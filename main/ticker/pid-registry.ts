@@ -15,8 +15,8 @@ interface Entry {
 }
 
 /**
- * The processes of the price stream by pid (address). A process is an actor: a handler, a client (one end of a socket), or the
- * ticker, whose pid is its name. Messages are delivered synchronously. A message to a pid without a process is discarded.
+ * The processes of the price stream by pid (address). A process is an actor: the handler of a connection, a client (the server's
+ * end of a WebSocket), or the ticker, whose pid is its name. Messages are delivered synchronously. A message to a pid without a process is discarded.
  */
 export class PidRegistry {
   readonly #entries = new Map<Pid, Entry>();

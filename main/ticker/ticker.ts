@@ -175,7 +175,7 @@ export class Ticker implements Process {
     };
   }
 
-  /** Requests the missing snapshots from a new thread. Clients that have a snapshot are in the thread's worker data. */
+  /** Requests a snapshot from a new thread for each client without one. The thread knows the others from its worker data. */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {

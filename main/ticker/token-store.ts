@@ -20,10 +20,10 @@ export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
 
-/** Why a token was removed from an open store. An evicted token counts as revoked. */
+/** Why a store removed a token. An evicted token counts as revoked; closing the store removes none. */
 export type RemovalReason = 'token revoked' | 'token expired';
 
-/** Called for every token that is removed from an open store. */
+/** Called for every token that a store removes. */
 export type OnRemove = (id: string, end: RemovalReason) => void;
 
 /** Store of the valid tokens. All tokens of a store have the same lifetime. */

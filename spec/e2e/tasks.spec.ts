@@ -104,7 +104,11 @@ describe('service B, end to end', () => {
     const { body } = await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } });
     const line = await logged(({ task }) => task === body.id);
     expect(line).to.include({ decision: 'discard', attempt: 1, reason: 'data.numbers must hold finite numbers only' });
-    expect((await request(`${tasks}/tasks/${body.id}`)).body.status).to.equal('failed');
+    // The line is logged before the dead letter is stored.
+    await eventually(
+      () => request(`${tasks}/tasks/${body.id}`),
+      ({ body }) => body.status === 'failed',
+    );
     expect(idsIn(await request(`${tasks}/tasks`))).to.not.include(body.id);
   });
 

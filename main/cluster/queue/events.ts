@@ -3,7 +3,7 @@ import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
-/** Maximum number of events in one NATS message. */
+/** Maximum number of events in one NATS message, so that its size stays far below the 1 MiB that a server accepts. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
 /** Kinds of task events that this version knows. A message with any other kind is ignored. */

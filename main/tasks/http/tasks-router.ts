@@ -30,7 +30,7 @@ const ROW_COST = TURN_BYTES / 8;
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue has no minimum cost, because it writes all submissions of an event loop turn in one transaction.
+  // A durable queue writes all submissions of an event loop turn in one transaction, so as many as possible share a turn.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
