@@ -83,6 +83,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
     if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
     reader?.onUpgrade();
+    // The parser and its state could otherwise not be freed while the upgraded connection is open.
+    readers.delete(request.socket);
     return true;
   });
   server.on('connection', (socket) => {

@@ -8,6 +8,9 @@ import { Turns } from './turns.ts';
  */
 export const REQUESTS_PER_TURN = 32;
 
+/** Maximum number of outstanding responses of a connection. One more request closes the connection. */
+const MAX_OUTSTANDING = 100;
+
 /**
  * Handles the requests of each connection one after another. `RequestReader` already delays pipelined requests, except
  * those after a chunked body. Node would start these at once, and if the connection closed, it would not emit `close` on
@@ -48,6 +51,10 @@ export class RequestOrder {
     const outstanding = this.#outstanding.get(socket) ?? this.#add(socket);
     const previous = outstanding.at(-1);
     outstanding.push(response);
+    if (outstanding.length > MAX_OUTSTANDING) {
+      socket.destroy();
+      return;
+    }
     const begin = () => {
       // Skips a response without a socket: the response before it closed the connection.
       if (response.socket !== null && !response.closed) answer(request, response);

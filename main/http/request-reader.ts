@@ -74,7 +74,8 @@ export class RequestReader {
   }
 
   readonly #resume = (): void => {
-    this.#socket.resume();
+    // An upgraded connection is read by its protocol.
+    if (!this.#isUpgraded) this.#socket.resume();
   };
 
   readonly #onData = (data: Buffer): void => {
@@ -84,7 +85,7 @@ export class RequestReader {
     let start = 0;
     // Parses at most one request per event loop turn, with its body.
     if (!this.#isReceiving && !this.#hasOutstanding()) start = this.#pass(data, 0, headLength(data));
-    if (start < data.length && this.#isReceiving && !this.#takeTurn(data.length - start)) {
+    if (start < data.length && this.#isReceiving && !socket.isPaused() && !this.#takeTurn(data.length - start)) {
       this.#holdForTurn(data.subarray(start));
       return;
     }

@@ -1,9 +1,10 @@
 /** Limits the work that begins in one event loop turn. */
 export class Turns {
   readonly #limit: number;
-  /** Total cost since deferred work last began, which is at least the cost of the work in this event loop turn. */
+  /** Total cost of the work that has begun in this event loop turn. */
   #spent = 0;
   readonly #waiting: { cost: number; begin: () => void }[] = [];
+  #isNextTurnScheduled = false;
 
   /** @param limit maximum total cost of the work in one event loop turn, which only the last piece of work may exceed */
   constructor(limit: number) {
@@ -14,21 +15,30 @@ export class Turns {
   take(cost: number): boolean {
     if (this.#waiting.length > 0 || this.#spent >= this.#limit) return false;
     this.#spent += cost;
+    this.#scheduleNextTurn();
     return true;
   }
 
   /** Calls `begin` in a later event loop turn whose limit permits the cost, in the order of the calls. */
   defer(cost: number, begin: () => void): void {
-    if (this.#waiting.push({ cost, begin }) === 1) setImmediate(() => this.#beginWaiting());
+    this.#waiting.push({ cost, begin });
+    this.#scheduleNextTurn();
   }
 
-  #beginWaiting(): void {
+  #scheduleNextTurn(): void {
+    if (this.#isNextTurnScheduled) return;
+    this.#isNextTurnScheduled = true;
+    setImmediate(() => this.#startTurn());
+  }
+
+  #startTurn(): void {
+    this.#isNextTurnScheduled = false;
     let count = 0;
     for (this.#spent = 0; this.#spent < this.#limit && count < this.#waiting.length; count++) {
       this.#spent += (this.#waiting[count] as { cost: number }).cost;
     }
     const batch = this.#waiting.splice(0, count);
-    if (this.#waiting.length > 0) setImmediate(() => this.#beginWaiting());
+    if (this.#spent > 0) this.#scheduleNextTurn();
     for (const { begin } of batch) begin();
   }
 }

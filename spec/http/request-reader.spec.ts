@@ -53,6 +53,28 @@ describe('the requests of one packet', () => {
     expect(emitted).to.equal(4);
   });
 
+  it('are not parsed without end when each part of a chunked body begins another', async () => {
+    const { listener, sockets } = await serve(() => {});
+    let emitted = 0;
+    listener.server.prependListener('request', () => emitted++);
+    const raw = await connectRaw(listener.port);
+    const chunked = head('POST / HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked');
+    // The reader passes on 1024 bytes of a chunked body at a time: the end of one, requests, and the begin of the next.
+    const [end, begin] = ['01234\r\n0\r\n\r\n', `${chunked}a\r\n01234`];
+    const requests = Math.floor((1024 - end.length - begin.length) / get.length);
+    const part =
+      end +
+      get.repeat(requests - 1) +
+      get.replace('localhost', 'localhost'.padEnd(9 + 1024 - end.length - begin.length - requests * get.length, 'x')) +
+      begin;
+    expect(part).to.have.length(1024);
+    raw.socket.write(begin);
+    await until(() => emitted === 1);
+    raw.socket.write(part.repeat(100));
+    await until(() => sockets.size === 0);
+    expect(emitted).to.be.within(100, 200);
+  });
+
   it('are read with their bodies, of a length and in chunks', async () => {
     const { listener } = await startRecording();
     const raw = await connectRaw(listener.port);

@@ -18,7 +18,14 @@ export class Fifo<T> {
   putBack(item: T, precedes: (other: T) => boolean): void {
     let index = this.#head;
     while (index < this.#items.length && precedes(this.#items[index] as T)) index++;
-    this.#items.splice(index, 0, item);
+    if (this.#head === 0) {
+      this.#items.splice(index, 0, item);
+      return;
+    }
+    // Uses the place of a removed item, so that the items behind `index` need not be moved.
+    this.#items.copyWithin(this.#head - 1, this.#head, index);
+    this.#items[index - 1] = item;
+    this.#head -= 1;
   }
 
   shift(): T | undefined {
