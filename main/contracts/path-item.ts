@@ -33,7 +33,7 @@ export interface PathItem extends Partial<Record<Method, Operation>> {
 
 /** Description of an operation, to which {@link pathItem} adds the tag and the responses for errors. */
 export interface OperationDetails extends Omit<Operation, 'tags' | 'security'> {
-  /** Names of the errors that the operation can respond with, besides those that any operation can respond with. */
+  /** Names of the operation's own errors, besides the errors that any operation can respond with. */
   errors?: readonly ErrorName[];
   /** OpenAPI security requirements, one of which must be met. None if absent. */
   security?: readonly object[];

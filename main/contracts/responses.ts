@@ -118,7 +118,7 @@ const componentRefs: OpenApiResponses = Object.fromEntries(
   UNIQUE.map((name) => [catalogue[name][0], { $ref: `#/components/responses/${name}` }]),
 );
 
-/** Describes the responses for the errors in `names` and for those that any operation can respond with, by status. */
+/** Describes the responses for the errors in `names` and for the errors of every operation, by status. */
 export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
   const answers = Object.entries(errors([...ALWAYS, ...names]));
   return Object.fromEntries(answers.map(([status, answer]) => [status, componentRefs[status] ?? answer]));

@@ -10,8 +10,8 @@ export interface ConnectionShares {
 }
 
 /**
- * Divides the file descriptors of the process between the listeners, so that connections never exhaust them. Of those that
- * the process itself and the admin listener leave, the task queue gets at most an eighth, and the ticker gets the rest.
+ * Divides the file descriptors of the process between the listeners, so that connections never exhaust them. The
+ * process itself and the admin listener come first. The task queue gets at most an eighth of the others, and the ticker the rest.
  *
  * @param openFiles limit on open files; Infinity if there is none
  * @throws {Error} if `openFiles` is too low; the message names the required limit

@@ -31,7 +31,7 @@ const MAX_FRAGMENTS = 16;
 const MAX_BUFFERED_CHUNKS = 64;
 /** Timeout of the closing handshake, after which the socket is destroyed. */
 const CLOSING_TIME_MS = 5_000;
-/** Timeout of a handshake: from its headers until its handler is told of the client, or until a refused client is disconnected. */
+/** Timeout of a handshake: from its headers until its handler receives the client, or until a refused client is disconnected. */
 const HANDSHAKE_TIME_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
@@ -76,7 +76,7 @@ export class Relay {
       maxFragments: MAX_FRAGMENTS,
       maxBufferedChunks: MAX_BUFFERED_CHUNKS,
       closeTimeout: CLOSING_TIME_MS,
-      // Another subprotocol is never selected, because one of those that the client offers is its token.
+      // Another subprotocol is never selected, because the client offers its token as one of them.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
     this.#server = new WebSocketServer(options);

@@ -1,6 +1,6 @@
 /** State of an unfinished task, stored for all nodes as a note. A task that succeeds at the first attempt has no note. */
 export interface DeliveryState {
-  /** Stream sequence of the message that the note describes. A redrive stores the message anew with a higher one. */
+  /** Stream sequence of the message that the note describes. A redrive stores the message again, with a higher one. */
   streamSequence: number;
   attempts: number;
   crashes: number;

@@ -67,7 +67,7 @@ export class Dispatcher {
   }
 
   /**
-   * Stops taking deliveries, and returns those that no worker has started to the queue. Started deliveries may finish until
+   * Stops taking deliveries, and returns deliveries that have not started to the queue. Started deliveries may finish until
    * `deadline` resolves. Then their threads are terminated, and the unfinished deliveries are returned to the queue as well.
    */
   async stop(deadline: Promise<void>): Promise<void> {
@@ -139,7 +139,7 @@ export class Dispatcher {
     return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
   }
 
-  /** Stops taking deliveries until the pause ends, and returns those that no worker has started to the queue. */
+  /** Stops taking deliveries until the pause ends, and returns deliveries that have not started to the queue. */
   #startPause(reason: string): void {
     const delayMs = this.#pause.start(reason);
     if (delayMs === undefined) return;

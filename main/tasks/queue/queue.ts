@@ -115,7 +115,7 @@ export interface Delivery {
   readonly suspect: boolean;
 }
 
-/** What happens to the message of a delivery after its handler was run or could not be run. */
+/** Decision about a delivery's message after its handler was run or could not be run. */
 export type Settlement =
   /** Completed: the message leaves the queue. */
   | { kind: 'ack' }
