@@ -1,14 +1,14 @@
-/** Limits on the rows of table `tasks`. A value of 0 means no limit. */
+/** Limits on the number and age of rows in table `tasks`. A value of 0 means no limit. */
 export interface RetentionLimits {
   /** Number of newest rows to keep. */
   rows: number;
-  /** Days after completion for which a row is kept. */
+  /** Number of days to keep a row after its task was completed. */
   days: number;
 }
 
-/** Maximum number of rows that one deletion step (a transaction) deletes, so that the step takes a few milliseconds. */
+/** Maximum number of rows deleted in one step (one transaction), so that a step takes only a few milliseconds. */
 export const MAX_STEP_ROWS = 200;
-/** Maximum number of bytes of the rows that one deletion step deletes, unless its first row alone is larger. */
+/** Maximum total size in bytes of the rows deleted in one step. A larger row is deleted in a step of its own. */
 export const MAX_STEP_BYTES = 4 * 1024 * 1024;
 
 export const SECONDS_PER_DAY = 86_400;

@@ -1,17 +1,14 @@
 import type { Config } from './config.ts';
 
-/** Maximum share of the heap for all budgets together. Connections, tokens, idempotency keys and garbage need the rest. */
+/** Maximum share of the heap for all budgets combined. Connections, tokens, idempotency keys and garbage need the rest. */
 const MAX_SHARE = 0.5;
 const MIB = 1024 * 1024;
 
-type BudgetConfig = Pick<Config, 'queueDriver' | 'queueMaxBytes' | 'bodyBudgetBytes' | 'responseBudgetBytes'>;
-
-/** @throws {Error} if the budgets of queue, request bodies and responses together exceed half of the main thread's heap */
-export function checkHeapBudget(config: BudgetConfig, heapLimitBytes: number): void {
-  const { queueDriver, queueMaxBytes, bodyBudgetBytes, responseBudgetBytes } = config;
-  // With NATS, the queue takes no heap, because the NATS servers store it.
-  const queueBytes = queueDriver === 'nats' ? 0 : queueMaxBytes;
-  const bytes = queueBytes + bodyBudgetBytes + responseBudgetBytes;
+/** @throws {Error} if the budgets for the queue, request bodies and responses add up to more than half of the main thread's heap */
+export function checkHeapBudget({ queue, tasks }: Pick<Config, 'queue' | 'tasks'>, heapLimitBytes: number): void {
+  // With NATS, the queue takes no heap memory, because the NATS servers store it.
+  const queueBytes = queue.driver === 'nats' ? 0 : queue.maxBytes;
+  const bytes = queueBytes + tasks.bodyBudgetBytes + tasks.responseBudgetBytes;
   if (bytes <= heapLimitBytes * MAX_SHARE) return;
   const names = [...(queueBytes > 0 ? ['QUEUE_MAX_BYTES'] : []), 'BODY_BUDGET_BYTES', 'RESPONSE_BUDGET_BYTES'];
   const heapMb = Math.ceil(bytes / MAX_SHARE / MIB);

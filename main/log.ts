@@ -5,25 +5,26 @@ import { openStandardOutput } from './log/standard-output.ts';
 
 export type Log = Logger;
 
-/** Numbers of log lines that standard output did not take, and of repeated warnings and errors that were left out. */
 export interface LogMetrics {
-  readonly lost: number;
-  readonly suppressed: number;
+  /** Returns the number of log lines lost because standard output did not accept them. */
+  lost: () => number;
+  /** Returns the number of repeated warnings and errors left out of the log. */
+  suppressed: () => number;
 }
 
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
-/** Matches a bearer token, which a log line may contain as part of a URL, a header or an error message. */
+/** Matches a bearer token, which may occur in a log line as part of a URL, a header or an error message. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
 export interface LogOutput {
   log: Log;
   metrics: LogMetrics;
-  /** Writes the buffered lines before the process ends, which takes a second at most. Lines logged after this call are lost. */
+  /** Writes the buffered lines, in at most a second. Called before the process exits. Lines logged after this call are lost. */
   end(): Promise<void>;
 }
 
-/** Creates the log, which writes to standard output. If that stalls or fails, log lines are lost, and nothing else is affected. */
+/** Creates the log, which writes to standard output. If standard output stalls or fails, only log lines are lost. */
 export async function createLog(options: { level: LevelWithSilent; format: 'json' | 'pretty' }): Promise<LogOutput> {
   const { level, format } = options;
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
@@ -34,14 +35,7 @@ export async function createLog(options: { level: LevelWithSilent; format: 'json
   const log = pino({ level, base: null, hooks, timestamp: pino.stdTimeFunctions.isoTime }, lines);
   return {
     log,
-    metrics: {
-      get lost() {
-        return lines.lost;
-      },
-      get suppressed() {
-        return repeats.suppressed;
-      },
-    },
+    metrics: { lost: () => lines.lost, suppressed: () => repeats.suppressed },
     async end() {
       repeats.endPeriod();
       await lines.end();
@@ -49,7 +43,7 @@ export async function createLog(options: { level: LevelWithSilent; format: 'json
   };
 }
 
-/** Replaces the bearer tokens in a log line. Runs on the serialized line, so that it finds tokens in every field. */
+/** Redacts the bearer tokens in a log line. Runs on the serialized line, so that it finds tokens in every field. */
 function redact(line: string): string {
   return line.replace(TOKEN, 'v3.local.[redacted]');
 }
@@ -71,7 +65,7 @@ function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
 
 type Fields = { err?: unknown; failure?: unknown };
 
-/** Returns the kind of a log line. Lines with equal level, message, error name, error code and task failure are of one kind. */
+/** Returns the kind of a log line. Lines of one kind share the level, message, error name, error code and task failure. */
 function kindOf(args: readonly unknown[], level: number): string {
   const [first] = args;
   const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;

@@ -1,11 +1,14 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { whenOrphaned } from './orphan.ts';
 
-/** Oldest supported version of Node: the first with `node:sqlite` as a release candidate. Equal to `engines` in package.json. */
+/** Oldest supported version of Node, the first with `node:sqlite` as a release candidate. Matches `engines` in package.json. */
 const OLDEST = [24, 15] as const;
 const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
-/** Environment variable that marks the child process, so that it starts no child itself if the installed Node is too old. */
+/** Environment variable that marks the child process, so that it does not start another child if the installed Node is too old. */
 const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
 /** Whether a version of Node can run the services. */
@@ -14,23 +17,34 @@ export function runtimeIsNewEnough(version = process.versions.node): boolean {
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
-/** Runs this command line on the Node in `node_modules` and ends as it does. If it is missing, prints how to install it. */
+/** Returns a one-line message: this version of Node.js is too old, and how to install a newer one. */
+export function tooOld(): string {
+  const isDependency = fileURLToPath(import.meta.url)
+    .split(sep)
+    .includes('node_modules');
+  // The package `node` needs its install script, which npm runs for a dependency only if the project allows it.
+  const remedy = isDependency
+    ? 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project'
+    : 'run "npm install" here to install one';
+  return `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: ${remedy}`;
+}
+
+/** Runs this command line with the Node in `node_modules` and exits the same way. If that Node is missing, prints how to install it. */
 export async function reexec(): Promise<void> {
-  const installed = fileURLToPath(new URL(`../../node_modules/node/bin/${EXECUTABLE}`, import.meta.url));
-  if (!existsSync(installed) || process.env[HANDED_OVER] !== undefined) {
-    console.error(
-      `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: run "npm install" here to install one`,
-    );
+  const installed = installedNode();
+  if (installed === undefined || process.env[HANDED_OVER] !== undefined) {
+    console.error(tooOld());
     process.exitCode = 1;
     return;
   }
   const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
-    // The IPC channel carries no messages. The child gets `disconnect` when this process ends, even by SIGKILL.
+    // The IPC channel carries no messages. It emits `disconnect` in the child when this process ends, even by SIGKILL.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [HANDED_OVER]: process.versions.node },
   });
-  // Ctrl-C in a terminal reaches both processes, so the child gets the signal twice. run.ts counts the two as one.
+  // Ctrl-C in a terminal reaches both processes, so the child gets the signal twice. run.ts treats the two as one.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
+  whenOrphaned(() => child.disconnect());
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', (...end) => resolve(end));
@@ -38,4 +52,15 @@ export async function reexec(): Promise<void> {
   if (signal === null) process.exit(code ?? 1);
   process.removeAllListeners(signal);
   process.kill(process.pid, signal);
+}
+
+/** Returns the path of the Node that the npm package `node` installed, or undefined if the package or its executable is missing. */
+function installedNode(): string | undefined {
+  try {
+    const manifest = createRequire(import.meta.url).resolve('node/package.json');
+    const executable = join(dirname(manifest), 'bin', EXECUTABLE);
+    return existsSync(executable) ? executable : undefined;
+  } catch {
+    return undefined;
+  }
 }

@@ -1,33 +1,39 @@
 import { setTimeout } from 'node:timers/promises';
 import { isatty } from 'node:tty';
-import { type Config, ConfigError, loadConfig } from './config.ts';
-import { createLog, type LogOutput } from './log.ts';
+import { type Config, loadConfig } from './config.ts';
+import { createLog } from './log.ts';
+import { whenOrphaned } from './orphan.ts';
 import { type Services, startServices } from './services.ts';
+import { ConfigError } from './setting-parsers.ts';
 
-/** Exit codes, as www/guide/running.md lists them. */
+/** Exit codes, as listed in www/guide/running.md. */
 const ExitCode = {
   stopped: 0,
-  /** The start failed, an exception was not caught, or a second signal forced the process to stop. */
+  /** The start failed, an exception was not caught, or a second signal forced the process to end. */
   failed: 1,
   /** The process stopped and lost accepted tasks. Neither Node nor shells use this exit code. */
   tasksLost: 20,
 } as const;
 
-/** Milliseconds after the first signal in which further ones are ignored, because one Ctrl-C can send several to a process. */
+/** Time in milliseconds after the first signal during which further signals are ignored, because a single Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
 /** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */
 export async function run(): Promise<void> {
   const config = readConfig();
-  const output = await createLog({ level: config.logLevel, format: config.logFormat });
+  const output = await createLog(config.log);
   const { log } = output;
   // Node writes the output of worker threads to these streams. Without an error listener, a closed terminal would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   let unsaved = () => 0;
+  const end = async (code: number, lost = unsaved()): Promise<never> => {
+    await output.end();
+    process.exit(lost > 0 ? ExitCode.tasksLost : code);
+  };
   process.on('uncaughtException', (error) => {
     log.fatal({ err: error }, 'uncaught exception: the process ends');
-    void end(output, unsaved() > 0 ? ExitCode.tasksLost : ExitCode.failed);
+    void end(ExitCode.failed);
   });
 
   const stopped = Promise.withResolvers<NodeJS.Signals | 'disconnect'>();
@@ -35,15 +41,15 @@ export async function run(): Promise<void> {
   listenForSignals(
     (signal) => stopped.resolve(signal),
     (signal) => {
-      const unfinished = unsaved();
-      log.warn({ signal, unfinished }, 'stopped by force');
-      void end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.failed);
+      log.warn({ signal, unfinished: unsaved() }, 'stopped by force');
+      void end(ExitCode.failed);
     },
   );
   // Emitted when the old Node that started this process (reexec.ts) has exited.
   process.once('disconnect', () => stopped.resolve('disconnect'));
+  whenOrphaned(() => stopped.resolve('disconnect'));
 
-  // A signal during the start takes effect once the services have started, or after the shutdown timeout if that is earlier.
+  // A signal during startup takes effect once the services have started, or after the shutdown timeout, whichever comes first.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
     const start = startServices(config, output, (ofTasks) => {
@@ -52,19 +58,18 @@ export async function run(): Promise<void> {
     services = await Promise.race([start, startTimeout]);
   } catch (error) {
     log.fatal((error as Error).message);
-    return end(output, ExitCode.failed);
+    return end(ExitCode.failed, 0);
   }
   if (services === undefined) {
-    const unfinished = unsaved();
-    log.warn({ unfinished }, 'stopped during the start');
-    return end(output, unfinished > 0 ? ExitCode.tasksLost : ExitCode.stopped);
+    log.warn({ unfinished: unsaved() }, 'stopped during the start');
+    return end(ExitCode.stopped);
   }
   log.info({ signal: await stopped.promise }, 'stopping');
   const { unfinished, kept } = await services.stop();
-  const isLoss = unfinished > 0 && !kept;
-  if (isLoss) log.warn({ unfinished }, 'stopped: accepted tasks are lost');
+  const lost = kept ? 0 : unfinished;
+  if (lost > 0) log.warn({ unfinished }, 'stopped: accepted tasks are lost');
   else log.info({ unfinished }, 'stopped');
-  await end(output, isLoss ? ExitCode.tasksLost : ExitCode.stopped);
+  await end(ExitCode.stopped, lost);
 }
 
 function readConfig(): Config {
@@ -77,7 +82,7 @@ function readConfig(): Config {
   }
 }
 
-/** Calls `onFirst` for the first signal and `onForce` for a later one, except SIGHUP: closing a terminal can send SIGHUP twice. */
+/** Calls `onFirst` for the first signal, and `onForce` for later ones except SIGHUP, which closing a terminal can send twice. */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
@@ -89,9 +94,4 @@ function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (s
     }
   };
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
-}
-
-async function end(output: LogOutput, code: number): Promise<never> {
-  await output.end();
-  process.exit(code);
 }

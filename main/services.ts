@@ -1,14 +1,16 @@
 import { getHeapStatistics } from 'node:v8';
 import { startAdmin } from './admin/service.ts';
 import type { Config } from './config.ts';
+import { checkHandlers } from './handlers-check.ts';
 import { checkHeapBudget } from './heap-budget.ts';
 import { openFilesLimit, shareDescriptors } from './http/descriptor-shares.ts';
 import { isLoopbackAddress } from './http/host-header.ts';
 import type { LogOutput } from './log.ts';
 import { openBackend } from './open-backend.ts';
-import { tokenAccess } from './task-access.ts';
+import { checkPriceSource } from './price-source-check.ts';
 import { startTasks, type Unfinished } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
+import { tokenAccess } from './token-access.ts';
 
 export interface Services {
   ports: { ticker: number; tasks: number; admin: number | undefined };
@@ -19,9 +21,9 @@ export interface Services {
 /**
  * Starts service A, service B and the admin listener.
  *
- * @param onTasks called when service B has started, with a function that returns the number of accepted tasks that would be lost if
- *   the process ended now
- * @throws {Error} whose message says what to fix
+ * @param onTasks called when service B has started, with a function that returns how many accepted tasks would be lost if the
+ *   process ended now
+ * @throws {Error} with a message that says what to fix
  */
 export async function startServices(
   config: Config,
@@ -29,29 +31,34 @@ export async function startServices(
   onTasks: (unsaved: () => number) => void = () => {},
 ): Promise<Services> {
   const { log } = output;
-  checkHeapBudget(config, getHeapStatistics().heap_size_limit);
-  const shares = shareDescriptors(openFilesLimit(), config);
-  const backend = await openBackend(config, log);
+  const { http, tokens, storage, nats, queue, retention, shutdownTimeoutMs } = config;
+  checkHeapBudget({ queue, tasks: config.tasks }, getHeapStatistics().heap_size_limit);
+  const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
+  // Checked before any file or server is touched.
+  const actions = await checkHandlers(config.tasks);
+  await checkPriceSource(config.ticker);
+  await using startedParts = new AsyncDisposableStack();
+  const backend = await openBackend({ storage, nats, queue, tokens, ticker: config.ticker, retention }, log);
+  startedParts.defer(() => backend.close());
   const now = Promise.resolve();
-  /** Functions that stop the parts started so far. The part started last comes first. */
-  const stopSteps: Array<() => unknown> = [() => backend.close()];
-  const stopStarted = async (error: unknown): Promise<never> => {
-    for (const stop of stopSteps) await stop();
-    throw error;
-  };
-  const ticker = await startTicker(config, backend, shares, log)
-    .catch(explain('TICKER_PORT', 'HOST'))
-    .catch(stopStarted);
-  stopSteps.unshift(() => ticker.stop(now));
-  const access = config.tasksRequireToken ? tokenAccess(ticker) : undefined;
-  const tasks = await startTasks(config, backend, shares, log, access)
-    .catch(explain('TASKS_PORT', 'HOST'))
-    .catch(stopStarted);
+  const ticker = await startTicker({ http, tokens, ticker: config.ticker }, backend, shares, log).catch(
+    explain('TICKER_PORT', 'HOST'),
+  );
+  startedParts.defer(() => ticker.stop(now));
+  const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
+  const parts = { actions, access };
+  const tasks = await startTasks({ http, queue, tasks: config.tasks }, backend, shares, log, parts).catch(
+    explain('TASKS_PORT', 'HOST'),
+  );
   onTasks(() => tasks.unsaved());
-  stopSteps.unshift(() => tasks.stop({ connections: now, all: now }));
-  const admin = await startAdmin(config, { backend, ticker, tasks }, shares, output)
-    .catch(explain('ADMIN_PORT', 'ADMIN_HOST'))
-    .catch(stopStarted);
+  startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
+  const admin = await startAdmin(
+    { http, admin: config.admin, ticker: config.ticker },
+    { backend, ticker, tasks },
+    shares,
+    output,
+  ).catch(explain('ADMIN_PORT', 'ADMIN_HOST'));
+  startedParts.move();
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
   if (access === undefined && !isLoopbackAddress(tasks.listener.host)) {
@@ -62,14 +69,17 @@ export async function startServices(
     async stop() {
       admin?.shuttingDown();
       const connections = Promise.withResolvers<void>();
+      const abort = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       const timers = [
         // Connections are closed after half of the timeout, so that slow clients leave the other half for processing tasks.
-        setTimeout(connections.resolve, config.shutdownTimeoutMs / 2),
-        setTimeout(all.resolve, config.shutdownTimeoutMs),
+        setTimeout(connections.resolve, shutdownTimeoutMs / 2),
+        setTimeout(abort.resolve, Math.max(0, shutdownTimeoutMs - config.tasks.cancelGraceMs)),
+        setTimeout(all.resolve, shutdownTimeoutMs),
       ];
       try {
-        const tasksStopped = tasks.stop({ connections: connections.promise, all: all.promise });
+        const deadlines = { connections: connections.promise, abort: abort.promise, all: all.promise };
+        const tasksStopped = tasks.stop(deadlines);
         const [left] = await Promise.all([tasksStopped, ticker.stop(connections.promise, tasksStopped)]);
         await backend.close();
         await admin?.stop(all.promise);
@@ -81,7 +91,7 @@ export async function startServices(
   };
 }
 
-/** Returns a rejection handler that replaces an error of `listen` by an error that names the settings to change. */
+/** Returns a rejection handler that replaces errors of `listen` with errors that name the setting to change. */
 function explain(portVariable: string, hostVariable: string) {
   return (error: NodeJS.ErrnoException & { port?: number }): never => {
     const { port, syscall, code = '' } = error;

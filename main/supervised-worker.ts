@@ -4,33 +4,38 @@ import type { Log } from './log.ts';
 export interface SupervisedWorkerOptions<FromWorker> {
   name: string;
   file: URL;
-  /** @param heartbeat Int32Array of one cell, which the thread must increment several times a second if `onHeartbeat` is set */
+  /** @param heartbeat Int32Array of one element. If `onHeartbeat` is set, the thread must increment it several times a second */
   workerData: (heartbeat: SharedArrayBuffer) => object;
-  /** Milliseconds before the first, second, … restart in a row. The last delay is used for all further restarts. */
+  /** Delays in milliseconds before the first, second, … consecutive restart. The last delay applies to all further restarts. */
   restartDelaysMs: readonly number[];
-  /** Lifetime in milliseconds after which a thread counts as stable. The end of a stable thread resets the restart delay. */
+  /** Lifetime in milliseconds after which a thread counts as stable. When a stable thread ends, the restart delay is reset. */
   stableAfterMs: number;
+  /** Recognizes the messages of the thread's own code. All others are discarded. Required if the thread imports a user's module. */
+  isMessage?: (message: unknown) => message is FromWorker;
   onMessage?: (message: FromWorker) => void;
-  /** Called each time a thread has been created. */
+  /** Called with what the thread writes to its standard output or error. If undefined, the output goes to the process's own streams. */
+  onOutput?: ((text: string) => void) | undefined;
+  /** Called after each thread is created. */
   onSpawn?: () => void;
   /** Called when a thread has ended, before it is restarted. */
-  onExit?: (threadId: number) => void;
-  /** Called once a second with whether the thread sent a heartbeat since the last call. If undefined, hangs are not detected. */
+  onExit?: () => void;
+  /** Called once a second. `isAlive` is true if there was a heartbeat since the last call. If undefined, hangs are not detected. */
   onHeartbeat?: (isAlive: boolean) => void;
   log: Log;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
-/** Missed heartbeats in a row after which a thread is terminated. None is counted while the main thread itself stalls. */
+/** Consecutive missed heartbeats after which a thread is terminated. None are counted while the main thread itself is blocked. */
 const MAX_MISSED = 4;
 
 /** A worker thread that is restarted when it ends, and terminated when it hangs. */
 export class SupervisedWorker<ToWorker, FromWorker> {
   readonly #options: SupervisedWorkerOptions<FromWorker>;
   readonly #heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
+  readonly #firstMessage = Promise.withResolvers<void>();
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
-  /** Number of consecutive threads that ended before they were stable. */
+  /** Number of consecutive restarts without a stable thread in between. */
   #failures = 0;
   #restarts = 0;
   #isStopped = false;
@@ -49,9 +54,8 @@ export class SupervisedWorker<ToWorker, FromWorker> {
 
   /** Starts the thread and waits for its first message. @throws {Error} if the thread ends before this message */
   async ready(): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const { promise, reject } = this.#firstMessage;
     const worker = this.#spawn();
-    worker.once('message', () => resolve());
     worker.once('exit', () => reject(new Error(`the ${this.#options.name} thread does not start`)));
     await promise;
   }
@@ -69,16 +73,18 @@ export class SupervisedWorker<ToWorker, FromWorker> {
   }
 
   #spawn(): Worker {
-    const { name, file, workerData, stableAfterMs, onMessage, onSpawn, onExit, onHeartbeat, log } = this.#options;
-    const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name });
-    // The id is read now, because it becomes -1 when the thread ends.
-    const { threadId } = worker;
+    const { name, file, workerData, stableAfterMs, onOutput, onSpawn, onExit, onHeartbeat, log } = this.#options;
+    const own = onOutput !== undefined;
+    const worker = new Worker(file, { workerData: workerData(this.#heartbeat), name, stdout: own, stderr: own });
+    if (onOutput !== undefined) {
+      for (const output of [worker.stdout, worker.stderr]) output.setEncoding('utf8').on('data', onOutput);
+    }
     const startedAt = performance.now();
-    if (onMessage !== undefined) worker.on('message', onMessage);
+    worker.on('message', (message: unknown) => this.#receive(message));
     worker.on('error', (error) => log.error({ err: error }, `the ${name} thread failed`));
     worker.once('exit', (code) => {
       this.#worker = undefined;
-      onExit?.(threadId);
+      onExit?.();
       if (performance.now() - startedAt >= stableAfterMs) this.#failures = 0;
       this.#restart(code);
     });
@@ -88,11 +94,18 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     return worker;
   }
 
+  #receive(message: unknown): void {
+    const { isMessage, onMessage } = this.#options;
+    if (isMessage?.(message) === false) return;
+    this.#firstMessage.resolve();
+    onMessage?.(message as FromWorker);
+  }
+
   #watch(worker: Worker, onHeartbeat: (isAlive: boolean) => void): void {
     const { name, log } = this.#options;
     const cell = new Int32Array(this.#heartbeat);
     let last = Atomics.load(cell, 0);
-    // Missed heartbeats are counted only after the first heartbeat, so that a slow start does not count as a hang.
+    // Missed heartbeats are counted only after the first heartbeat, so that a slow start is not mistaken for a hang.
     let missed = Number.NEGATIVE_INFINITY;
     const timer = setInterval(() => {
       const current = Atomics.load(cell, 0);
@@ -118,7 +131,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
       try {
         this.#spawn();
       } catch (error) {
-        // A thread cannot be created while the process is at its limit of threads.
+        // Creating a thread fails while the process is at its thread limit.
         log.error({ err: error }, `the ${name} thread failed`);
         this.#restart(1);
       }

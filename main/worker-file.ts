@@ -1,6 +1,15 @@
 import { extname } from 'node:path';
 
 /** Returns the URL of a worker thread's module, with the extension of this file: `.ts`, or `.js` when compiled. */
-export function workerFile(name: 'migrate' | 'retention' | 'submission-parser' | 'task-worker' | 'ticker'): URL {
+export function workerFile(
+  name:
+    | 'handlers-check'
+    | 'migrate'
+    | 'price-source-check'
+    | 'retention'
+    | 'submission-parser'
+    | 'task-worker'
+    | 'ticker',
+): URL {
   return new URL(`../workers/${name}${extname(import.meta.filename)}`, import.meta.url);
 }

@@ -1,7 +1,8 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { type Config, ConfigError, defaults, loadConfig, logLevels } from '../main/config.ts';
+import { defaults, loadConfig, logLevels } from '../main/config.ts';
 import { checkHeapBudget } from '../main/heap-budget.ts';
+import { ConfigError } from '../main/setting-parsers.ts';
 import { anyCharacter } from './support/any-character.ts';
 
 function refusal(env: Record<string, string>): string {
@@ -14,68 +15,82 @@ function refusal(env: Record<string, string>): string {
   throw new Error(`${JSON.stringify(env)} is accepted`);
 }
 
+/** Returns the defaults with another value for one setting, such as `ticker.port`. */
+function defaultsWith(path: string, value: unknown): Record<string, unknown> {
+  const [section = '', name] = path.split('.');
+  const config: Record<string, unknown> = { ...defaults };
+  config[section] = name === undefined ? value : { ...(config[section] as object), [name]: value };
+  return config;
+}
+
 const MIB = 1024 * 1024;
 
 const SECRET = 'a secret of thirty-two bytes, ok';
 
 /** Settings that must be set together or not at all. A test below checks them. */
-const TOGETHER = ['natsUrl', 'databaseUrl'] as const;
+const TOGETHER = ['nats.url', 'storage.databaseUrl'];
 
-/** For every variable: its setting, valid values with their results, and invalid values with their errors. */
-const variables: Record<string, { key: keyof Config; good: Record<string, unknown>; bad: Record<string, string> }> = {
-  HOST: { key: 'host', good: { '127.0.0.1': '127.0.0.1', '::1': '::1', localhost: 'localhost' }, bad: {} },
+/** Section and name of a setting, valid values with their results, and invalid values with their errors. */
+interface Variable {
+  key: string;
+  good: Record<string, unknown>;
+  bad: Record<string, string>;
+}
+
+const SYMBOLS_EXPECTED = '1 to 64 different symbols with prices, like BTC-USD:42000,DOGE-USD:0.08123';
+
+/** Returns a value of TICKER_SYMBOLS with a number of symbols. */
+function symbolsNamed(count: number): string {
+  return Array.from({ length: count }, (_, number) => `S${number}:1`).join();
+}
+
+function wholeNumber(key: string, min: number, max = Number.MAX_SAFE_INTEGER): Variable {
+  const expected = `a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}`;
+  return { key, good: { [min]: min, [max]: max }, bad: { [min - 1]: expected, [max + 1]: expected } };
+}
+
+const variables: Record<string, Variable> = {
+  HOST: { key: 'http.host', good: { '127.0.0.1': '127.0.0.1', '::1': '::1', localhost: 'localhost' }, bad: {} },
   TICKER_PORT: {
-    key: 'tickerPort',
+    key: 'ticker.port',
     good: { '0': 0, '1': 1, '65535': 65_535, '08081': 8081 },
     bad: { '65536': 'a whole number from 0 to 65535', '-1': 'a whole number from 0 to 65535' },
   },
-  TASKS_PORT: {
-    key: 'tasksPort',
-    good: { '0': 0, '65535': 65_535 },
-    bad: { '65536': 'a whole number from 0 to 65535', http: 'a whole number from 0 to 65535' },
-  },
-  ADMIN_HOST: { key: 'adminHost', good: { '0.0.0.0': '0.0.0.0' }, bad: {} },
+  TASKS_PORT: wholeNumber('tasks.port', 0, 65_535),
+  ADMIN_HOST: { key: 'admin.host', good: { '0.0.0.0': '0.0.0.0' }, bad: {} },
   ADMIN_PORT: {
-    key: 'adminPort',
+    key: 'admin.port',
     good: { '0': 0, '65535': 65_535, off: undefined },
     bad: { '65536': 'a whole number from 0 to 65535', none: 'a whole number from 0 to 65535' },
   },
-  REUSE_PORT: { key: 'reusePort', good: { '0': false, '1': true }, bad: { true: 'one of 0, 1' } },
+  REUSE_PORT: {
+    key: 'http.reusePort',
+    good: { true: true, false: false, '0': false, '1': true },
+    bad: { yes: 'one of true, false' },
+  },
   NATS_PREFIX: {
-    key: 'natsPrefix',
+    key: 'nats.prefix',
     good: { a: 'a', 'Test-1_x': 'Test-1_x' },
     bad: { 'a.b': 'up to 32 letters, digits, _ and -', ['x'.repeat(33)]: 'up to 32 letters, digits, _ and -' },
   },
-  NATS_REPLICAS: { key: 'natsReplicas', good: { '1': 1, '5': 5 }, bad: { '6': 'a whole number from 1 to 5' } },
-  DATA_DIR: { key: 'dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
-  TOKEN_KEY: { key: 'tokenKey', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
-  TOKEN_LIFETIME_SECONDS: {
-    key: 'tokenLifetimeSeconds',
-    good: { '1': 1, '3600': 3600 },
-    bad: { '0': 'a whole number from 1 to 3600', '3601': 'a whole number from 1 to 3600' },
-  },
+  NATS_REPLICAS: wholeNumber('nats.replicas', 1, 5),
+  DATA_DIR: { key: 'storage.dataDir', good: { '/var/lib/x': '/var/lib/x', ' ': ' ' }, bad: {} },
+  TOKEN_KEY: { key: 'tokens.key', good: { [SECRET]: SECRET, ['ü'.repeat(16)]: 'ü'.repeat(16) }, bad: {} },
+  TOKEN_LIFETIME_SECONDS: wholeNumber('tokens.lifetimeSeconds', 1, 3600),
   TOKEN_EXPIRY_CLOSES: {
-    key: 'tokenExpiryCloses',
+    key: 'tokens.expiryCloses',
     good: { true: true, false: false },
     bad: { yes: 'one of true, false', '1': 'one of true, false' },
   },
   TASKS_REQUIRE_TOKEN: {
-    key: 'tasksRequireToken',
+    key: 'tasks.requireToken',
     good: { true: true, false: false },
     bad: { yes: 'one of true, false', '1': 'one of true, false' },
   },
-  TOKENS_PER_KEY: {
-    key: 'tokensPerKey',
-    good: { '1': 1, '100000': 100_000 },
-    bad: { '0': 'a whole number from 1 to 100000' },
-  },
-  TOKEN_REQUESTS_PER_MINUTE: {
-    key: 'tokenRequestsPerMinute',
-    good: { '1': 1, '60000000': 60_000_000 },
-    bad: { '0': 'a whole number from 1 to 60000000' },
-  },
+  TOKENS_PER_KEY: wholeNumber('tokens.perKey', 1, 100_000),
+  TOKEN_REQUESTS_PER_MINUTE: wholeNumber('tokens.requestsPerMinute', 1, 60_000_000),
   ALLOWED_HOSTS: {
-    key: 'allowedHosts',
+    key: 'http.allowedHosts',
     good: {
       '*': ['*'],
       'Ticker.example.com, 10.0.0.1,[2001:db8::1]': ['ticker.example.com', '10.0.0.1', '[2001:db8::1]'],
@@ -88,7 +103,7 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
     ),
   },
   CORS_ORIGINS: {
-    key: 'corsOrigins',
+    key: 'http.corsOrigins',
     good: {
       'https://app.example.com': ['https://app.example.com'],
       'http://localhost:3000, https://[::1]:8443': ['http://localhost:3000', 'https://[::1]:8443'],
@@ -99,180 +114,168 @@ const variables: Record<string, { key: keyof Config; good: Record<string, unknow
       ),
     ),
   },
-  TRUST_PROXY: {
-    key: 'trustProxy',
-    good: { '0': 0, '16': 16 },
-    bad: { '17': 'a whole number from 0 to 16', true: 'a whole number from 0 to 16' },
+  TRUST_PROXY: wholeNumber('http.trustProxy', 0, 16),
+  TICK_INTERVAL_MS: wholeNumber('ticker.intervalMs', 10, 60_000),
+  TICKER_SYMBOLS: {
+    key: 'ticker.symbols',
+    good: {
+      'BTC-USD:42000': [{ symbol: 'BTC-USD', price: 42_000, decimals: 2 }],
+      ' DOGE-USD:0.08123 , GOLD:1999.5,A:1000000000000,B-C:0.00000001': [
+        { symbol: 'DOGE-USD', price: 0.08123, decimals: 5 },
+        { symbol: 'GOLD', price: 1999.5, decimals: 2 },
+        { symbol: 'A', price: 1e12, decimals: 2 },
+        { symbol: 'B-C', price: 1e-8, decimals: 8 },
+      ],
+      [symbolsNamed(64)]: Array.from({ length: 64 }, (_, n) => ({ symbol: `S${n}`, price: 1, decimals: 2 })),
+    },
+    bad: Object.fromEntries(
+      [
+        'BTC-USD',
+        'BTC-USD:0',
+        'BTC-USD:-1',
+        'BTC-USD:1e3',
+        'BTC-USD:0.000000001',
+        'A:1000000000001',
+        'A:1000000.00000001',
+        'btc-usd:1',
+        'A-B-C:1',
+        '-A:1',
+        `${'A'.repeat(17)}:1`,
+      ].map((text) => [text, SYMBOLS_EXPECTED]),
+    ),
   },
-  TICK_INTERVAL_MS: {
-    key: 'tickIntervalMs',
-    good: { '10': 10, '60000': 60_000 },
-    bad: { '9': 'a whole number from 10 to 60000', '60001': 'a whole number from 10 to 60000' },
+  PRICE_SOURCE: {
+    key: 'ticker.priceSource',
+    good: { walk: undefined, './source.ts': './source.ts', 'prices.csv': 'prices.csv' },
+    bad: {},
   },
-  TICKER_SEED: { key: 'tickerSeed', good: { '42': '42', 'any text': 'any text' }, bad: {} },
-  MAX_CONNECTIONS: {
-    key: 'maxConnections',
-    good: { '1': 1, '1000000': 1_000_000 },
-    bad: { '0': 'a whole number from 1 to 1000000', '1000001': 'a whole number from 1 to 1000000' },
-  },
-  MAX_CONNECTIONS_PER_ADDRESS: {
-    key: 'maxConnectionsPerAddress',
-    good: { '1': 1, '1000000': 1_000_000 },
-    bad: { '0': 'a whole number from 1 to 1000000', '1000001': 'a whole number from 1 to 1000000' },
-  },
-  MAX_MESSAGES_PER_SECOND: {
-    key: 'maxMessagesPerSecond',
-    good: { '1': 1, '1000000': 1_000_000 },
-    bad: { '0': 'a whole number from 1 to 1000000', '1000001': 'a whole number from 1 to 1000000' },
-  },
-  TASK_CONCURRENCY: {
-    key: 'taskConcurrency',
-    good: { '1': 1, '64': 64 },
-    bad: { '0': 'a whole number from 1 to 64', '65': 'a whole number from 1 to 64' },
-  },
-  TASK_PREFETCH: {
-    key: 'taskPrefetch',
-    good: { '1': 1, '10000': 10_000 },
-    bad: { '0': 'a whole number from 1 to 10000', '10001': 'a whole number from 1 to 10000' },
-  },
-  TASK_RETENTION_ROWS: {
-    key: 'taskRetentionRows',
-    good: { '0': 0, '1': 1, '9007199254740991': Number.MAX_SAFE_INTEGER },
-    bad: { '-1': 'a whole number of at least 0' },
-  },
-  TASK_RETENTION_DAYS: {
-    key: 'taskRetentionDays',
-    good: { '0': 0, '1': 1, '36500': 36_500 },
-    bad: { '36501': 'a whole number from 0 to 36500', '0.5': 'a whole number from 0 to 36500' },
-  },
+  TICKER_SEED: { key: 'ticker.seed', good: { '42': '42', 'any text': 'any text' }, bad: {} },
+  MAX_CONNECTIONS: wholeNumber('ticker.maxConnections', 1, 1_000_000),
+  MAX_CONNECTIONS_PER_ADDRESS: wholeNumber('ticker.maxConnectionsPerAddress', 1, 1_000_000),
+  MAX_MESSAGES_PER_SECOND: wholeNumber('ticker.maxMessagesPerSecond', 1, 1_000_000),
+  TASK_CONCURRENCY: wholeNumber('tasks.concurrency', 1, 64),
+  TASK_PREFETCH: wholeNumber('tasks.prefetch', 1, 10_000),
+  TASK_RETENTION_ROWS: wholeNumber('retention.rows', 0),
+  TASK_RETENTION_DAYS: wholeNumber('retention.days', 0, 36_500),
   QUEUE_DRIVER: {
-    key: 'queueDriver',
+    key: 'queue.driver',
     good: { memory: 'memory', sqlite: 'sqlite' },
     bad: { Memory: 'one of memory, sqlite', redis: 'one of memory, sqlite' },
   },
-  QUEUE_MAX_LENGTH: {
-    key: 'queueMaxLength',
-    good: { '1': 1, '9007199254740991': Number.MAX_SAFE_INTEGER },
-    bad: { '0': 'a whole number of at least 1', '9007199254740992': 'a whole number of at least 1' },
+  QUEUE_MAX_LENGTH: wholeNumber('queue.maxLength', 1),
+  QUEUE_MAX_BYTES: wholeNumber('queue.maxBytes', 1),
+  TASK_TIMEOUT_MS: wholeNumber('tasks.timeoutMs', 1, 86_400_000),
+  TASK_CANCEL_GRACE_MS: wholeNumber('tasks.cancelGraceMs', 0, 60_000),
+  TASK_HANDLERS: {
+    key: 'tasks.handlers',
+    good: { './handlers.ts': './handlers.ts', '@own/handlers': '@own/handlers' },
+    bad: {},
   },
-  QUEUE_MAX_BYTES: { key: 'queueMaxBytes', good: { '1': 1 }, bad: { '0': 'a whole number of at least 1' } },
-  TASK_TIMEOUT_MS: {
-    key: 'taskTimeoutMs',
-    good: { '1': 1, '86400000': 86_400_000 },
-    bad: { '0': 'a whole number from 1 to 86400000', '1e3': 'a whole number from 1 to 86400000' },
+  TASK_UNKNOWN_ACTIONS: {
+    key: 'tasks.unknownActions',
+    good: { process: 'process', reject: 'reject' },
+    bad: { refuse: 'one of process, reject' },
   },
-  TASK_MEMORY_MB: {
-    key: 'taskMemoryMb',
-    good: { '16': 16, '65536': 65_536 },
-    bad: { '15': 'a whole number from 16 to 65536' },
-  },
-  IDEMPOTENCY_MAX_KEYS: {
-    key: 'idempotencyMaxKeys',
-    good: { '1': 1, '10000000': 10_000_000 },
-    bad: { '0': 'a whole number from 1 to 10000000' },
-  },
+  TASK_MEMORY_MB: wholeNumber('tasks.memoryMb', 16, 65_536),
+  IDEMPOTENCY_MAX_KEYS: wholeNumber('queue.maxKeys', 1, 10_000_000),
   BODY_LIMIT: {
-    key: 'bodyLimit',
+    key: 'tasks.bodyLimit',
     good: { '1': 1, '12000000': 12_000_000 },
     bad: { '0': 'a whole number from 1 to 268435456', '268435457': 'a whole number from 1 to 268435456' },
   },
   BODY_BUDGET_BYTES: {
-    key: 'bodyBudgetBytes',
+    key: 'tasks.bodyBudgetBytes',
     good: { '2097152': 2_097_152, '9007199254740991': Number.MAX_SAFE_INTEGER },
     bad: { '1': 'a whole number of at least 2' },
   },
   RESPONSE_BUDGET_BYTES: {
-    key: 'responseBudgetBytes',
+    key: 'tasks.responseBudgetBytes',
     good: { '10485760': 10_485_760, '9007199254740991': Number.MAX_SAFE_INTEGER },
     bad: { '4194303': 'a whole number of at least 4194304' },
   },
-  SHUTDOWN_TIMEOUT_MS: {
-    key: 'shutdownTimeoutMs',
-    good: { '0': 0, '3600000': 3_600_000 },
-    bad: { '3600001': 'a whole number from 0 to 3600000', never: 'a whole number from 0 to 3600000' },
-  },
+  SHUTDOWN_TIMEOUT_MS: wholeNumber('shutdownTimeoutMs', 0, 3_600_000),
   LOG_LEVEL: {
-    key: 'logLevel',
+    key: 'log.level',
     good: Object.fromEntries(logLevels.map((level) => [level, level])),
     bad: {
       INFO: 'one of fatal, error, warn, info, debug, trace, silent',
       verbose: 'one of fatal, error, warn, info, debug, trace, silent',
     },
   },
-  LOG_FORMAT: { key: 'logFormat', good: { json: 'json', pretty: 'pretty' }, bad: { text: 'one of json, pretty' } },
+  LOG_FORMAT: { key: 'log.format', good: { json: 'json', pretty: 'pretty' }, bad: { text: 'one of json, pretty' } },
 };
 
 describe('config', () => {
   it('has the defaults where the environment is silent', () => {
     expect(loadConfig({})).to.deep.equal(defaults);
     expect(defaults).to.deep.equal({
-      host: undefined,
-      tickerPort: 8081,
-      tasksPort: 8080,
-      adminHost: '127.0.0.1',
-      adminPort: 9464,
-      reusePort: false,
-      natsUrl: undefined,
-      databaseUrl: undefined,
-      natsPrefix: 'ticker-and-tasks',
-      natsReplicas: 1,
-      dataDir: 'data',
-      tokenKey: undefined,
-      tokenLifetimeSeconds: 3600,
-      tokenExpiryCloses: false,
-      tokensPerKey: 1000,
-      tasksRequireToken: false,
-      tokenRequestsPerMinute: 1200,
-      allowedHosts: [],
-      corsOrigins: [],
-      trustProxy: 0,
-      tickIntervalMs: 1000,
-      tickerSeed: undefined,
-      maxConnections: 50_000,
-      maxConnectionsPerAddress: 25_000,
-      maxMessagesPerSecond: 50,
-      taskConcurrency: 2,
-      taskPrefetch: 5,
-      taskTimeoutMs: 30_000,
-      taskMemoryMb: 256,
-      taskRetentionRows: 0,
-      taskRetentionDays: 0,
-      queueDriver: 'memory',
-      queueMaxLength: 100_000,
-      queueMaxBytes: 256 * MIB,
-      idempotencyMaxKeys: 100_000,
-      bodyLimit: MIB,
-      bodyBudgetBytes: 64 * MIB,
-      responseBudgetBytes: 128 * MIB,
+      http: { host: undefined, reusePort: false, allowedHosts: [], corsOrigins: [], trustProxy: 0 },
+      admin: { host: '127.0.0.1', port: 9464 },
+      nats: { url: undefined, prefix: 'ticker-and-tasks', replicas: 1 },
+      storage: { databaseUrl: undefined, dataDir: 'data' },
+      tokens: { key: undefined, lifetimeSeconds: 3600, expiryCloses: false, perKey: 1000, requestsPerMinute: 1200 },
+      ticker: {
+        port: 8081,
+        intervalMs: 1000,
+        symbols: [
+          { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
+          { symbol: 'ETH-USD', price: 2_500, decimals: 2 },
+          { symbol: 'SOL-USD', price: 95, decimals: 2 },
+        ],
+        seed: undefined,
+        priceSource: undefined,
+        maxConnections: 50_000,
+        maxConnectionsPerAddress: 25_000,
+        maxMessagesPerSecond: 50,
+      },
+      tasks: {
+        port: 8080,
+        requireToken: false,
+        concurrency: 2,
+        prefetch: 5,
+        timeoutMs: 30_000,
+        cancelGraceMs: 1000,
+        handlers: undefined,
+        unknownActions: 'process',
+        memoryMb: 256,
+        bodyLimit: MIB,
+        bodyBudgetBytes: 64 * MIB,
+        responseBudgetBytes: 128 * MIB,
+      },
+      retention: { rows: 0, days: 0 },
+      queue: { driver: 'memory', maxLength: 100_000, maxBytes: 256 * MIB, maxKeys: 100_000 },
+      log: { level: 'info', format: 'json' },
       shutdownTimeoutMs: 10_000,
-      logLevel: 'info',
-      logFormat: 'json',
     });
   });
 
   it('has byte budgets that have room for the largest body', () => {
     const limits = { BODY_LIMIT: '200000000', BODY_BUDGET_BYTES: '2', RESPONSE_BUDGET_BYTES: '4194304' };
-    const { bodyBudgetBytes, responseBudgetBytes } = loadConfig(limits);
+    const { bodyBudgetBytes, responseBudgetBytes } = loadConfig(limits).tasks;
     expect([bodyBudgetBytes, responseBudgetBytes]).to.deep.equal([400_000_000, 2_000_000_000]);
   });
 
   it('has smaller default budgets on a small heap, which fit into it', () => {
     const small = loadConfig({}, false, 512 * MIB);
-    const budgets = { queueMaxBytes: 64 * MIB, bodyBudgetBytes: 16 * MIB, responseBudgetBytes: 32 * MIB };
-    expect(small).to.deep.equal({ ...defaults, ...budgets });
+    const queue = { ...defaults.queue, maxBytes: 64 * MIB };
+    const tasks = { ...defaults.tasks, bodyBudgetBytes: 16 * MIB, responseBudgetBytes: 32 * MIB };
+    expect(small).to.deep.equal({ ...defaults, queue, tasks });
     expect(() => checkHeapBudget(small, 512 * MIB)).not.to.throw();
-    expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queueMaxBytes).to.equal(256 * MIB);
+    expect(loadConfig({ QUEUE_MAX_BYTES: '268435456' }, false, 512 * MIB).queue.maxBytes).to.equal(256 * MIB);
   });
 
   it('has a variable for every setting', () => {
     const keys = Object.values(variables).map(({ key }) => key);
-    expect([...keys, ...TOGETHER]).to.have.members(Object.keys(defaults));
+    const settings = Object.entries(defaults).flatMap(([section, value]) =>
+      typeof value === 'object' ? Object.keys(value).map((name) => `${section}.${name}`) : section,
+    );
+    expect([...keys, ...TOGETHER]).to.have.members(settings);
   });
 
   for (const [name, { key, good, bad }] of Object.entries(variables)) {
     it(`takes ${name}`, () => {
       for (const [text, value] of Object.entries(good))
-        expect(loadConfig({ [name]: text }), text).to.deep.equal({ ...defaults, [key]: value });
+        expect(loadConfig({ [name]: text }), text).to.deep.equal(defaultsWith(key, value));
       expect(loadConfig({ [name]: '' })).to.deep.equal(defaults);
       expect(loadConfig({ [name]: undefined })).to.deep.equal(defaults);
     });
@@ -304,6 +307,21 @@ describe('config', () => {
       );
   });
 
+  it('names the first symbol that is wrong, and refuses duplicates and more than 64', () => {
+    const refused = (text: string) => refusal({ TICKER_SYMBOLS: text });
+    expect(refused('A:1,B,C')).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got "B"`);
+    expect(refused('A:1,A:2')).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got "A:2"`);
+    expect(refused('A:1,')).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got ""`);
+    expect(refused(symbolsNamed(65))).to.equal(`TICKER_SYMBOLS must be ${SYMBOLS_EXPECTED}, got 65 symbols`);
+  });
+
+  it('refuses a seed together with a price source', () => {
+    expect(loadConfig({ TICKER_SEED: 'x', PRICE_SOURCE: 'walk' }).ticker).to.include({ seed: 'x' });
+    expect(refusal({ TICKER_SEED: 'x', PRICE_SOURCE: './a.ts' })).to.equal(
+      'PRICE_SOURCE must be unset or walk if TICKER_SEED is set, got "./a.ts"',
+    );
+  });
+
   it('never shows a secret that is too short', () => {
     expect(refusal({ TOKEN_KEY: 'hunter2' })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 7 bytes');
     expect(refusal({ TOKEN_KEY: 'ü'.repeat(15) })).to.equal('TOKEN_KEY must be at least 32 bytes long, got 30 bytes');
@@ -314,8 +332,8 @@ describe('config', () => {
     const DATABASE_URL = 'postgres://user:hunter2@host/name';
 
     it('takes the addresses of both servers, and the queue that goes with them', () => {
-      const config = loadConfig({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET });
-      expect(config).to.include({ natsUrl: NATS_URL, databaseUrl: DATABASE_URL, queueDriver: 'nats' });
+      const { nats, storage, queue } = loadConfig({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET });
+      expect([nats.url, storage.databaseUrl, queue.driver]).to.deep.equal([NATS_URL, DATABASE_URL, 'nats']);
       expect(refusal({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' })).to.match(
         /one of nats, got/,
       );
@@ -352,9 +370,14 @@ describe('config', () => {
   });
 
   it('logs in colours to a terminal by default', () => {
-    expect(loadConfig({}, true)).to.deep.equal({ ...defaults, logFormat: 'pretty' });
-    expect(loadConfig({ LOG_FORMAT: 'json' }, true).logFormat).to.equal('json');
-    expect(loadConfig({ LOG_FORMAT: 'pretty' }, false).logFormat).to.equal('pretty');
+    expect(loadConfig({}, true)).to.deep.equal(defaultsWith('log.format', 'pretty'));
+    expect(loadConfig({ LOG_FORMAT: 'json' }, true).log.format).to.equal('json');
+    expect(loadConfig({ LOG_FORMAT: 'pretty' }, false).log.format).to.equal('pretty');
+  });
+
+  it('escapes the line separators of Unicode in what it refuses', () => {
+    expect(refusal({ TICKER_PORT: '1\u2028', TICKER_SYMBOLS: '' })).to.match(/got "1\\u2028"$/);
+    expect(refusal({ TICKER_SYMBOLS: 'A\u2029B' })).to.match(/got "A\\u2029B"$/);
   });
 
   it('takes any environment or refuses it in one line', () => {

@@ -144,6 +144,25 @@ describe('the log', () => {
     expect(readFileSync(path, 'utf8')).to.match(/^\{.*"first"\}\nsecond\nthird$/);
   });
 
+  it('opens a pipe a second time, and closes that descriptor at its end', async () => {
+    const code = `
+      const { readdirSync, readlinkSync } = await import('node:fs');
+      const link = (fd) => { try { return readlinkSync('/proc/self/fd/' + fd); } catch { return ''; } };
+      const count = () => readdirSync('/proc/self/fd').filter((fd) => link(fd) === link(1)).length;
+      const opened = count();
+      log.info('one');
+      await output.end();
+      console.error(opened, count());`;
+    const child = spawn('sh', [
+      '-c',
+      '"$0" --input-type=module --eval "$1" | cat',
+      process.execPath,
+      source(json, code),
+    ]);
+    const [errors] = await Promise.all([text(child.stderr), once(child, 'close')]);
+    expect(errors).to.equal('2 1\n');
+  });
+
   describe('of repeated warnings and errors', () => {
     const count = (lines: string[], msg: string) => lines.filter((line) => JSON.parse(line).msg === msg).length;
 
@@ -154,7 +173,7 @@ describe('the log', () => {
         for (let n = 0; n < 100; n++) log.error({ err: new TypeError('no ' + n) }, 'internal error');
         log.error({ err: new RangeError('other') }, 'internal error');
         log.error({ err: Object.assign(new TypeError('coded'), { code: 'EIO' }) }, 'internal error');
-        console.error(output.metrics.suppressed);
+        console.error(output.metrics.suppressed());
         await output.end();`;
       const { lines, errors } = await run(json, code);
       expect(count(lines, 'task failed')).to.equal(20 + 1);

@@ -1,7 +1,4 @@
-/** Thrown by a task's handler if the task can never succeed. The task is then discarded without a retry. */
-export class PermanentError extends Error {
-  override name = 'PermanentError';
-}
+import { PermanentError } from './handlers-api.ts';
 
 type Data = Readonly<Record<string, unknown>>;
 
@@ -10,7 +7,10 @@ const actions = new Map<string, (data: Data) => unknown>([
   ['sum', sum],
 ]);
 
-/** Runs an action of the specification on a task's data and returns the output. @throws {PermanentError} if the data is invalid */
+/** Names of the built-in actions. */
+export const builtInActions: readonly string[] = [...actions.keys()];
+
+/** Runs one of the specification's actions on a task's data and returns its output. @throws {PermanentError} if the data is invalid */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';
 }

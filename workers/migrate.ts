@@ -1,17 +1,14 @@
 /**
  * Creates missing database files and tables, then exits with code 0. On failure, reports the reason and exits with code 1.
- * Runs in a worker thread at every start of the service, and as a program in `npm run migrate`.
+ * Runs in a worker thread whenever the service starts, and as a program in `npm run migrate`.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { type CreatedDatabase, migrate } from '../db/sqlite/migrate.ts';
 import type { MigrationReport, TaskStoreLocation } from './messages.ts';
 
 const { DATABASE_URL: databaseUrl, DATA_DIR: dataDir } = process.env;
-const place: TaskStoreLocation = isMainThread
-  ? databaseUrl
-    ? { databaseUrl }
-    : { dataDir: dataDir || 'data' }
-  : workerData;
+const configured = databaseUrl ? { databaseUrl } : { dataDir: dataDir || 'data' };
+const place: TaskStoreLocation = isMainThread ? configured : workerData;
 try {
   const { name, created } = await migrateTo(place);
   parentPort?.postMessage({ created } satisfies MigrationReport);
@@ -26,7 +23,7 @@ try {
   process.exitCode = 1;
 }
 
-/** Migrates the databases. @returns the created files, and in `name` the beginning of the success message, up to its verb */
+/** Migrates the databases. @returns the created files, and in `name` the start of the message, such as `the databases in data are` */
 async function migrateTo(place: TaskStoreLocation): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');

@@ -1,44 +1,33 @@
 import { randomBytes } from 'node:crypto';
-import { initialPrices, symbols, type TickerPrice } from './symbols.ts';
+import type { PriceSource, Prices } from './price-source.ts';
+import { roundPrice, type TickerSymbol } from './symbols.ts';
 
 /** Largest change of a price in one tick, as a fraction of the price. */
 const LARGEST_STEP = 0.001;
 
-/** Random number generator, which returns uniformly distributed numbers in [0, 1). */
+/** Random number generator. Each call returns a uniformly distributed number in [0, 1). */
 export type Random = () => number;
 
-/** Returns random numbers from the operating system's entropy, with 53 random bits, the precision of a double. */
+/** Returns a random number in [0, 1) from the operating system, with the full 53 bits of precision of a double. */
 export const systemRandom: Random = () => Number(randomBytes(8).readBigUInt64BE() >> 11n) / 2 ** 53;
 
-/** Returns the price after one tick: `price` × (1 + f), with f uniform in [-0.001, 0.001], rounded to two decimals. */
-export function nextPrice(price: number, random: Random): number {
+/** Returns the price after one tick: `price` × (1 + f), with f uniform in [-0.001, 0.001], rounded to `decimals`. */
+export function nextPrice(price: number, random: Random, decimals = 2): number {
   const f = (2 * random() - 1) * LARGEST_STEP;
-  return Math.round(price * (1 + f) * 100) / 100;
+  return roundPrice(price * (1 + f), decimals);
 }
 
-/** Random walk of the prices of all {@link symbols}, in an array of the caller. A price of 0 is first set to the initial price. */
-export class PriceWalk {
-  readonly #values: Float64Array;
+/** Random walk that continues from the last known prices. */
+export class PriceWalk implements PriceSource {
+  readonly #symbols: readonly TickerSymbol[];
   readonly #random: Random;
 
-  constructor(values: Float64Array, random: Random = systemRandom) {
-    this.#values = values;
+  constructor(symbols: readonly TickerSymbol[], random: Random = systemRandom) {
+    this.#symbols = symbols;
     this.#random = random;
-    for (const [index, symbol] of symbols.entries()) values[index] ||= initialPrices[symbol];
   }
 
-  step(): void {
-    for (const index of symbols.keys()) this.#values[index] = nextPrice(this.#values[index] as number, this.#random);
+  prices(_due: number, last: Prices): readonly number[] {
+    return this.#symbols.map(({ decimals }, index) => nextPrice(last[index] as number, this.#random, decimals));
   }
-
-  /** Returns the current prices of all symbols, with the time `now` (milliseconds since the epoch) as their timestamp. */
-  snapshot(now: number): TickerPrice[] {
-    return priceList(this.#values, now);
-  }
-}
-
-/** Returns a price update of the time `now` (milliseconds since the epoch). `values` has one price for each of {@link symbols}. */
-export function priceList(values: Float64Array, now: number): TickerPrice[] {
-  const timestamp = Math.floor(now / 1000);
-  return symbols.map((symbol, index) => ({ symbol, price: values[index] as number, timestamp }));
 }

@@ -4,28 +4,40 @@ import { workerData } from 'node:worker_threads';
 import { Database } from '../db/sqlite/database.ts';
 import { type OrderedTask, Tasks } from '../db/sqlite/tasks.ts';
 import { perform } from './actions.ts';
-import type { PoolThreadData, TaskStoreLocation } from './messages.ts';
-import { poolFunction, type StoreRows, type TaskHandler } from './task-batch.ts';
+import type { PoolThreadData, TaskWorkerStart } from './messages.ts';
+import type { ModuleHandlers, QueuedTask } from './module-handlers.ts';
+import { poolFunction, type StoreRows, type TaskHandler } from './run-batch.ts';
 import { WriteLock } from './write-lock.ts';
 
-/** Maximum wait for the database lock of another writer: longer than its writes take, but short enough to detect a stuck lock. */
+/** Maximum wait for another writer's lock on the database: longer than a write takes, but short enough to detect a stuck lock. */
 const LOCK_TIMEOUT_MS = 2000;
 /**
  * Number of pages in SQLite's write-ahead log at which a checkpoint runs (32 MiB). A checkpoint writes each page once, even if many
- * tasks changed it, so rare checkpoints save writes of index pages. Throughput is a fifth higher than with the default of 4 MiB.
+ * tasks changed it, so infrequent checkpoints write index pages less often. Throughput is a fifth higher than with the default of 4 MiB.
  */
 const CHECKPOINT_PAGES = 8000;
-/** Upper bound on PostgreSQL's statement timeout, enough for the largest row. `PostgresTasks` sets a shorter one for smaller rows. */
+/** Upper bound on PostgreSQL's statement timeout, enough for the largest row. `PostgresTasks` sets a shorter timeout for smaller rows. */
 const STATEMENT_TIMEOUT_MS = 300_000;
 
-const data = workerData as TaskStoreLocation & PoolThreadData;
+const data = workerData as TaskWorkerStart & PoolThreadData;
 
-const processTask: TaskHandler<OrderedTask> = (body, { sequence }) => {
-  const { id, action, data, created_at } = JSON.parse(body);
-  const result = JSON.stringify({ output: perform(action, data) });
-  const processed_at = Math.floor(Date.now() / 1000);
-  return { id, payload: body, status: 'completed', result, created_at, processed_at, arrival: sequence };
+const processTask: TaskHandler<OrderedTask> = (body, delivery) => {
+  const task: QueuedTask = JSON.parse(body);
+  const { id, created_at } = task;
+  const toRow = (output: string): OrderedTask => {
+    const result = `{"output":${output}}`;
+    const processed_at = Math.floor(Date.now() / 1000);
+    return { id, payload: body, status: 'completed', result, created_at, processed_at, arrival: delivery.sequence };
+  };
+  return moduleHandlers?.run(task, delivery, toRow) ?? toRow(JSON.stringify(perform(task.action, task.data)));
 };
+
+/** Imports the handlers module, if one is configured. Its runtime is imported lazily, because most installations have no such module. */
+async function startHandlers(): Promise<ModuleHandlers | undefined> {
+  if (data.handlers === undefined) return undefined;
+  const { ModuleHandlers } = await import('./module-handlers.ts');
+  return ModuleHandlers.start(data.handlers, data.timeoutMs);
+}
 
 function sqliteRows(dataDir: string): StoreRows<OrderedTask> {
   const lock = new WriteLock(data.writeLock);
@@ -43,6 +55,7 @@ async function postgresRows(databaseUrl: string): Promise<StoreRows<OrderedTask>
   return (rows) => tasks.storeAll(rows);
 }
 
+const moduleHandlers = await startHandlers();
 const store = 'databaseUrl' in data ? await postgresRows(data.databaseUrl) : sqliteRows(data.dataDir);
 
 export default poolFunction(processTask, store);

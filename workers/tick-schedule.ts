@@ -1,6 +1,6 @@
 /**
- * Returns the due time of the tick that follows the tick due at `due`. Times are milliseconds since the epoch. Ticks are due at whole
- * multiples of the interval, so they do not drift. If ticks were missed or the clock was set, the next multiple after `now` is due.
+ * Returns the due time of the tick after the one due at `due`. Times are milliseconds since the epoch. Ticks are due at whole multiples
+ * of the interval, so they do not drift. If ticks were missed or the clock was changed, returns the next multiple after `now`.
  */
 export function nextTick(due: number, now: number, intervalMs: number): number {
   const following = due + intervalMs;
@@ -12,13 +12,10 @@ export function nextTick(due: number, now: number, intervalMs: number): number {
 export function startSchedule(intervalMs: number, tick: (due: number) => void): () => void {
   let due = nextTick(Number.NEGATIVE_INFINITY, Date.now(), intervalMs);
   const wake = () => {
-    // The timer may fire before `due`, because timers use the monotonic clock and `due` is a time of the system clock.
-    if (Date.now() >= due) {
-      tick(due);
-      due = nextTick(due, Date.now(), intervalMs);
-    } else if (due - Date.now() > intervalMs) {
-      due = nextTick(due, Date.now(), intervalMs);
-    }
+    // The timer may fire before `due`, because timers use the monotonic clock and `due` is on the system clock.
+    const isDue = Date.now() >= due;
+    if (isDue) tick(due);
+    if (isDue || due - Date.now() > intervalMs) due = nextTick(due, Date.now(), intervalMs);
     timer = setTimeout(wake, due - Date.now());
   };
   let timer = setTimeout(wake, due - Date.now());

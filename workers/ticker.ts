@@ -1,8 +1,9 @@
 /**
- * Worker thread of the ticker. It keeps the subscriptions, changes the prices on schedule, with or without subscribers, and posts
+ * Worker thread of the ticker. It keeps the subscriptions, updates the prices on schedule even if there are no subscribers, and posts
  * one message per tick, regardless of the number of subscribers.
  */
 import { parentPort, workerData } from 'node:worker_threads';
+import { Histogram } from './histogram.ts';
 import {
   type MainToTicker,
   type Pid,
@@ -11,10 +12,8 @@ import {
   type TickerToMain,
   type WsSend,
 } from './messages.ts';
-import { PriceWalk } from './price-walk.ts';
-import { recordDuration } from './record-duration.ts';
-import { SeededPrices } from './seeded-prices.ts';
-import { symbols } from './symbols.ts';
+import { isModule, openPriceSource } from './open-price-source.ts';
+import { SourcedPrices } from './sourced-prices.ts';
 import { startSchedule } from './tick-schedule.ts';
 
 const HEARTBEAT_INTERVAL_MS = 20;
@@ -23,13 +22,21 @@ if (parentPort === null) throw new Error('workers/ticker runs as a worker thread
 const port = parentPort;
 const start = workerData as TickerStart;
 
-const values = new Float64Array(start.prices);
-const prices =
-  start.seed === undefined ? new PriceWalk(values) : new SeededPrices(values, start.seed, start.intervalMs);
+const values = new Float64Array(start.prices, 0, start.symbols.length);
+const prices = new SourcedPrices({
+  symbols: start.symbols,
+  values,
+  intervalMs: start.intervalMs,
+  open: () => openPriceSource(start),
+  counts: new Float64Array(start.sourceCounts),
+  onProblem: (problem) => post({ topic: 'source', problem }),
+});
+// A module's code can throw at any time, which must not end this thread.
+if (isModule(start.source)) process.on('uncaughtException', (error) => prices.fail(error));
 const lastDue = new Float64Array(start.lastDue);
 const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);
 const subscriptions = new Map<Pid, Pid>(start.subscriptions);
-/** JSON text of the last tick if another node made it. Also sent as the snapshot, so that a client's timestamps are of one clock. */
+/** JSON text of the last tick if another node made it. Also sent as the snapshot, so that a client's timestamps all come from one clock. */
 let relayed: string | undefined;
 
 function post(message: TickerToMain): void {
@@ -60,31 +67,48 @@ port.on('message', (messages: MainToTicker) => {
         newcomers.delete(message.handler_pid);
         break;
       case 'tick':
+        prices.pause();
         relayed = message.data;
-        // Posts the tick for the earlier subscribers only. Newcomers receive it below, as their snapshot.
+        // Posts the tick for earlier subscribers only. Newcomers receive it below, as their snapshot.
         if (subscriptions.size > newcomers.size) post({ to: SUBSCRIBERS, message: frame(relayed), due: message.due });
     }
   }
   if (joined.length > 0) post({ to: joined, message: frame(relayed ?? snapshot()) });
 });
 
-startSchedule(start.intervalMs, (due) => {
-  if (lease !== undefined && (lease[0] as number) < Number(process.hrtime.bigint()) / 1e6) return;
-  prices.step(due);
+function mayTick(): boolean {
+  return lease === undefined || (lease[0] as number) >= Number(process.hrtime.bigint()) / 1e6;
+}
+
+function tick(due: number): void {
+  if (!mayTick()) return;
   lastDue[0] = due;
   relayed = undefined;
   if (lease === undefined && subscriptions.size === 0) return;
-  const forOthers = lease && { prices: [...values.subarray(0, symbols.length)] };
+  const forOthers = lease && { prices: [...values] };
   post({ to: SUBSCRIBERS, message: frame(snapshot()), due, ...forOthers });
+}
+
+startSchedule(start.intervalMs, (due) => {
+  if (!mayTick()) {
+    prices.pause();
+    return;
+  }
+  const updated = prices.step(due);
+  if (updated === undefined) tick(due);
+  else void updated.then(() => tick(due));
 });
 
 const heartbeat = new Int32Array(start.heartbeat);
+const delays = new Histogram(start.delays.bounds, start.delays.cells);
 let lastHeartbeat = performance.now();
 setInterval(() => {
   const now = performance.now();
-  recordDuration(start.delays, 0, Math.max(0, now - lastHeartbeat - HEARTBEAT_INTERVAL_MS) / 1000);
+  delays.observe(Math.max(0, now - lastHeartbeat - HEARTBEAT_INTERVAL_MS) / 1000);
   lastHeartbeat = now;
   Atomics.add(heartbeat, 0, 1);
 }, HEARTBEAT_INTERVAL_MS).unref();
+// Precedes the first call of the source, which may block, because a hang is detected only after the first heartbeat.
+Atomics.add(heartbeat, 0, 1);
 
 post({ topic: 'ready' });

@@ -1,6 +1,6 @@
 /**
- * Completes `dist/www` after the TypeScript compiler: copies the static files, and adds a gzipped copy of every text file,
- * which koa-static sends to browsers that accept gzip.
+ * Completes `dist/www` after the TypeScript compiler has run. Copies the static files and adds a gzipped copy of each text
+ * file, which koa-static sends to browsers that accept gzip.
  */
 import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

@@ -1,14 +1,14 @@
 import type { Query } from './database.ts';
 
-/** SQL expression for the key of the advisory lock for purpose `$1`. The same purpose has another key in each schema. */
+/** SQL expression for the advisory lock key for purpose `$1`. Each schema has its own keys. */
 const LOCK = "hashtextextended('ticker-and-tasks ' || current_schema() || ' ' || $1, 0)";
 
-/** Waits for the advisory lock for `purpose` and holds it until the end of the transaction. */
+/** Waits for the advisory lock for `purpose` and holds it until the transaction ends. */
 export async function acquireLock(query: Query, purpose: string): Promise<void> {
   await query(`SELECT pg_advisory_xact_lock(${LOCK})`, [purpose]);
 }
 
-/** Runs `work` under the advisory lock for `purpose`. @returns undefined, without running `work`, if another node has the lock */
+/** Runs `work` under the advisory lock for `purpose`. If another node holds the lock, returns undefined without running `work`. */
 export async function tryWithLock<T>(query: Query, purpose: string, work: () => Promise<T>): Promise<T | undefined> {
   const [lock] = await query<{ acquired: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS acquired`, [purpose]);
   if (lock?.acquired !== true) return undefined;

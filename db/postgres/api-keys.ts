@@ -7,8 +7,8 @@ const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
 const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1` };
 
 /**
- * The stored API keys in PostgreSQL: table `api_keys` of the specification. Keys are looked up by their SHA-256 digest, so that the
- * lookup time reveals nothing about them. Every method throws the errors of {@link PostgresDatabase.query}.
+ * API keys in PostgreSQL, stored in the specification's table `api_keys`. Keys are looked up by their SHA-256 digest, so that the
+ * lookup time reveals nothing about them. Every method throws the same errors as {@link PostgresDatabase.query}.
  */
 export class PostgresApiKeys {
   readonly #database: PostgresDatabase;
@@ -17,20 +17,16 @@ export class PostgresApiKeys {
     this.#database = database;
   }
 
-  /** Returns the owner of `apiKey`, or undefined for an unknown key. */
+  /** Returns the owner of `apiKey`, or undefined if the key is unknown. */
   async findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
     const [owner] = await this.#database.query<ApiKeyOwner>(FIND, [hash('sha256', apiKey, 'buffer')]);
     return owner;
   }
 
-  /**
-   * Creates an API key for the demo user (`demo`, role `user`) if that user has none. If several nodes start at the same time, only
-   * one of them creates a key. Returns the user's oldest API key, and whether this call created it.
-   *
-   * @param now creation time of a new record, in Unix seconds
-   */
+  /** Creates a key for user `demo` if the user has none. @param now Unix seconds @returns the user's oldest key, and whether it is new */
   ensureDemoUser(now: number): Promise<{ apiKey: string; created: boolean }> {
     return this.#database.transaction(async (query) => {
+      // If several nodes start at once, the lock lets only one of them create a key.
       await acquireLock(query, 'demo user');
       const oldest = "SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1";
       const [present] = await query<{ api_key: string }>(oldest);
@@ -49,7 +45,7 @@ export class PostgresApiKeys {
       FROM api_keys ORDER BY id`);
   }
 
-  /** Creates an API key for a user, who may have several keys. @param now creation time in Unix seconds */
+  /** Creates an API key for a user. A user may have several keys. @param now creation time in Unix seconds */
   async create({ user_id, role }: ApiKeyOwner, now: number): Promise<{ id: number; apiKey: string }> {
     const apiKey = newKey();
     const text = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES ($1, $2, $3, $4) RETURNING id';
@@ -57,7 +53,7 @@ export class PostgresApiKeys {
     return { id: made?.id as number, apiKey };
   }
 
-  /** Deletes an API key. Returns its owner and the number of keys that the owner still has, or undefined for an unknown id. */
+  /** Deletes an API key. Returns its owner and how many keys the owner has left, or undefined if the id is unknown. */
   async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {
     const text = `WITH revoked AS (DELETE FROM api_keys WHERE id = $1 RETURNING user_id, role)
       SELECT user_id, role, (SELECT count(*) FROM api_keys o WHERE o.user_id = revoked.user_id AND o.id <> $1) AS others

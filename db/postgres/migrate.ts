@@ -1,4 +1,4 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { migrationSteps } from '../migration-steps.ts';
 import { DatabaseUnavailable } from '../sqlite/database.ts';
 import { acquireLock } from './advisory-locks.ts';
 import { PostgresDatabase, type Query, reasonOf } from './database.ts';
@@ -6,15 +6,15 @@ import { PostgresDatabase, type Query, reasonOf } from './database.ts';
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
 
-/** Statement timeout. Long, because a statement may wait for another node's migration, or rewrite many rows. */
+/** Statement timeout. Long, because a statement may wait for another node's migration or rewrite many rows. */
 const TIME_LIMIT_MS = 50_000;
 
 /**
- * Migrates the tables to the newest version and keeps existing rows. Several nodes may run the migration at once. All tables are in
- * the first schema of the connection's search path.
+ * Migrates the tables to the newest version, keeping existing rows. Several nodes may do this at once. The tables are in the first
+ * schema of the connection's search path.
  *
- * @returns the database's address, without the password
- * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a step fails
+ * @returns the database's address, without the user name and password
+ * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a migration fails
  */
 export async function migratePostgres(url: string): Promise<string> {
   const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
@@ -30,12 +30,6 @@ export async function migratePostgres(url: string): Promise<string> {
 }
 
 async function migrateSchema(query: Query): Promise<void> {
-  const steps = readdirSync(folder)
-    .filter((name) => name.endsWith('.sql'))
-    .sort()
-    .map((name) => ({ version: Number.parseInt(name, 10), text: readFileSync(new URL(name, folder), 'utf8') }));
-  const newest = steps.at(-1)?.version ?? 0;
-
   const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>(
     "SELECT current_setting('server_encoding') AS encoding",
   );
@@ -45,12 +39,10 @@ async function migrateSchema(query: Query): Promise<void> {
   const [{ version } = { version: 0 }] = await query<{ version: number }>(
     'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
   );
-  if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
   const find = 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)';
   const present = await query(find, [TABLES]);
-  // If a table was dropped, all steps run again to create it.
-  const done = present.length === TABLES.length ? version : 0;
-  for (const step of steps) if (step.version > done) await query(step.text);
+  const { steps, newest } = migrationSteps(folder, { version, isComplete: present.length === TABLES.length });
+  for (const sql of steps) await query(sql);
   if (version === newest) return;
   await query('DELETE FROM schema_version');
   await query('INSERT INTO schema_version VALUES ($1)', [newest]);

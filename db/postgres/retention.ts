@@ -7,7 +7,7 @@ const LAST_KEPT = {
   text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
 };
 
-/** Returns a statement that deletes the oldest rows that meet `condition`, up to the bounds of a step on their number and size. */
+/** Returns a statement that deletes the oldest rows matching `condition`, up to the limits on rows and bytes per step. */
 const deleteFirst = (name: string, condition: string) => ({
   name,
   text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
@@ -28,8 +28,8 @@ const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(pro
  * Deletes all rows beyond the limits, in steps of one short transaction each. Does nothing if another node is deleting rows.
  *
  * @param now current time in milliseconds since the epoch
- * @param afterStep called and awaited after each step, with the number of deleted rows; returns false to stop deleting
- * @throws the errors of {@link PostgresDatabase.query}
+ * @param afterStep awaited after each step; receives the number of deleted rows and returns false to stop
+ * @throws the same errors as {@link PostgresDatabase.query}
  */
 export async function retentionRound(
   database: PostgresDatabase,

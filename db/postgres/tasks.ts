@@ -11,8 +11,8 @@ import type { PostgresDatabase } from './database.ts';
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
 const BYTES = 'octet_length(payload) + coalesce(octet_length(result), 0)';
 const NEWEST = `ORDER BY created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
-// BETWEEN keeps the planner on the index that begins with `status`. With `=` it may choose an index on the creation time, and
-// scan all of it if few rows have the status.
+// BETWEEN makes the planner use the index that begins with `status`. With `=`, the planner may choose the index on creation time
+// and, if few rows have the status, scan all of it.
 const OF_STATUS = `WHERE status BETWEEN $1 AND $1 ORDER BY status DESC, created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
 
 const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM tasks ${NEWEST}` };
@@ -21,7 +21,7 @@ const LOCATE = { name: 'locate', text: `SELECT id, ${BYTES} AS bytes FROM tasks 
 const LOCATE_STATUS = { name: 'locate-status', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${OF_STATUS}` };
 const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` };
 
-/** Statements of this file, exported so that tests can check their query plans. */
+/** Queries of this file, exported so that tests can check their plans. */
 export const taskStatements = { LIST, LIST_STATUS, LOCATE, LOCATE_STATUS, FIND };
 
 // Replaces all columns except `arrival`, so that an updated row keeps its position in the order of arrival.
@@ -40,12 +40,12 @@ const STORE_ALL = {
       WITH ORDINALITY AS row (${COLUMNS}, arrival, ordinal) ${ON_CONFLICT}`,
 };
 
-/** Maximum number of characters in one statement's values, unless a single row has more. The server accepts at most 1 GiB. */
+/** Maximum number of characters in the values of one statement. A longer row gets a statement of its own. The server's limit is 1 GiB. */
 const MAX_STATEMENT_LENGTH = 8 * 1024 * 1024;
-/** Milliseconds added to the timeout of a writing statement for each million characters of its values. */
+/** Milliseconds added to the timeout of an INSERT statement per million characters in its values. */
 const MS_PER_MILLION_CHARACTERS = 500;
 
-/** The stored tasks in PostgreSQL: table `tasks` of the specification. Methods throw what {@link PostgresDatabase.query} throws. */
+/** Tasks in PostgreSQL, stored in the specification's table `tasks`. Methods throw the same errors as {@link PostgresDatabase.query}. */
 export class PostgresTasks {
   readonly #database: PostgresDatabase;
   readonly #timeLimitMs: number;
@@ -56,7 +56,7 @@ export class PostgresTasks {
     this.#timeLimitMs = timeLimitMs;
   }
 
-  /** Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results. */
+  /** Returns the ids and sizes of the rows that {@link list} returns, without loading their payloads and results. */
   async locate(status?: string): Promise<TaskLocation[]> {
     if (status === undefined) return this.#database.query<TaskLocation>(LOCATE);
     return isText(status) ? this.#database.query<TaskLocation>(LOCATE_STATUS, [status]) : [];
@@ -74,10 +74,10 @@ export class PostgresTasks {
   }
 
   /**
-   * Writes rows of completed tasks and replaces earlier rows with the same ids. Several rows share a statement. If the server
-   * rejects a row, the rows of its statement are written one by one. Of several rows with the same id, the last one is written.
+   * Writes the rows of completed tasks, replacing earlier rows with the same ids. Several rows share a statement. If the server
+   * rejects a row, the rows of its statement are written one by one. If several rows have the same id, the last one is written.
    *
-   * @returns for each row, in order, undefined or the reason why it was not written
+   * @returns for each row, in order, the reason why it was not written, or undefined if it was
    */
   async storeAll(tasks: readonly OrderedTask[]): Promise<ReadonlyArray<WriteFailure | undefined>> {
     const failures = new Map<string, WriteFailure>();
@@ -89,7 +89,7 @@ export class PostgresTasks {
       if (failure.ofRow && part.length > 1) {
         parts.unshift(...part.map((task) => [task]));
       } else {
-        // After a failure of the server, the remaining rows are not tried, because each statement would wait for its timeout.
+        // After a server failure, the remaining rows are not attempted, because each statement would wait for its timeout.
         if (!failure.ofRow) outage = failure;
         for (const { id } of part) failures.set(id, failure);
       }
@@ -117,12 +117,12 @@ function valuesOf({ id, payload, status, result, created_at, processed_at, arriv
   return [id, payload, status, result, created_at, processed_at, arrival];
 }
 
-/** Returns the length of a row's texts in UTF-16 code units, an estimate of their size in UTF-8. */
+/** Returns the length of a row's payload and result in UTF-16 code units, as an estimate of their size in UTF-8. */
 function lengthOf({ payload, result }: OrderedTask): number {
   return (payload?.length ?? 0) + (result?.length ?? 0);
 }
 
-/** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters, each to be written by one statement. */
+/** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters, one part per statement. */
 function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   const parts: OrderedTask[][] = [];
   let length = Number.POSITIVE_INFINITY;
@@ -137,13 +137,13 @@ function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   return parts;
 }
 
-/** Whether PostgreSQL can store a text. It rejects NUL characters, so no stored row can match a text that contains one. */
+/** Whether PostgreSQL can store a string. PostgreSQL rejects NUL characters, so no stored row matches a string that contains one. */
 function isText(text: string): boolean {
   return !text.includes('\0');
 }
 
 /**
- * SQLSTATE prefixes of errors that concern one row: data exceptions, constraint violations, exceeded limits (an id too long for
- * an index), and exceptions of triggers. Any other error would affect every row.
+ * SQLSTATE prefixes of errors that concern one row: data exceptions, constraint violations, exceeded limits (such as an id too
+ * long for an index), and exceptions raised by triggers. Any other error would affect every row.
  */
 const VALUE_ERRORS = /^(22|23|54|P0001)/;

@@ -10,28 +10,32 @@ export interface ApiKeyOwner {
 /** A stored API key, without the key itself. */
 export interface ApiKeyRecord extends ApiKeyOwner {
   id: number;
-  /** Last four characters of the key. Empty for keys shorter than {@link SHORTEST_SHOWN}. */
+  /** Last four characters of the key. Empty if the key is shorter than {@link SHORTEST_SHOWN}. */
   ending: string;
   /** Creation time in Unix seconds. */
   created_at: number;
 }
 
-/** Copy of table `api_keys` in memory. Valid while `statement` and `version` are unchanged. */
+/** In-memory copy of table `api_keys`. Valid while `statement` and `version` are unchanged. */
 interface Snapshot {
-  /** Prepared statement `PRAGMA data_version`. Another object means a new connection, possibly to another file. */
+  /** Prepared statement for {@link VERSION}. A different object means a new connection, possibly to another file. */
   statement: StatementSync;
-  /** Result of `PRAGMA data_version`, which changes when another connection commits. */
-  version: number;
-  /** Owners of API keys, by the digest of the key. */
+  version: string;
+  /** Owners of API keys, by key digest. */
   owners: Map<string, ApiKeyOwner>;
 }
 
+/** Query whose result changes when another connection commits (`data_version`) or this connection writes (`total_changes()`). */
+const VERSION = "SELECT data_version || ' ' || total_changes() AS version FROM pragma_data_version";
+
 /**
- * The stored API keys: table `api_keys` of the specification. Methods throw the errors of {@link Database.statement} and of SQLite.
+ * API keys in SQLite, stored in the specification's table `api_keys`. Methods throw SQLite's errors and those of
+ * {@link Database.statement}.
  *
- * Keys are looked up in memory, by a digest that includes a random secret of this process. The lookup time depends only on
- * that digest, so it reveals nothing about the keys. Comparing the keys themselves, as an index does, would allow a timing
- * attack. The table is read again after every change of the file.
+ * Keys are looked up in memory, by a digest of the key and a random secret that only this process has. The lookup time depends only
+ * on that digest, so it reveals nothing about the keys. Comparing the keys themselves, as an index does, would allow a timing
+ * attack. The table is reread after every change to the file. `create` and `revoke` commit durably, so that a power loss
+ * neither loses a new key nor restores a revoked key.
  */
 export class ApiKeys {
   readonly #database: Database;
@@ -42,20 +46,18 @@ export class ApiKeys {
     this.#database = database;
   }
 
-  /** Returns the owner of `apiKey`, or undefined for an unknown key. */
+  /** Returns the owner of `apiKey`, or undefined if the key is unknown. */
   findOwner(apiKey: string): ApiKeyOwner | undefined {
     return this.#owners().get(this.#digest(apiKey));
   }
 
-  /** Creates a key for user `demo` if it has none, at `now` (Unix seconds). @returns its oldest key, and whether it is new */
+  /** Creates a key for user `demo` if the user has none. @param now Unix seconds @returns the user's oldest key, and whether it is new */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
     const insert = this.#database.statement(
       `INSERT INTO api_keys (api_key, user_id, role, created_at)
        SELECT ?, 'demo', 'user', ? WHERE NOT EXISTS (SELECT 1 FROM api_keys WHERE user_id = 'demo')`,
     );
     const { changes } = insert.run(newKey(), now);
-    // Reset, because a connection's own writes do not change its `data_version`.
-    this.#snapshot = undefined;
     const oldest = this.#database.statement("SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1");
     return { apiKey: (oldest.get() as { api_key: string }).api_key, created: changes === 1 };
   }
@@ -69,17 +71,22 @@ export class ApiKeys {
     return rows.all() as unknown as ApiKeyRecord[];
   }
 
-  /** Creates an API key for a user, who may have several, and syncs it to disk. @param now creation time in Unix seconds */
+  /** Creates an API key and syncs it to disk. A user may have several keys. @param now creation time in Unix seconds */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();
     const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
-    const { lastInsertRowid } = this.#write(() => this.#database.statement(insert).run(apiKey, user_id, role, now));
+    const { lastInsertRowid } = this.#database.transaction(true, () =>
+      this.#database.statement(insert).run(apiKey, user_id, role, now),
+    );
     return { id: Number(lastInsertRowid), apiKey };
   }
 
-  /** Deletes an API key, on disk as well. @returns the owner and the number of the owner's other keys; undefined if unknown */
+  /**
+   * Deletes an API key and syncs the deletion to disk. Returns its owner and how many keys the owner has left, or
+   * undefined if the id is unknown.
+   */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
-    return this.#write(() => {
+    return this.#database.transaction(true, () => {
       const remove = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role');
       const owner = remove.get(id) as ApiKeyOwner | undefined;
       if (owner === undefined) return undefined;
@@ -88,17 +95,10 @@ export class ApiKeys {
     });
   }
 
-  /** Runs a durable transaction, so that a loss of power neither loses a new key nor restores a revoked key. */
-  #write<T>(work: () => T): T {
-    const result = this.#database.transaction(true, work);
-    this.#snapshot = undefined;
-    return result;
-  }
-
   #owners(): Map<string, ApiKeyOwner> {
-    const statement = this.#database.statement('PRAGMA data_version');
-    // The version is read before the rows, so that after a write in between, the next call reads the rows again.
-    const { data_version: version } = statement.get() as { data_version: number };
+    const statement = this.#database.statement(VERSION);
+    // The version is read before the rows, so that if the table changes in between, the next call reads the rows again.
+    const { version } = statement.get() as { version: string };
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
       const rows = this.#database.statement('SELECT api_key, user_id, role FROM api_keys').all();
@@ -116,7 +116,7 @@ export class ApiKeys {
   }
 }
 
-/** Minimum length of an API key whose last four characters are shown. Of a shorter key, they would reveal too much. */
+/** Minimum length of an API key whose last four characters may be shown. They would reveal too much of a shorter key. */
 export const SHORTEST_SHOWN = 16;
 
 /** Returns a new API key of 32 random hexadecimal digits. */

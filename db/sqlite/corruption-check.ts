@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Maximum size in bytes of a database whose pages are all checked. Checking a larger one would delay the start. */
+/** Maximum size in bytes of a database that is checked in full. A full check of a larger one would delay startup. */
 const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
 
 const SQLITE_CORRUPT = 11;
@@ -11,9 +11,9 @@ export class Damaged extends Error {
 }
 
 /**
- * Checks every page of a database, or only the first and last row of each table if it is larger than `maxWholeCheck` bytes.
+ * Checks every page of a database. If it is larger than `maxWholeCheck` bytes, checks only the first and last row of each table.
  *
- * @throws {Damaged} if the check finds damage, or SQLite's error if the check fails
+ * @throws {Damaged} if the check finds damage, or SQLite's error if the check itself fails
  */
 export function checkDamage(database: DatabaseSync, tables: readonly string[], maxWholeCheck = MAX_WHOLE_CHECK): void {
   const size = database.prepare('SELECT page_count * page_size AS bytes FROM pragma_page_count, pragma_page_size');
@@ -30,7 +30,7 @@ export function checkDamage(database: DatabaseSync, tables: readonly string[], m
   if (result !== 'ok') throw new Damaged(`it is damaged: ${result.replaceAll('\n', ' ')}`);
 }
 
-/** Whether an error of SQLite or of {@link checkDamage} means that the file is damaged. */
+/** Whether an error from SQLite or {@link checkDamage} means that the file is damaged. */
 export function isDamage(error: unknown): boolean {
   // The low byte of an extended result code is the primary result code.
   const primary = ((error as { errcode?: number }).errcode ?? 0) & 0xff;

@@ -8,9 +8,9 @@ export class DatabaseUnavailable extends Error {
 }
 
 export interface DatabaseOptions {
-  /** Longest wait of a statement for another connection's lock. The wait blocks the calling thread. */
+  /** Longest time that a statement waits for another connection's lock. Waiting blocks the calling thread. */
   busyTimeoutMs: number;
-  /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 disables that. Default: SQLite's 1000. */
+  /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 for never. Default: 1000, as in SQLite. */
   checkpointPages?: number;
 }
 
@@ -26,15 +26,15 @@ interface OpenFile {
 }
 
 /**
- * One connection to an existing SQLite file. Each use first checks that the path still leads to the open file, so that nothing is
- * written to a deleted file. A file that replaced the open one is opened only if the old file's log is gone, too. Otherwise SQLite
- * would apply the old log to the new file, and so mix the rows of both, or delete commits that only the log holds.
+ * One connection to an existing SQLite file. Each use first checks that the path still refers to the open file, so that nothing is
+ * written to a deleted file. If another file has replaced the open one, the new file is opened only if the old file's log is gone
+ * too. Otherwise SQLite would apply the old log to the new file, mixing the rows of both, or delete commits that are only in the log.
  */
 export class Database {
   readonly #path: string;
   readonly #options: DatabaseOptions;
   #open: OpenFile | undefined;
-  /** Connection of the current transaction, used until its end even if the file is replaced in the meantime. */
+  /** Connection of the current transaction, used until the transaction ends, even if the file is replaced. */
   #transaction: OpenFile | undefined;
   #closed = false;
 
@@ -42,10 +42,10 @@ export class Database {
     this.#path = path;
     this.#options = options;
     try {
-      // The file is opened at once, so that a later replacement of the file is noticed.
+      // The file is opened now, so that a later replacement is detected.
       this.#openFile();
     } catch {
-      // The error is ignored here, because the first use throws it.
+      // Ignored, because the first use throws the same error.
     }
   }
 
@@ -53,7 +53,7 @@ export class Database {
    * Returns the prepared statement for `sql`. Statements are cached without limit, so `sql` should be a constant.
    *
    * @throws {DatabaseUnavailable} if the file cannot be opened
-   * @throws {Error} of SQLite if the statement does not fit the schema
+   * @throws {Error} SQLite's error if `sql` is invalid or does not match the schema
    */
   statement(sql: string): StatementSync {
     const { connection, statements } = this.#transaction ?? this.#openFile();
@@ -68,8 +68,8 @@ export class Database {
   /**
    * Runs `work` in a transaction, which is rolled back if `work` throws.
    *
-   * @param durable whether the commit waits for the disk, so that it survives a loss of power
-   * @throws {DatabaseUnavailable} if the file cannot be opened, and any error of SQLite or `work`
+   * @param durable whether the commit waits until it is on disk, so that it survives a power loss
+   * @throws {DatabaseUnavailable} if the file cannot be opened, and any error from SQLite or `work`
    */
   transaction<T>(durable: boolean, work: () => T): T {
     const open = this.#openFile();
@@ -84,7 +84,7 @@ export class Database {
       this.statement('COMMIT').run();
       return result;
     } catch (error) {
-      // No ROLLBACK if SQLite has already rolled back, as it does after some errors.
+      // After some errors, SQLite has already rolled back.
       if (open.connection.isTransaction) open.connection.exec('ROLLBACK');
       throw error;
     } finally {
@@ -92,12 +92,12 @@ export class Database {
     }
   }
 
-  /** Checks the database by reading from it. @throws {Error} with the reason if that fails */
+  /** Checks the database by reading from it. @throws {Error} with the reason if the read fails */
   probe(): undefined {
     this.statement('SELECT 1 FROM sqlite_schema LIMIT 1').get();
   }
 
-  /** Closes the connection. Any later use throws, except `close` itself. */
+  /** Closes the connection. Any later call except `close` throws. */
   close(): void {
     this.#closed = true;
     this.#disconnect();
@@ -134,15 +134,13 @@ export class Database {
   }
 
   #connect(): DatabaseSync {
-    const url = pathToFileURL(this.#path);
-    // Mode `rw` never creates the file, because an empty database would hide the loss of the old one.
-    url.searchParams.set('mode', 'rw');
     let connection: DatabaseSync | undefined;
     try {
-      checkIsDatabase(url);
+      checkIsDatabase(this.#path);
       const { busyTimeoutMs, checkpointPages } = this.#options;
-      connection = new DatabaseSync(url, { timeout: busyTimeoutMs });
-      // With NORMAL in WAL mode, a crash of the process loses nothing. A loss of power loses the latest commits at most.
+      // Mode `rw` does not create a missing file, because an empty database would hide the loss of the old one.
+      connection = new DatabaseSync(fileUrl(this.#path, 'mode=rw'), { timeout: busyTimeoutMs });
+      // With NORMAL in WAL mode, a process crash loses nothing, and a power loss loses at most the latest commits.
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
       if (checkpointPages !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
       return connection;
@@ -163,17 +161,16 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
 }
 
 /**
- * Throws if a file is not a database. Opens it as immutable, because an ordinary connection would delete the log of such a file.
- * `node:fs` cannot be used, because closing its file descriptor would release SQLite's locks on the file.
+ * Throws if a file is not a database. Opens the file as immutable, because an ordinary connection would delete the log next to a
+ * file that is not a database. `node:fs` cannot be used, because closing its file descriptor would release SQLite's locks on the file.
  */
-function checkIsDatabase(url: URL): void {
-  const immutable = new URL(url);
-  immutable.searchParams.set('immutable', '1');
-  const connection = new DatabaseSync(immutable);
-  try {
-    const { page_count: pages } = connection.prepare('PRAGMA page_count').get() as { page_count: number };
-    if (pages === 0) throw new Error('file is empty');
-  } finally {
-    connection.close();
-  }
+function checkIsDatabase(path: string): void {
+  using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));
+  const { page_count: pages } = connection.prepare('PRAGMA page_count').get() as { page_count: number };
+  if (pages === 0) throw new Error('file is empty');
+}
+
+/** Returns the URL of a database file, with a query parameter for SQLite. */
+export function fileUrl(path: string, parameter: 'mode=rw' | 'immutable=1'): URL {
+  return new URL(`?${parameter}`, pathToFileURL(path));
 }

@@ -1,14 +1,14 @@
 import { DatabaseSync } from 'node:sqlite';
 
-/** Thrown if the file is locked already, by this process or another. */
+/** Thrown if the file is already locked, by this process or another. */
 export class Locked extends Error {
   override name = 'Locked';
 }
 
 /**
- * Locks a file, which is created if missing, until the returned function is called or the process ends, even by `kill -9`.
+ * Locks a file, creating it if missing. The lock lasts until the returned function is called or the process ends, even by `kill -9`.
  *
- * @throws {Locked} if the file is locked already, by this process or another; any other Error if it cannot be locked
+ * @throws {Locked} if the file is already locked, by this process or another; any other Error if it cannot be locked
  */
 export function lock(path: string): () => void {
   let database: DatabaseSync | undefined;
@@ -23,7 +23,5 @@ export function lock(path: string): () => void {
       ? new Locked(`${path} is locked`, { cause: error })
       : new Error(`cannot lock ${path}: ${message}`, { cause: error });
   }
-  return () => {
-    if (database.isOpen) database.close();
-  };
+  return () => database[Symbol.dispose]();
 }

@@ -1,33 +1,29 @@
-import { closeSync, mkdirSync, openSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { migrationSteps } from '../migration-steps.ts';
 import { checkDamage, isDamage } from './corruption-check.ts';
 
 /** A database that a migration created. */
 export interface CreatedDatabase {
   file: string;
-  /** Whether the file existed with 0 bytes, possibly because its data was lost. */
+  /** Whether the file existed but was empty, possibly because its data was lost. */
   wasEmpty: boolean;
 }
 
-/** The databases, each with its tables and the folder of its numbered migrations. */
-export const schemas = [
-  describeSchema('auth', 'api_keys'),
-  describeSchema('tasks', 'tasks'),
-  describeSchema('queue', 'messages', 'dead_letters', 'idempotency_keys'),
-];
-
-type Schema = ReturnType<typeof describeSchema>;
-
-function describeSchema(name: string, ...tables: string[]) {
-  return { file: `${name}.db`, tables, migrations: new URL(`../migrations/${name}/`, import.meta.url) };
-}
+/** Tables of each database. The database's migrations are in the folder of the same name. */
+export const schemas = {
+  auth: ['api_keys'],
+  tasks: ['tasks'],
+  queue: ['messages', 'dead_letters', 'idempotency_keys'],
+};
 
 /**
- * Migrates every database in `dataDir` to the newest schema, and creates missing ones. Several processes may run it at once.
+ * Migrates every database in `dataDir` to the newest schema, creating missing databases. Several processes may do this at once.
  *
  * @returns the databases that were created
- * @throws {Error} with a one-line message naming the file, if it is no database, damaged, not writable, or has a newer schema
+ * @throws {Error} with a one-line message naming the file, if a file is not a database, is damaged or not writable, or has a newer
+ * schema
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   try {
@@ -35,11 +31,11 @@ export function migrate(dataDir: string): CreatedDatabase[] {
   } catch (error) {
     throw new Error(`cannot make the folder of DATA_DIR: ${(error as Error).message}`, { cause: error });
   }
-  return schemas.flatMap((schema) => {
-    const file = join(dataDir, schema.file);
+  return Object.entries(schemas).flatMap(([name, tables]) => {
+    const file = join(dataDir, `${name}.db`);
     try {
       const present = bytesOf(file);
-      migrateFile(file, schema);
+      migrateFile(file, tables, new URL(`../migrations/${name}/`, import.meta.url));
       return present === undefined || present === 0 ? [{ file, wasEmpty: present === 0 }] : [];
     } catch (error) {
       const { message } = error as Error;
@@ -51,9 +47,9 @@ export function migrate(dataDir: string): CreatedDatabase[] {
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/** Returns the size of a database file, or undefined if it is missing. @throws {Error} if only its -wal file has data */
+/** Returns the size of a database file in bytes, or undefined if it is missing. @throws {Error} if only its -wal file has data */
 function bytesOf(file: string): number | undefined {
-  // The log is read first: if another process creates the database, SQLite writes the first page before the log.
+  // The log's size is read first, because a process that creates the database writes its first page before its log.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
@@ -65,34 +61,23 @@ function bytesOf(file: string): number | undefined {
 const BUSY_TIMEOUT_MS = 5000;
 const SQLITE_BUSY = 5;
 
-function migrateFile(path: string, { tables, migrations }: Schema): void {
-  const steps = readdirSync(migrations)
-    .filter((name) => name.endsWith('.sql'))
-    .sort()
-    .map((name) => ({ version: Number.parseInt(name, 10), sql: readFileSync(new URL(name, migrations), 'utf8') }));
-  const newest = steps.at(-1)?.version ?? 0;
-
-  // Only the owner may read the files, because they contain API keys. SQLite gives its logs the same mode.
+function migrateFile(path: string, tables: readonly string[], migrations: URL): void {
+  // Only the owner may read the databases, because they contain API keys. SQLite gives their logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
-  const database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
-  try {
-    enterWalMode(database);
-    checkDamage(database, tables);
-    database.exec('BEGIN IMMEDIATE');
-    const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
-    if (version > newest) throw new Error(`its schema has version ${version}, this program supports up to ${newest}`);
-    const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
-    // If a table was dropped, all steps run again to create it.
-    const done = tables.every((table) => present.get(table) !== undefined) ? version : 0;
-    for (const step of steps) if (step.version > done) apply(database, step.sql);
-    database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
-  } finally {
-    // Closing rolls back an unfinished transaction.
-    database.close();
-  }
+  // Closing the database rolls back an unfinished transaction.
+  using database = new DatabaseSync(path, { timeout: BUSY_TIMEOUT_MS });
+  enterWalMode(database);
+  checkDamage(database, tables);
+  database.exec('BEGIN IMMEDIATE');
+  const { user_version: version } = database.prepare('PRAGMA user_version').get() as { user_version: number };
+  const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
+  const isComplete = tables.every((table) => present.get(table) !== undefined);
+  const { steps, newest } = migrationSteps(migrations, { version, isComplete });
+  for (const sql of steps) apply(database, sql);
+  database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/** Enters WAL mode, with retries, because SQLite ignores the busy timeout of one of two connections that do so at once. */
+/** Enters WAL mode. Retries, because if two connections enter it at once, SQLite ignores the busy timeout of one of them. */
 function enterWalMode(database: DatabaseSync): void {
   const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {
@@ -105,7 +90,7 @@ function enterWalMode(database: DatabaseSync): void {
   }
 }
 
-/** Applies a migration step. Ignores an error for an existing column: SQLite has no `ADD COLUMN IF NOT EXISTS`. */
+/** Applies a migration. Ignores the error for an existing column, because SQLite has no `ADD COLUMN IF NOT EXISTS`. */
 function apply(database: DatabaseSync, sql: string): void {
   try {
     database.exec(sql);

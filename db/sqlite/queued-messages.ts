@@ -2,40 +2,40 @@ import type { Database } from './database.ts';
 
 /** A queued message and its state. Times are milliseconds since the epoch. */
 export interface StoredMessage {
-  /** The message's number in the order of arrival. */
+  /** Sequence number, in the order of arrival. */
   sequence: number;
-  /** Position in the order of delivery. After a retry or snooze, the message gets a new position. */
+  /** Position in the order of delivery. A retry or snooze gives the message a new position. */
   position: number;
   id: string;
-  /** JSON text of the specification's queued task message. */
+  /** The queued task message that the specification defines, as JSON text. */
   body: string;
   attempts: number;
   crashes: number;
   /** Whether a process died while the message was in flight, and no attempt has ended since. */
   suspect: boolean;
-  /** Reason of the last failure or snooze; null before the first one. */
+  /** Reason for the last failure or snooze; null if there was none. */
   reason: string | null;
   /** Time of the next delivery; 0 if the message is not delayed. */
   dueAt: number;
   acceptedAt: number;
 }
 
-/** A message that failed and will not be retried. */
+/** A dead letter: a message that failed and will not be retried. */
 export interface DeadLetter extends Pick<StoredMessage, 'sequence' | 'id' | 'body' | 'attempts' | 'acceptedAt'> {
   reason: string;
   failedAt: number;
 }
 
-/** An idempotency key and the task that was accepted with it. */
+/** An idempotency key and the task accepted with it. */
 export interface KeyRecord {
   key: string;
-  /** Hash of the submission's content, by which a different submission with the same key is detected. */
+  /** Hash of the submission's content, used to detect a different submission with the same key. */
   fingerprint: string;
   taskId: string;
   acceptedAt: number;
 }
 
-/** Contents of a queue: messages in the order of delivery, dead letters and keys oldest first. */
+/** Contents of a queue: messages in the order of delivery; dead letters and keys oldest first. */
 export interface QueueSnapshot {
   messages: readonly StoredMessage[];
   deadLetters: readonly DeadLetter[];
@@ -51,9 +51,9 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the queue at the start. A message that was in flight when its process died is returned as a suspect that is due at once.
-   * If the message was a suspect already, and its attempt had started, its counts of attempts and crashes are increased by one.
-   * The database is not changed, so a failed start can be repeated.
+   * Reads the queue at startup. A message that was in flight when its process died is returned as a suspect that is due at once.
+   * If the message was already a suspect and its attempt had started, it is charged an attempt and a crash. The database is not
+   * changed, so a failed start can be repeated.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(
@@ -92,7 +92,7 @@ export class QueuedMessages {
     this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  /** Updates a stored message. @param running whether it is in flight; for a suspect, whether its attempt has started */
+  /** Updates a stored message. @param running whether the message is in flight; for a suspect, whether its attempt has started */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, dueAt } = message;
     const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, due_at = ?';

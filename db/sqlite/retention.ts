@@ -1,60 +1,83 @@
+import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } from '../retention-limits.ts';
 import type { Database } from './database.ts';
 
 /** A row of table `tasks` that may be deleted. */
-export interface AgedRow {
+interface AgedRow {
   rowid: number;
   /** Submission time of the task in Unix seconds. */
   created_at: number;
-  /** Completion time of the task in Unix seconds, or `created_at` if it is unknown. */
+  /** Completion time of the task in Unix seconds, or `created_at` if unknown. */
   ended_at: number;
-  /** Total size of the row's payload and result. */
+  /** Total size of the row's payload and result in bytes. */
   bytes: number;
 }
 
 const COLUMNS = `rowid, created_at, ifnull(processed_at, created_at) AS ended_at,
   octet_length(payload) + ifnull(octet_length(result), 0) AS bytes`;
+// Scans only an index, which has about 20 bytes per row.
+const COUNT = 'SELECT count(*) AS count FROM tasks';
+const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
+const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
+  ORDER BY created_at, rowid LIMIT ${MAX_STEP_ROWS}`;
+// Keeps a row that has been replaced in the meantime by a later completion of its task.
+const DELETE = 'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?';
 
-/** Finds and deletes old rows of table `tasks`. Methods throw the errors of {@link Database.statement} and of SQLite. */
-export class TaskRetention {
-  readonly #database: Database;
+/** Runs `work`, one step's transaction, for example while holding a lock. */
+type Write = (work: () => void) => void;
 
-  constructor(database: Database) {
-    this.#database = database;
+/**
+ * Deletes all rows beyond the limits, in steps of one short transaction each. Yields the number of rows deleted by each step.
+ *
+ * @param now current time in milliseconds since the epoch
+ * @throws SQLite's errors and those of {@link Database.statement}
+ */
+export function* retentionRound(
+  database: Database,
+  { rows, days }: RetentionLimits,
+  now: number,
+  write: Write,
+): Generator<number, void, void> {
+  if (rows > 0) yield* deleteExcess(database, rows, write);
+  if (days > 0) yield* deleteAged(database, Math.floor(now / 1000) - days * SECONDS_PER_DAY, write);
+}
+
+function* deleteExcess(database: Database, rows: number, write: Write) {
+  const { count } = database.statement(COUNT).get() as { count: number };
+  // The rows are counted only once, because no other thread deletes rows.
+  for (let excess = count - rows; excess > 0; ) {
+    const step = withinBytes(database.statement(FIRST_ARRIVED).all(Math.min(excess, MAX_STEP_ROWS)));
+    if (step.length === 0) return;
+    write(() => deleteRows(database, step));
+    excess -= step.length;
+    yield step.length;
   }
+}
 
-  /** Returns the number of rows of the table, by a scan of an index with about 20 bytes per row. */
-  count(): number {
-    const { count } = this.#database.statement('SELECT count(*) AS count FROM tasks').get() as { count: number };
-    return count;
+/** Deletes the rows of tasks completed before `time` (Unix seconds). A task submitted before `time` but completed later is kept. */
+function* deleteAged(database: Database, time: number, write: Write) {
+  let previous = { created_at: Number.MIN_SAFE_INTEGER, rowid: Number.MIN_SAFE_INTEGER };
+  for (;;) {
+    const step = withinBytes(database.statement(FIRST_SUBMITTED).all(time, previous.created_at, previous.rowid));
+    const last = step.at(-1);
+    if (last === undefined) return;
+    previous = last;
+    const aged = step.filter(({ ended_at }) => ended_at < time);
+    if (aged.length > 0) write(() => deleteRows(database, aged));
+    yield aged.length;
   }
+}
 
-  /** Returns the `limit` rows that arrived first, in the order of arrival. */
-  oldest(limit: number): AgedRow[] {
-    const rows = this.#database.statement(`SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`);
-    return rows.all(limit) as unknown as AgedRow[];
-  }
+function deleteRows(database: Database, rows: readonly AgedRow[]): void {
+  database.transaction(false, () => {
+    for (const { rowid, ended_at } of rows) database.statement(DELETE).run(rowid, ended_at);
+  });
+}
 
-  /** Returns up to `limit` rows of tasks submitted before `time` (Unix seconds), oldest first, starting after the row `last`. */
-  submittedBefore(time: number, last: Pick<AgedRow, 'created_at' | 'rowid'>, limit: number): AgedRow[] {
-    const rows = this.#database.statement(
-      `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
-       ORDER BY created_at, rowid LIMIT ?`,
-    );
-    return rows.all(time, last.created_at, last.rowid, limit) as unknown as AgedRow[];
-  }
-
-  /** Deletes rows in one transaction, except rows that were since replaced because their task completed again later. */
-  delete(rows: readonly AgedRow[]): void {
-    const statement = this.#database.statement(
-      'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?',
-    );
-    this.#database.transaction(false, () => {
-      for (const { rowid, ended_at } of rows) statement.run(rowid, ended_at);
-    });
-  }
-
-  /** Runs a passive checkpoint, which never waits for other connections. */
-  checkpoint(): void {
-    this.#database.statement('PRAGMA wal_checkpoint(PASSIVE)').get();
-  }
+/** Returns the first rows, up to a total of {@link MAX_STEP_BYTES} bytes. Always includes the first row. */
+function withinBytes(rows: unknown[]): AgedRow[] {
+  let bytes = 0;
+  return (rows as AgedRow[]).filter((row, index) => {
+    bytes += row.bytes;
+    return index === 0 || bytes <= MAX_STEP_BYTES;
+  });
 }

@@ -1,6 +1,6 @@
 import type { Database } from './database.ts';
 
-/** A row of table `tasks`. `payload` and `result` are JSON texts, times are Unix seconds. */
+/** A row of table `tasks`. `payload` and `result` are JSON text. Times are Unix seconds. */
 export interface TaskRecord {
   id: string;
   payload: string;
@@ -13,27 +13,27 @@ export interface TaskRecord {
 /** Id and size of a row of table `tasks`. */
 export interface TaskLocation {
   id: string;
-  /** Total size of the row's payload and result. */
+  /** Total size of the row's payload and result in bytes. */
   bytes: number;
 }
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
-/** A completed task with its position in the order of arrival. If that is null or in use, the task is stored as the newest. */
+/** A completed task and its position in the order of arrival. If the position is null or taken, the task is stored as the newest. */
 export type OrderedTask = CompletedTask & { arrival?: number | null };
 
 /** Maximum number of rows in a response to `GET /tasks`, set by the specification. */
 export const LISTING_SIZE = 100;
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-// The rowid, which is the order of arrival, orders rows with the same `created_at`, whose resolution is a second.
+// `created_at` has a resolution of one second. Rows with the same value are ordered by rowid, which is the order of arrival.
 const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
 
 // REPLACE would delete another task's row with the same rowid, so a taken rowid becomes NULL and SQLite assigns a new one.
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
-/** The stored tasks: table `tasks` of the specification. Methods throw the errors of {@link Database.statement} and of SQLite. */
+/** Tasks in SQLite, stored in the specification's table `tasks`. Methods throw SQLite's errors and those of {@link Database.statement}. */
 export class Tasks {
   readonly #database: Database;
 
@@ -41,7 +41,7 @@ export class Tasks {
     this.#database = database;
   }
 
-  /** Returns the ids and sizes of the rows of {@link list}, without loading their payloads and results. */
+  /** Returns the ids and sizes of the rows that {@link list} returns, without loading their payloads and results. */
   locate(status?: string): TaskLocation[] {
     const columns = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
     return this.#newest(columns, status) as unknown as TaskLocation[];
@@ -64,31 +64,29 @@ export class Tasks {
       : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
   }
 
-  /** Writes the row of a completed task and replaces an earlier row with the same id. */
+  /** Writes the row of a completed task, replacing an earlier row with the same id. */
   store({ id, payload, status, result, created_at, processed_at, arrival = null }: OrderedTask): void {
     this.#database.statement(STORE).run(arrival, id, payload, status, result, created_at, processed_at);
   }
 
   /**
-   * Writes rows as {@link store} does, in one transaction. If SQLite rejects one of the rows, they are written one by one instead.
+   * Writes rows like {@link store}, but in one transaction. If SQLite rejects any of the rows, all are written one by one instead.
    *
-   * @returns for each row, in order, undefined or the reason why it was not written
+   * @returns for each row, in order, the reason why it was not written, or undefined if it was
    */
   storeAll(tasks: readonly OrderedTask[]): ReadonlyArray<WriteFailure | undefined> {
     const all = () => {
       for (const task of tasks) this.store(task);
     };
     const failure = tryWrite(tasks.length > 1 ? () => this.#database.transaction(false, all) : all);
-    if (failure !== undefined && tasks.length > 1 && failure.ofRow) {
-      return tasks.map((task) => tryWrite(() => this.store(task)));
-    }
+    if (failure?.ofRow && tasks.length > 1) return tasks.map((task) => tryWrite(() => this.store(task)));
     return tasks.map(() => failure);
   }
 }
 
 export interface WriteFailure {
   error: unknown;
-  /** Whether the error concerns only the row that was written. If false, no row can be written at present. */
+  /** Whether the error concerns only the row that was written. If false, no row can currently be written. */
   ofRow: boolean;
 }
 
@@ -102,5 +100,5 @@ function tryWrite(write: () => void): WriteFailure | undefined {
   }
 }
 
-/** SQLite's result codes for rejected values of one row. Any other error would affect every row. */
+/** SQLite's result codes for a row with invalid values. Any other error would affect every row. */
 const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);

@@ -1,6 +1,6 @@
 import { open } from 'node:fs/promises';
 
-/** Syncs the log of a database to disk without blocking the thread. The database's connections sync it only at a checkpoint. */
+/** Syncs a database's log (`-wal`) to disk without blocking the thread. The database's connections sync the log only at a checkpoint. */
 export class WalSync {
   readonly #path: string;
   #running: Promise<void> | undefined;
@@ -11,7 +11,7 @@ export class WalSync {
     this.#path = `${path}-wal`;
   }
 
-  /** Resolves when everything committed before the call is on disk. Calls made while a sync runs share the next sync. */
+  /** Resolves when everything committed before the call is on disk. Calls made during a sync share the next one. */
   sync(): Promise<void> {
     this.#next ??= this.#flushNext();
     return this.#next;
@@ -25,15 +25,11 @@ export class WalSync {
   }
 
   async #flush(): Promise<void> {
-    const file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
-      // A missing log is no error: all commits are in the database file, synced by the checkpoint before the log's removal.
+    await using file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
+      // A missing log is not an error, because the checkpoint before its removal synced all commits to the database file.
       if (error.code !== 'ENOENT') throw error;
+      return undefined;
     });
-    if (file === undefined) return;
-    try {
-      await file.datasync();
-    } finally {
-      await file.close();
-    }
+    await file?.datasync();
   }
 }

@@ -1,20 +1,25 @@
 import type Router from '@koa/router';
 import Koa from 'koa';
-import type { Check, Checks } from '../health-check.ts';
+import type { SubmissionRules } from '../../workers/handlers-manifest.ts';
+import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
 import { Admission, TURN_BYTES } from '../http/admission.ts';
 import { crossSite } from '../http/cross-site.ts';
 import { exactRouter, refuseOtherMethods } from '../http/exact-router.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { replyJson } from '../http/json-reply.ts';
 import type { Log } from '../log.ts';
-import type { MetricsRegistry } from '../metrics/registry.ts';
+import type { Check, Checks } from '../readiness-check.ts';
 
 export interface AdminAppOptions {
   /** Readiness checks by name. The process is ready if all are healthy. They must not block the main thread. */
   checks: Checks;
-  /** Checks by name whose problems `/readyz` shows as warnings. The process is ready in spite of them. */
+  /** Checks, by name, whose problems `/readyz` shows as warnings. The process is ready despite such problems. */
   warnings?: Checks;
-  metrics: Pick<MetricsRegistry, 'text' | 'contentType'>;
+  metrics: { metrics(): Promise<string>; contentType: string };
+  /** Rules for the submission of tasks, which the OpenAPI document describes. The default is no rules. */
+  rules?: SubmissionRules;
+  /** Symbols that the AsyncAPI document lists. */
+  symbols?: readonly TickerSymbol[];
   /** Web origins whose pages may send cross-origin requests. */
   corsOrigins: readonly string[];
   log: Log;
@@ -31,10 +36,12 @@ export function createAdminApp(options: AdminAppOptions): Koa {
   return app;
 }
 
+const NO_RULES: SubmissionRules = { actions: new Map(), rejectUnknown: false };
 const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
 
 /** Creates the router for health checks, metrics, and the contracts of all listeners. */
-export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
+export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
+  const { checks, warnings = {}, metrics, rules = NO_RULES, symbols = defaultSymbols } = options;
   const router = exactRouter();
 
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
@@ -46,23 +53,24 @@ export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOpt
     replyJson(ctx, isReady ? 200 : 503, { status, checks: Object.fromEntries(states) });
   });
 
-  // Admits one scrape in each event loop turn: rendering takes milliseconds, and ticks and health checks must run in between.
+  // Admits one scrape per event loop turn. Rendering takes milliseconds, and ticks and health checks must run in between.
   const admission = new Admission();
   router.get('/metrics', async (ctx) => {
     await admission.enter(TURN_BYTES);
     ctx.type = metrics.contentType;
-    ctx.body = await metrics.text();
+    ctx.body = await metrics.metrics();
   });
 
   // Imported on the first request, because loading the contracts (hundreds of modules) would take a quarter of the startup time.
   router.get('/openapi.json', async (ctx) => {
     const { openApi } = await import('../contracts/openapi.ts');
-    replyJson(ctx, 200, openApi);
+    const { describeActions } = await import('../contracts/action-schemas.ts');
+    replyJson(ctx, 200, describeActions(openApi, rules));
   });
 
   router.get('/asyncapi.json', async (ctx) => {
     const { asyncApi } = await import('../contracts/asyncapi.ts');
-    replyJson(ctx, 200, asyncApi);
+    replyJson(ctx, 200, asyncApi(symbols));
   });
 
   for (const path of PATHS) router.all(path, refuseOtherMethods('GET', 'HEAD'));
@@ -70,7 +78,7 @@ export function adminRouter({ checks, warnings = {}, metrics }: Omit<AdminAppOpt
   return router;
 }
 
-/** Starts all checks, and returns a promise of each check's name and state. @param problem state of an unhealthy check */
+/** Starts all checks. Returns a promise for each check's name and state. @param problem state of an unhealthy check */
 function run(checks: Checks, problem: 'failed' | 'warning') {
   return Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
 }

@@ -1,16 +1,18 @@
+import { Registry } from 'prom-client';
 import type { Backend } from '../backends/backend.ts';
 import type { Config } from '../config.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { LogOutput } from '../log.ts';
 import { recordLoopDelay } from '../metrics/event-loop-delay.ts';
-import { MetricsRegistry } from '../metrics/registry.ts';
+import { registerMetrics } from '../metrics/metrics-table.ts';
 import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
-import { registerProcessMetrics } from './process-metrics.ts';
-import { registerTasksMetrics } from './tasks-metrics.ts';
-import { registerTickerMetrics } from './ticker-metrics.ts';
+import { registerDefaultMetrics } from './default-metrics.ts';
+import { processMetrics } from './process-metrics.ts';
+import { tasksMetrics } from './tasks-metrics.ts';
+import { tickerMetrics } from './ticker-metrics.ts';
 
 export interface AdminService {
   listener: Listener;
@@ -21,33 +23,38 @@ export interface AdminService {
 
 /** Starts the admin listener. @returns undefined if `ADMIN_PORT` is `off` @throws {Error} if the port cannot be bound */
 export async function startAdmin(
-  config: Pick<Config, 'adminHost' | 'adminPort' | 'allowedHosts' | 'corsOrigins'>,
+  { http, admin: { host, port }, ticker: { symbols } }: Pick<Config, 'http' | 'admin' | 'ticker'>,
   { backend, ticker, tasks }: { backend: Pick<Backend, 'checks'>; ticker: TickerService; tasks: TasksService },
   shares: Pick<ConnectionShares, 'admin'>,
-  { log, metrics: logCounters }: Pick<LogOutput, 'log' | 'metrics'>,
+  { log, metrics: logMetrics }: Pick<LogOutput, 'log' | 'metrics'>,
 ): Promise<AdminService | undefined> {
-  const { adminHost, adminPort, allowedHosts, corsOrigins } = config;
-  if (adminPort === undefined) return undefined;
+  const { allowedHosts, corsOrigins } = http;
+  if (port === undefined) return undefined;
   let stopping = false;
   const shutdown = () => (stopping ? 'shutting down' : undefined);
   const loop = recordLoopDelay();
-  const registry = new MetricsRegistry();
-  registerTickerMetrics(registry, ticker.metrics);
-  registerTasksMetrics(registry, tasks.metrics);
-  registerProcessMetrics(registry, {
-    log: logCounters,
-    requests: { ticker: ticker.metrics.requests, tasks: tasks.metrics.requests },
-    loopDelays: { main: loop.delays, ticker: ticker.metrics.ticker.loopDelays },
-  });
+  const registry = new Registry();
+  registerDefaultMetrics(registry);
+  const requests = { ticker: ticker.metrics.requests, tasks: tasks.metrics.requests };
+  const loopDelays = { main: loop.delays, ticker: ticker.metrics.ticker.loopDelays };
+  registerMetrics(registry, tickerMetrics(ticker.metrics));
+  registerMetrics(registry, tasksMetrics(tasks.metrics));
+  registerMetrics(registry, processMetrics({ log: logMetrics, requests, loopDelays }));
   const app = createAdminApp({
     checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
     warnings: { ...ticker.warnings, ...tasks.warnings },
     metrics: registry,
+    rules: tasks.rules,
+    symbols,
     corsOrigins,
     log,
   });
   const bounds = { maxConnections: shares.admin, addressShare: addressShare(0) };
-  const listener = await listen(app.callback(), { host: adminHost, port: adminPort, allowedHosts, ...bounds });
+  const options = { host, port, allowedHosts, ...bounds };
+  const listener = await listen(app.callback(), options).catch((error: unknown) => {
+    loop.stop();
+    throw error;
+  });
   return {
     listener,
     shuttingDown() {

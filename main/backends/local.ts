@@ -10,12 +10,15 @@ import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Backend } from './backend.ts';
 import { runMigration } from './migration.ts';
 
-/** Longest wait for a lock of a database. The wait is short because it blocks the event loop. */
+/** Longest wait for a database lock. It is short because waiting blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;
 
+type LocalConfig = Pick<Config, 'storage' | 'queue' | 'tokens' | 'retention'>;
+
 /** Opens the backend of a single node: databases in `DATA_DIR`, tokens in memory. @throws {Error} if the migration fails */
-export async function openLocalBackend(config: Config, log: Log): Promise<Backend> {
-  const { dataDir, taskRetentionRows: rows, taskRetentionDays: days } = config;
+export async function openLocalBackend(config: LocalConfig, log: Log): Promise<Backend> {
+  const { dataDir } = config.storage;
+  const { rows, days } = config.retention;
   for (const { file, wasEmpty } of await runMigration({ dataDir })) {
     if (wasEmpty)
       log.warn({ file }, 'database created in an empty file: if the file held data, stop and restore a backup');
@@ -27,9 +30,9 @@ export async function openLocalBackend(config: Config, log: Log): Promise<Backen
   return {
     apiKeys: new ApiKeys(auth),
     tasks: new Tasks(tasks),
-    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: config.tokensPerKey }),
+    openTokenStore: () => new MemoryTokenStore({ maxTokensPerKey: config.tokens.perKey }),
     openTickFeed: () => undefined,
-    openQueue: (onEvent) => openQueue(config, log, onEvent),
+    openQueue: (onEvent) => openQueue(config.queue, dataDir, log, onEvent),
     taskStoreLocation: { dataDir },
     startRetention(writeLock) {
       return rows > 0 || days > 0 ? startRetentionThread({ dataDir, rows, days, writeLock, log }) : undefined;

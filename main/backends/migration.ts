@@ -8,7 +8,7 @@ import { workerFile } from '../worker-file.ts';
 const TIME_LIMIT_MS = 60_000;
 
 /**
- * Runs the migration of the databases in a worker thread.
+ * Migrates the databases in a worker thread.
  *
  * @returns the database files that were created; none for PostgreSQL
  * @throws {Error} with the reason if the migration fails or takes too long

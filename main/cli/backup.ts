@@ -1,4 +1,4 @@
-/** `npm run backup`: copies the databases, even while the services run. */
+/** `npm run backup`: copies the databases, even while the services are running. */
 import { resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { backUpDatabases } from '../../db/sqlite/backup.ts';
@@ -7,7 +7,7 @@ import { databaseUrl, dataFolder, runCommand, UsageError } from './command.ts';
 const USAGE = `npm run backup -- <folder>
 
 Copies the databases in DATA_DIR (default: data) into the folder, which must be new or empty. The services may be running.
-To restore, start them with DATA_DIR set to a copy of that folder.
+To restore a backup, start the services with DATA_DIR set to a copy of that folder.
 If DATABASE_URL is set, there is nothing to copy: back up PostgreSQL with pg_dump.
 `;
 
@@ -24,11 +24,11 @@ await runCommand(USAGE, async (args) => {
   console.log(`copied ${files.map(({ file, bytes }) => `${file} (${size(bytes)})`).join(', ')} to ${path}`);
 });
 
-/** Returns an AbortSignal that SIGINT, SIGTERM and SIGHUP abort. */
+/** Returns an AbortSignal that is aborted by SIGINT, SIGTERM or SIGHUP. */
 function abortedBySignal(): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // Registered with `on`, because after `once`, a second signal would end the process before the partial files are deleted.
+    // Registered with `on`, because with `once`, a second signal would end the process before the partial files are deleted.
     process.on(name, () => controller.abort(new Error(`ended by ${name}`)));
   }
   return controller.signal;

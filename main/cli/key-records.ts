@@ -6,17 +6,17 @@ import { Database, DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
 
-/** The stored API keys, in SQLite or PostgreSQL. */
+/** API keys stored in SQLite or PostgreSQL. */
 type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke'>;
 
-/** Maximum wait for a lock on the SQLite file, much longer than a write of the services takes. */
+/** Longest wait for a lock on the SQLite file, much longer than any write by the services. */
 const BUSY_TIMEOUT_MS = 2000;
 const SQLITE_BUSY = 5;
-/** Timeout of a PostgreSQL statement in milliseconds. */
+/** PostgreSQL statement timeout in milliseconds. */
 const TIME_LIMIT_MS = 5000;
 const UNDEFINED_TABLE = '42P01';
 
-/** Opens the stored API keys, calls `work` with them, and closes them. @throws {Error} with one line that says what to fix */
+/** Opens the stored API keys, calls `work` with them, and closes them. @throws {Error} with a one-line message that says what to fix */
 export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
   return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);

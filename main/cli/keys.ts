@@ -1,4 +1,4 @@
-/** `npm run keys`: lists, creates and revokes API keys, whether or not the services run. */
+/** `npm run keys`: lists, creates and revokes API keys, whether or not the services are running. */
 import { parseArgs } from 'node:util';
 import { runCommand, UsageError } from './command.ts';
 import { withKeys } from './key-records.ts';
@@ -6,20 +6,20 @@ import { withKeys } from './key-records.ts';
 const USAGE = `npm run keys -- <command>
 
   list                                  lists all keys: id, user, role, creation time, last four characters
-  create --user <user> [--role <role>]  creates a key and prints it, this once; the default role is "user"
+  create --user <user> [--role <role>]  creates a key and prints it once; the default role is "user"
   revoke <id>                           deletes a key: it can no longer be exchanged for a token
 
 The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
 `;
 
-/** Maximum length of a user or role, because both are part of every token, and tokens are sent in a header. */
+/** Maximum length of a user or role. Both are part of every token, and tokens are sent in a header. */
 const MAX_NAME_LENGTH = 128;
 
-const commands: Readonly<Record<string, (args: string[]) => Promise<void>>> = { list, create, revoke };
+const commands = new Map(Object.entries({ list, create, revoke }));
 
 await runCommand(USAGE, async ([name, ...args]) => {
   if (name === undefined) throw new UsageError('a command is missing');
-  const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
+  const command = commands.get(name);
   if (command === undefined) throw new UsageError(`unknown command ${JSON.stringify(name)}`);
   await command(args);
 });
@@ -58,7 +58,7 @@ async function revoke(args: string[]): Promise<void> {
   }
 }
 
-/** Returns a user or role from the command line. @throws {UsageError} if it is empty, too long, or has control characters */
+/** Returns a user or role from the command line. @throws {UsageError} if it is empty, is too long, or contains control characters */
 function readName(option: string, text: string): string {
   if (text.trim() === '') throw new UsageError(`${option} must not be empty`);
   if (/\p{Cc}/u.test(text)) throw new UsageError(`${option} must hold no control characters`);
@@ -66,7 +66,7 @@ function readName(option: string, text: string): string {
   return text;
 }
 
-/** Replaces control characters, because stored texts may come from anywhere and must not control the terminal. */
+/** Replaces control characters, because stored text may come from anywhere and must not control the terminal. */
 function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, '\u{fffd}');
 }

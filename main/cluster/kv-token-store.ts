@@ -1,7 +1,6 @@
 import { JetStreamApiError } from '@nats-io/jetstream';
 import type { KV, KvWatchEntry } from '@nats-io/kv';
 import type { Awaitable } from '../awaitable.ts';
-import type { Log } from '../log.ts';
 import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import {
   type OnRemove,
@@ -10,70 +9,74 @@ import {
   TokenStoreFull,
   TokenStoreUnavailable,
 } from '../ticker/token-store.ts';
-import { KvPurges } from './kv-purges.ts';
 import { KvWatch } from './kv-watch.ts';
-import type { NatsLink } from './nats-link.ts';
+import { type NatsLink, STORE_FAILED } from './nats-link.ts';
+import { TokenPurges } from './token-purges.ts';
 
-export interface KvTokenStoreOptions {
+export interface TokenBounds {
+  /** Maximum number of tokens per API key. A further token evicts the key's oldest one. Must be the same on all nodes. */
+  maxTokensPerKey: number;
+  /** Maximum number of tokens. Once it is reached, new tokens are refused. */
+  maxTokens: number;
+  /** Number of delete markers for revoked tokens that the bucket can hold in addition to `maxTokens` tokens. */
+  maxRevocations: number;
+}
+
+export interface KvTokenStoreOptions extends TokenBounds {
   link: NatsLink;
   /** Opens or creates the KV bucket. Its operations must time out within two seconds. */
   openBucket: () => Promise<KV>;
   /** Removes an entry from the bucket without leaving a delete marker. */
   purge: (id: string) => Promise<unknown>;
-  /** Maximum number of tokens per API key. Past it, the key's oldest token is evicted. Must be the same on all nodes. */
-  maxTokensPerKey: number;
-  /** Maximum number of tokens. Past it, a new token is refused. */
-  maxTokens: number;
-  /** Number of delete markers of revoked tokens for which the bucket has room, in addition to `maxTokens`. */
-  maxRevocations: number;
-  log: Log;
 }
 
 /** Format of a token identifier, which is also the key of the token's entry in the bucket. */
 const KEY = /^[\w-]{1,64}$/;
-/** Format of an entry's value: expiry, API key identifier, order of the token among those of the API key. */
+/** Format of an entry's value: expiry time, API key identifier, and the token's position (order) among that API key's tokens. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
-/** JetStream's error code for a message past the bounds of a stream. */
-const STORE_FAILED = 10077;
-/** Maximum number of concurrent lookups of unknown tokens, each a request to the server. */
+/** Maximum number of concurrent lookups of unknown tokens. Each lookup is a request to the server. */
 const MAX_LOOKUPS = 100;
-/** Maximum number of token identifiers that are remembered as invalid. */
+/** Maximum number of token identifiers remembered as invalid. */
 const MAX_INVALID = 10_000;
-/** Time for which a token identifier missing from the bucket is not looked up again. */
+/** Time before a token identifier that was not found in the bucket may be looked up again. */
 const MISSING_MS = 1_000;
-/** Time for which a node remembers a revocation. Longer than any read, so that an earlier read cannot restore the token. */
+/** How long a node remembers a revocation. Longer than any read takes, so that a read begun earlier cannot restore the token. */
 const REVOKED_MS = 10_000;
-/** Time before the delete marker of a revoked token is purged. A node that misses the marker reloads the bucket. */
+/** Delay before the delete marker of a revoked token is purged. A node that missed the marker reloads the bucket. */
 const MARKER_MS = 30_000;
-/** Number of nodes that may revoke tokens at once. Each leaves at most its share of the delete markers in the bucket. */
+/** Number of nodes that may revoke tokens at once. Each node may leave an equal share of the `maxRevocations` delete markers. */
 const REVOKING_NODES = 10;
 
 /**
- * Tokens valid on all nodes, in a KV bucket of JetStream. The key of an entry is the token's identifier. The value is the time of
- * expiry, the API key's identifier, and the token's order among the tokens of that API key.
+ * Tokens valid on all nodes, stored in a JetStream KV bucket. An entry's key is the token's identifier. Its value holds the expiry
+ * time, the API key's identifier, and the token's position (order) among that API key's tokens.
  *
- * A watch of the bucket keeps all entries in memory, so that a check needs no request. A revocation leaves a delete marker in the
- * bucket for the watches of other nodes. The revoking node purges the marker after `MARKER_MS`, or earlier if it has left too many.
- * A new watch removes the tokens that the bucket no longer holds, so it needs no marker. A gap in the revisions restarts the watch.
+ * A watch on the bucket keeps all tokens in memory, so that checking a token needs no request. A revocation leaves a delete marker
+ * in the bucket for the other nodes' watches. The revoking node purges the marker after `MARKER_MS`, or earlier if it has left too
+ * many markers. A new watch does not need them, because it removes all tokens that the bucket no longer holds. A gap in the
+ * revisions restarts the watch.
  *
- * Past `maxTokensPerKey`, every node evicts the API key's token with the lowest order, so all nodes evict the same tokens. Each
- * node purges the evicted token from the bucket, without a marker, so that evictions do not fill the bucket.
+ * If an API key exceeds `maxTokensPerKey`, every node evicts the key's token with the lowest order, so all nodes evict the same
+ * tokens. Each node purges the evicted token from the bucket without leaving a marker, so that evictions do not fill the bucket.
  */
 export class KvTokenStore implements TokenStore {
+  onRemove: OnRemove = () => {};
   readonly maxTokens: number;
-  /** Copy of the bucket's tokens in memory. */
+  /** Fulfilled when the bucket's entries have been loaded into memory. */
+  readonly loaded: Promise<void>;
+  /** In-memory copy of the bucket's tokens. */
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
-  /** Token identifiers known to be invalid until the monotonic time `until`, oldest first. */
+  /** Token identifiers treated as invalid up to the monotonic time `until`, oldest first. */
   readonly #invalid = new Map<string, { until: number; revoked: boolean }>();
-  /** Lookups of unknown tokens in the bucket that are in progress, by token identifier. */
+  /** Pending lookups of unknown tokens, by token identifier. */
   readonly #lookups = new Map<string, Promise<boolean>>();
-  /** Evicted tokens whose entries must be purged from the bucket. */
-  readonly #evicted: KvPurges;
+  /** Evicted tokens that must be purged from the bucket. */
+  readonly #evicted: TokenPurges;
   /** Revoked tokens whose delete markers must be purged from the bucket. */
-  readonly #markers: KvPurges;
+  readonly #markers: TokenPurges;
   readonly #watch: KvWatch;
-  /** Tokens in memory that the watch has not listed yet while it loads the bucket. */
+  /** Tokens in memory that the watch, while loading the bucket, has not listed yet. */
   #unlisted = new Set<string>();
   #closed = false;
 
@@ -81,9 +84,10 @@ export class KvTokenStore implements TokenStore {
     this.#options = options;
     const { maxTokens, maxTokensPerKey, purge } = options;
     this.maxTokens = maxTokens;
-    this.#evicted = new KvPurges(purge, 0);
-    this.#markers = new KvPurges(purge, MARKER_MS);
+    this.#evicted = new TokenPurges(purge, 0);
+    this.#markers = new TokenPurges(purge, MARKER_MS);
     this.#replica = new MemoryTokenStore({ maxTokens: Number.POSITIVE_INFINITY, maxTokensPerKey });
+    this.#replica.onRemove = (id, reason) => this.onRemove(id, reason);
     this.#watch = new KvWatch({
       ...options,
       onBegin: (sameBucket) => {
@@ -96,24 +100,12 @@ export class KvTokenStore implements TokenStore {
         void this.#markers.run();
       },
     });
+    this.loaded = this.#watch.loaded;
   }
 
-  /** Number of tokens in memory, or number of entries in the bucket minus `maxRevocations`, whichever is larger. */
+  /** Number of tokens in memory, or number of bucket entries minus `maxRevocations`, whichever is larger. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
-  }
-
-  get onRemove(): OnRemove {
-    return this.#replica.onRemove;
-  }
-
-  set onRemove(onRemove: OnRemove) {
-    this.#replica.onRemove = onRemove;
-  }
-
-  /** Fulfilled when the entries of the bucket have been loaded into memory. */
-  get loaded(): Promise<void> {
-    return this.#watch.loaded;
   }
 
   async put(record: TokenRecord): Promise<void> {
@@ -180,11 +172,11 @@ export class KvTokenStore implements TokenStore {
   #load(entry: KvWatchEntry): void {
     this.#unlisted.delete(entry.key);
     this.#apply(entry);
-    // This node purges the delete marker as well, because the revoking node may have ended before purging it.
+    // This node also purges the delete marker, because the revoking node may have stopped before purging it.
     if (entry.operation !== 'PUT') this.#markers.add(entry.key);
   }
 
-  /** Removes the tokens that were revoked or evicted while no watch of the bucket ran. */
+  /** Removes the tokens that were revoked or evicted while this node was not watching the bucket. */
   #finishLoading(): void {
     for (const id of this.#unlisted) this.#remove(id);
     this.#unlisted.clear();
@@ -192,13 +184,10 @@ export class KvTokenStore implements TokenStore {
 
   #apply(entry: Pick<KvWatchEntry, 'key' | 'operation' | 'string'>): void {
     if (this.#closed) return;
-    if (entry.operation !== 'PUT') {
-      this.#remove(entry.key);
-      return;
-    }
+    if (entry.operation !== 'PUT') return void this.#remove(entry.key);
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // Skips a revoked token, because its entry may have been read before the revocation and arrive after it.
+    // Skips a revoked token, because an entry read before the revocation may arrive after the revocation.
     if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
     this.#invalid.delete(entry.key);

@@ -1,46 +1,44 @@
 import type { KV, KvWatchEntry } from '@nats-io/kv';
-import type { Log } from '../log.ts';
 import type { NatsLink } from './nats-link.ts';
 
 export interface KvWatchOptions {
   link: NatsLink;
   openBucket: () => Promise<KV>;
-  /** Called when a watch begins. `sameBucket` is false if the bucket was created again since the last watch began. */
+  /** Called when a watch begins. `sameBucket` is false for the first watch, or if the bucket was recreated since the previous watch. */
   onBegin: (sameBucket: boolean) => void;
-  /** Called for each entry that the bucket held when the watch began, with `isListed` true, then for each change. */
+  /** Called with `isListed` true for each entry present when the watch began, then with `isListed` false for each change. */
   onEntry: (entry: KvWatchEntry, isListed: boolean) => void;
-  /** Called after the last entry with `isListed` true. */
+  /** Called after the last listed entry, or at once if the bucket is empty. */
   onLoaded: () => void;
-  /** Called every {@link CHECK_MS} while the server can be reached. */
+  /** Called every {@link CHECK_MS} while the server is reachable. */
   onCheck: () => void;
-  log: Log;
 }
 
-/** Delay before an ended watch is restarted. */
+/** Delay before restarting a watch that has ended. */
 const RETRY_MS = 250;
-/** Interval of the checks whether the watch has missed a message. */
+/** Interval between checks for messages missed by the watch. */
 const CHECK_MS = 5_000;
 
-/** Watches a KV bucket until `close` is called. Restarts a watch that ends, receives nothing or misses a message. */
+/** Watches a KV bucket until `close` is called. Restarts the watch if it ends, stops receiving or misses a message. */
 export class KvWatch {
   readonly #options: KvWatchOptions;
   readonly #loaded = Promise.withResolvers<void>();
-  /** Fulfilled when all entries of the bucket have been received for the first time, or when `close` is called. */
+  /** Fulfilled when all entries in the bucket have been received for the first time, or when `close` is called. */
   readonly loaded = this.#loaded.promise;
-  /** The watched bucket, undefined until it has been opened. */
+  /** The watched bucket, or undefined until it has been opened. */
   bucket: KV | undefined;
-  /** Number of entries in the bucket at the last check, delete markers included. */
+  /** Number of entries in the bucket at the last check, including delete markers. */
   entries = 0;
   readonly #checkTimer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  /** Creation time of the bucket, which distinguishes it from a later bucket with the same name. */
+  /** Creation time of the bucket, used to detect that the bucket was recreated. */
   #created: string | undefined;
   #stopWatch: () => void = () => {};
-  /** Latest revision that the watch received. */
+  /** Latest revision received by the watch. */
   #seen = 0;
-  /** Latest revision at the last check. The watch must have received it by the next check. */
+  /** Latest revision in the bucket at the last check. The watch must receive it before the next check. */
   #expected = 0;
-  /** Whether the watch missed a message, for example a delete marker purged before its delivery. */
+  /** Whether the watch missed a message, for example a delete marker that was purged before it was delivered. */
   #gap = false;
   #closed = false;
 
@@ -61,12 +59,12 @@ export class KvWatch {
   }
 
   async #run(): Promise<void> {
-    const { link, log } = this.#options;
+    const { link } = this.#options;
     while (!this.#closed) {
       try {
         if (link.up) await this.#watch();
       } catch (error) {
-        log.warn({ err: error }, 'the bucket of tokens cannot be watched: retrying');
+        link.log.warn({ err: error }, 'cannot watch the bucket of tokens: retrying');
       }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS).unref());
     }
@@ -74,7 +72,7 @@ export class KvWatch {
 
   async #watch(): Promise<void> {
     let ended = false;
-    // Set before the watch starts, so that a reconnect during the start ends the watch, which may receive nothing otherwise.
+    // Set before the watch starts, so that a reconnect during the start ends the watch. Otherwise it might never receive anything.
     this.#stopWatch = () => {
       ended = true;
     };
@@ -110,8 +108,8 @@ export class KvWatch {
   }
 
   /**
-   * Ends the watch, so that it is restarted, if it missed a message, or if it receives nothing although the bucket has changed, for
-   * example because the server of its consumer was lost.
+   * Ends the watch, which is then restarted, if it has missed a message. Also ends it if it has received nothing although the bucket
+   * has changed, for example because the server running its consumer was lost.
    */
   async #check(): Promise<void> {
     if (!this.#options.link.up || this.bucket === undefined) return;

@@ -1,47 +1,47 @@
+import { randomUUID } from 'node:crypto';
 import type { KV } from '@nats-io/kv';
-import type { Log } from '../log.ts';
 import type { NatsLink } from './nats-link.ts';
 
 export interface LeaseOptions {
   link: NatsLink;
   /** Opens or creates the bucket, whose entries expire after {@link LEASE_MS}. */
   openBucket: () => Promise<KV>;
-  /** Unique identifier of this node, stored in the lease's entry. */
-  holder: string;
-  /** Called when this node has acquired the lease. Awaited before this node uses the lease. */
+  /** Called when this node acquires the lease, and awaited before the node uses it. */
   onTaken: () => Promise<void>;
-  log: Log;
 }
 
 /** Time after which the server expires a lease that is not renewed. */
 export const LEASE_MS = 1_750;
-/** Time for which a node uses its lease after requesting it. Below {@link LEASE_MS}, so that two leaders never overlap. */
+/** How long a node uses its lease after requesting it. Shorter than {@link LEASE_MS}, so that two leaders never overlap. */
 const USE_MS = 1_500;
-/** Timeout of a request for the lease. With {@link RENEW_MS}, it leaves time for one failed renewal. */
+/** Timeout of a lease request. Together with {@link RENEW_MS}, short enough for the lease to survive one failed renewal. */
 const LEASE_TIMEOUT_MS = 500;
 const RENEW_MS = 500;
-/** Interval at which a node that is not the leader checks the lease, because an expiry sends no notification. */
+/** Interval at which the other nodes check the lease. They poll it, because the server does not announce its expiry. */
 const POLL_MS = 250;
 const KEY = 'producer';
 
 /**
- * A lease that one of several nodes, the leader, holds at a time: a KV entry that expires, acquired and renewed by
- * compare-and-set on its revision. Clocks of different machines are never compared: the leader measures the
- * lease from before its request and the server from the write, so the lease ends at the leader first.
+ * A lease that only one node at a time, the leader, can hold. The lease is a KV entry that expires. Nodes acquire and renew it by
+ * compare-and-set on the entry's revision. Clocks of different machines are never compared. The leader times the lease from before
+ * its request, and the server from the later write, so the lease ends on the leader first.
  */
 export class Lease {
-  /** End of this node's lease in milliseconds of the monotonic clock, in memory shared with the ticker thread. */
+  /** End of this node's lease in monotonic milliseconds, in memory shared with the ticker thread. */
   readonly cell = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  /** Revision written by this node's last acquisition or renewal. Higher than the epoch of any earlier leader. */
+  epoch = 0;
   readonly #until = new Float64Array(this.cell);
   readonly #options: LeaseOptions;
+  /** Unique identifier of this node, stored in the lease's entry. */
+  readonly #holder = randomUUID();
   #bucket: KV | undefined;
-  /** Revision of the lease's entry. Undefined unless this node wrote the entry and no request has failed since. */
+  /** Revision of the lease's entry if this node wrote it and no request has failed since, otherwise undefined. */
   #revision: number | undefined;
-  #epoch = 0;
   #wanted = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
-  /** Promise of the last queued update (acquisition, renewal or release) of the lease. */
+  /** Promise of the last queued lease update: an acquisition, renewal or release. */
   #update = Promise.resolve();
 
   constructor(options: LeaseOptions) {
@@ -52,12 +52,7 @@ export class Lease {
     return (this.#until[0] as number) > monotonicMs();
   }
 
-  /** Revision of the last acquisition or renewal by this node, higher than the epochs of all earlier leaders. */
-  get epoch(): number {
-    return this.#epoch;
-  }
-
-  /** If `wanted`, starts to acquire and renew the lease. Otherwise, stops that and releases the lease. */
+  /** If `wanted` is true, starts acquiring and renewing the lease. Otherwise stops renewing the lease and releases it. */
   setWanted(wanted: boolean): void {
     if (this.#closed || wanted === this.#wanted) return;
     this.#wanted = wanted;
@@ -75,29 +70,28 @@ export class Lease {
     this.setWanted(false);
     this.#closed = true;
     await this.#update;
-    clearTimeout(this.#timer);
   }
 
   #updateNow(): void {
     clearTimeout(this.#timer);
-    // Updates of the lease run one at a time, because each needs the revision written by the previous one.
+    // Lease updates run one at a time, because each needs the revision written by the previous one.
     this.#update = this.#update.then(() => this.#acquireOrRelease());
   }
 
   async #acquireOrRelease(): Promise<void> {
+    const { link } = this.#options;
     if (!this.#wanted) this.#until[0] = 0;
-    let failed = false;
+    let waitMs = POLL_MS;
     try {
-      if (this.#options.link.up) await (this.#wanted ? this.#acquire() : this.#release());
+      if (link.up) await (this.#wanted ? this.#acquire() : this.#release());
+      if (this.held) waitMs = RENEW_MS;
     } catch (error) {
-      this.#options.log.debug({ err: error }, 'the ticker lease could not be acquired, renewed or released');
+      link.log.debug({ err: error }, 'the ticker lease could not be acquired, renewed or released');
       this.#bucket = undefined;
       this.#revision = undefined;
-      failed = true;
     }
     clearTimeout(this.#timer);
-    const waitMs = this.held && !failed ? RENEW_MS : POLL_MS;
-    if (this.#wanted && !this.#closed) this.#timer = setTimeout(() => this.#updateNow(), waitMs);
+    if (this.#wanted) this.#timer = setTimeout(() => this.#updateNow(), waitMs);
   }
 
   /** Acquires or renews the lease, unless another node holds it. */
@@ -106,12 +100,12 @@ export class Lease {
     const previousSeq = this.#revision ?? (await this.#findRevision(this.#bucket));
     if (previousSeq === undefined) return this.lose();
     const requestedAt = monotonicMs();
-    this.#revision = await this.#bucket.put(KEY, this.#options.holder, { previousSeq, timeout: LEASE_TIMEOUT_MS });
+    this.#revision = await this.#bucket.put(KEY, this.#holder, { previousSeq, timeout: LEASE_TIMEOUT_MS });
     if (!this.held) {
       await this.#options.onTaken();
-      this.#options.log.info('this node is now the leader and makes the ticks');
+      this.#options.link.log.info('this node is now the leader and makes the ticks');
     }
-    this.#epoch = this.#revision;
+    this.epoch = this.#revision;
     if (this.#wanted) this.#until[0] = requestedAt + USE_MS;
   }
 
@@ -119,7 +113,7 @@ export class Lease {
   async #findRevision(bucket: KV): Promise<number | undefined> {
     const entry = await bucket.get(KEY);
     if (entry === null) return 0;
-    return entry.operation !== 'PUT' || entry.string() === this.#options.holder ? entry.revision : undefined;
+    return entry.operation !== 'PUT' || entry.string() === this.#holder ? entry.revision : undefined;
   }
 
   async #release(): Promise<void> {

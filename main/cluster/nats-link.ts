@@ -1,36 +1,158 @@
-import type { NatsConnection } from '@nats-io/transport-node';
+import {
+  DiscardPolicy,
+  JetStreamApiError,
+  type JetStreamClient,
+  type JetStreamManager,
+  jetstreamManager,
+  type StreamConfig,
+} from '@nats-io/jetstream';
+import { type KV, Kvm } from '@nats-io/kv';
+import { connect, type Msg, type NatsConnection, type Subscription } from '@nats-io/transport-node';
+import type { Config } from '../config.ts';
+import type { Log } from '../log.ts';
+
+/** Interval between the pings that detect a lost connection. */
+const PING_MS = 1_000;
+/** Number of unanswered pings after which the connection is considered lost. */
+const MAX_PINGS_OUT = 2;
+/** Delay between reconnect attempts, plus up to 50 % jitter. */
+const RETRY_MS = 250;
+const CONNECT_TIMEOUT_MS = 2_000;
+/** Timeout of a request to JetStream. */
+export const REQUEST_TIMEOUT_MS = 2_000;
+/** JetStream's error code for creating a stream that already exists with different settings. */
+const STREAM_NAME_IN_USE = 10058;
+/** JetStream's error code for a message that could not be stored, because a limit was reached or the disk failed. */
+export const STORE_FAILED = 10077;
+
+export type NatsSettings = Config['nats'] & { url: string };
 
 /**
- * Tracks whether a connection to NATS is up. Callers check `up` before they send, because the client library buffers messages
- * without a bound while disconnected, and sends them late.
+ * A connection to NATS servers with JetStream. Callers check `up` before sending, because while disconnected, the client library
+ * buffers messages without limit and sends them late.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
+  readonly manager: JetStreamManager;
+  readonly jetstream: JetStreamClient;
+  /** Prefix of all bucket, stream and subject names, so that several deployments can share the servers. */
+  readonly prefix: string;
+  readonly log: Log;
+  /** Number of replicas of each stream. */
+  readonly #replicas: number;
   readonly #onUp = new Set<() => void>();
   #up = true;
 
-  /** @param connection a connection that is up, or that will report `reconnect` */
-  constructor(connection: NatsConnection) {
+  private constructor(connection: NatsConnection, manager: JetStreamManager, config: Config['nats'], log: Log) {
     this.connection = connection;
+    this.manager = manager;
+    this.jetstream = manager.jetstream();
+    this.prefix = config.prefix;
+    this.log = log;
+    this.#replicas = config.replicas;
     void this.#watchStatus();
+  }
+
+  /** @param connection an established connection @throws {Error} if JetStream is not available */
+  static async open(connection: NatsConnection, config: Config['nats'], log: Log): Promise<NatsLink> {
+    return new NatsLink(connection, await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS }), config, log);
   }
 
   get up(): boolean {
     return this.#up && !this.connection.isClosed();
   }
 
-  /** Calls `callback` after every reconnect. @returns a function that ends these calls */
+  /** @throws {Error} if NATS is disconnected */
+  checkUp(): void {
+    if (!this.up) throw new Error('NATS cannot be reached');
+  }
+
+  /** Calls `callback` after every reconnect. @returns a function that unregisters the callback */
   onUp(callback: () => void): () => void {
     this.#onUp.add(callback);
     return () => this.#onUp.delete(callback);
   }
 
+  /** Subscribes to a subject. Subscription errors, such as a missing permission, are ignored. */
+  subscribe(subject: string, receive: (message: Msg) => void): Subscription {
+    return this.connection.subscribe(subject, {
+      callback: (error, message) => {
+        if (error === null) receive(message);
+      },
+    });
+  }
+
+  /** Creates a stream, or updates the settings of an existing one. @throws {Error} if NATS rejects the settings */
+  async setUpStream(name: string, settings: Partial<StreamConfig>): Promise<void> {
+    const { streams } = this.manager;
+    const config = { num_replicas: this.#replicas, ...settings };
+    await streams.add({ name, ...config }).catch((error) => {
+      if (!(error instanceof JetStreamApiError) || error.code !== STREAM_NAME_IN_USE) throw error;
+      return streams.update(name, config);
+    });
+  }
+
+  /** Opens a KV bucket. First creates its stream, or updates the stream's settings. @throws {Error} if NATS rejects the settings */
+  async openBucket(name: string, settings: Partial<StreamConfig>): Promise<KV> {
+    await this.setUpStream(`KV_${name}`, {
+      subjects: [`$KV.${name}.>`],
+      max_msgs_per_subject: 1,
+      discard: DiscardPolicy.New,
+      allow_rollup_hdrs: true,
+      // Reads go to the stream's leader, because a lagging replica may not have a new entry or deletion yet.
+      allow_direct: false,
+      ...settings,
+    });
+    return new Kvm(this.jetstream).open(name);
+  }
+
   async #watchStatus(): Promise<void> {
     for await (const { type } of this.connection.status()) {
       if (type === 'disconnect' || type === 'staleConnection') this.#up = false;
+      if (type === 'disconnect') this.log.error('the connection to NATS is lost');
       if (type !== 'reconnect') continue;
       this.#up = true;
+      this.log.info('connected to NATS again');
       for (const callback of this.#onUp) callback();
     }
   }
+}
+
+/**
+ * Connects to NATS. If the connection is lost, keeps trying to reconnect forever.
+ *
+ * @param config `url` is a comma-separated list of server URLs
+ * @throws {Error} if no server can be reached; the one-line message says what to fix
+ */
+export async function connectNats(config: NatsSettings, log: Log): Promise<NatsLink> {
+  const servers = config.url.split(',');
+  const connection = await connect({
+    servers: servers.map((server) => server.replace(/^(nats|tls):\/\/(.*@)?/, '')),
+    ...credentials(servers[0] ?? ''),
+    ...(servers.some((server) => server.startsWith('tls:')) && { tls: {} }),
+    name: 'ticker-and-tasks',
+    timeout: CONNECT_TIMEOUT_MS,
+    maxReconnectAttempts: -1,
+    // Keeps reconnecting even if the server temporarily rejects the credentials.
+    ignoreAuthErrorAbort: true,
+    reconnectTimeWait: RETRY_MS,
+    reconnectJitter: RETRY_MS / 2,
+    pingInterval: PING_MS,
+    maxPingOut: MAX_PINGS_OUT,
+  }).catch((error: Error) => {
+    const where = servers.map((server) => new URL(server).host).join(', ');
+    throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or fix NATS_URL`, { cause: error });
+  });
+  return NatsLink.open(connection, config, log).catch(async (error) => {
+    await connection.close();
+    throw error;
+  });
+}
+
+/** Returns the credentials in a URL as client library options. A user name without a password is a token. */
+function credentials(server: string): { user?: string; pass?: string; token?: string } {
+  const { username, password } = new URL(server);
+  if (username === '') return {};
+  const user = decodeURIComponent(username);
+  return password === '' ? { token: user } : { user, pass: decodeURIComponent(password) };
 }

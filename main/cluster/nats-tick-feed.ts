@@ -1,4 +1,5 @@
 import type { Msg, Subscription } from '@nats-io/transport-node';
+import { defaultSymbols, MAX_SYMBOLS, symbolNames } from '../../workers/symbols.ts';
 import type { Tick, TickFeed, TickFollower } from '../ticker/tick-feed.ts';
 import { LEASE_MS, type Lease } from './lease.ts';
 import type { NatsLink } from './nats-link.ts';
@@ -10,9 +11,9 @@ export interface NatsTickFeedOptions {
   intervalMs: number;
 }
 
-/** Position of a tick in the order of all ticks. */
+/** A tick's position in the order of all ticks. */
 interface TickPosition {
-  /** Revision of the leader's lease. Later leaders have higher ones. */
+  /** Revision of the leader's lease. Every later leader has a higher revision. */
   epoch: number;
   number: number;
 }
@@ -20,13 +21,13 @@ interface TickPosition {
 type OrderedTick = Tick & TickPosition;
 
 /**
- * Time without ticks, or three tick intervals if that is longer, after which a tick is accepted even if its position is earlier.
- * Positions start over if the server has lost its files.
+ * Time without ticks after which a tick with an earlier position is accepted, because positions start over if the server loses its
+ * files. If three tick intervals are longer, they apply instead.
  */
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
-/** Maximum number of prices in a valid tick. */
-const MAX_PRICES = 64;
-/** Maximum size in bytes of a message with a valid tick. */
+/** Symbols of a tick from a node running version 0.1, which does not send any. */
+const SYMBOLS_OF_0_1 = symbolNames(defaultSymbols);
+/** Maximum size of a valid tick message in bytes. */
 const MAX_BYTES = 16 * 1024;
 
 /** Tick feed over a NATS subject. Delivery is at most once: a node that misses a tick gets the next one. */
@@ -37,16 +38,12 @@ export class NatsTickFeed implements TickFeed {
   #latest: TickPosition = { epoch: 0, number: 0 };
   /** Monotonic time in milliseconds at which the latest tick was published or received. */
   #latestAt = Number.NEGATIVE_INFINITY;
-  /** Prices from which this node continues, kept until `follow` is called. */
-  #prices: readonly number[] | undefined;
+  /** Tick from which this node continues the prices, kept until `follow` is called. */
+  #last: Tick | undefined;
 
   constructor(options: NatsTickFeedOptions) {
     this.#options = options;
-    this.#subscription = options.link.connection.subscribe(options.subject, {
-      callback: (error, message) => {
-        if (error === null) this.#onMessage(message);
-      },
-    });
+    this.#subscription = options.link.subscribe(options.subject, (message) => this.#onMessage(message));
   }
 
   get lease(): SharedArrayBuffer {
@@ -59,43 +56,43 @@ export class NatsTickFeed implements TickFeed {
 
   follow(follower: TickFollower): void {
     this.#follower = follower;
-    if (this.#prices !== undefined) follower.onPrices(this.#prices);
-    this.#prices = undefined;
+    if (this.#last !== undefined) follower.onPrices(this.#last);
+    this.#last = undefined;
   }
 
   setLeaseWanted(wanted: boolean): void {
     this.#options.lease.setWanted(wanted);
   }
 
-  publish({ prices, data }: Tick): boolean {
+  publish({ symbols, prices, data }: Tick): boolean {
     const { lease, link, subject } = this.#options;
     if (!lease.held) return false;
-    const tick: OrderedTick = { epoch: lease.epoch, number: this.#latest.number + 1, prices, data };
+    const tick: OrderedTick = { epoch: lease.epoch, number: this.#latest.number + 1, symbols, prices, data };
     this.#setLatest(tick);
     if (link.up) link.connection.publish(subject, JSON.stringify(tick));
     return true;
   }
 
-  /** Continues the prices from the last tick in the stream (`payload`), unless this node has received a later tick. */
+  /** Resumes prices from `payload`, the last tick in the stream, unless this node has already received a later tick. */
   resumeFrom(payload: Uint8Array): void {
     const tick = parseTick(payload);
-    if (tick === undefined || (this.#isLatestRecent() && isBefore(tick, this.#latest))) return;
+    if (tick === undefined || this.#isOutdated(tick)) return;
     this.#latest = { epoch: tick.epoch, number: tick.number };
-    if (this.#follower === undefined) this.#prices = tick.prices;
-    else this.#follower.onPrices(tick.prices);
+    if (this.#follower === undefined) this.#last = tick;
+    else this.#follower.onPrices(tick);
   }
 
   async close(): Promise<void> {
     await this.#options.lease.close();
-    if (!this.#options.link.connection.isClosed()) this.#subscription.unsubscribe();
+    this.#subscription.unsubscribe();
     this.#follower = undefined;
   }
 
   #onMessage(message: Msg): void {
     const tick = message.data.length > MAX_BYTES ? undefined : parseTick(message.data);
-    const latest = this.#latest;
-    if (tick === undefined || (tick.epoch === latest.epoch && tick.number === latest.number)) return;
-    if (this.#isLatestRecent() && isBefore(tick, latest)) return;
+    if (tick === undefined || this.#isOutdated(tick)) return;
+    // This node published the tick.
+    if (tick.epoch === this.#latest.epoch && tick.number === this.#latest.number) return;
     const { lease } = this.#options;
     if (lease.held) {
       if (tick.epoch < lease.epoch) return;
@@ -110,28 +107,24 @@ export class NatsTickFeed implements TickFeed {
     this.#latestAt = performance.now();
   }
 
-  /** Whether the latest tick is recent enough to reject ticks with an earlier position. */
-  #isLatestRecent(): boolean {
-    return performance.now() - this.#latestAt < Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs);
+  /** Whether a position is earlier than the latest tick's, and that tick is recent. */
+  #isOutdated({ epoch, number }: TickPosition): boolean {
+    const latest = this.#latest;
+    if (performance.now() - this.#latestAt >= Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs)) return false;
+    return epoch < latest.epoch || (epoch === latest.epoch && number < latest.number);
   }
 }
 
-function isBefore(a: TickPosition, b: TickPosition): boolean {
-  return a.epoch < b.epoch || (a.epoch === b.epoch && a.number < b.number);
-}
-
-/** Parses the payload of a message. Returns undefined if it is not a valid tick. */
+/** Parses a message payload. Returns undefined if it is not a valid tick. */
 function parseTick(payload: Uint8Array): OrderedTick | undefined {
-  let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder().decode(payload));
+    const { epoch, number, symbols = SYMBOLS_OF_0_1, prices, data } = JSON.parse(new TextDecoder().decode(payload));
+    if (!Number.isSafeInteger(epoch) || !Number.isSafeInteger(number) || typeof data !== 'string') return undefined;
+    if (!Array.isArray(prices) || prices.length > MAX_SYMBOLS || prices.length !== symbols.split(',').length)
+      return undefined;
+    if (!prices.every((price) => Number.isFinite(price) && price > 0)) return undefined;
+    return { epoch, number, symbols, prices, data };
   } catch {
     return undefined;
   }
-  if (typeof value !== 'object' || value === null) return undefined;
-  const { epoch, number, prices, data } = value as Partial<Record<keyof OrderedTick, unknown>>;
-  if (!Number.isSafeInteger(epoch) || !Number.isSafeInteger(number) || typeof data !== 'string') return undefined;
-  if (!Array.isArray(prices) || prices.length > MAX_PRICES) return undefined;
-  if (!prices.every((price) => Number.isFinite(price) && price > 0)) return undefined;
-  return { epoch: epoch as number, number: number as number, prices, data };
 }

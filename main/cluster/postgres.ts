@@ -5,16 +5,15 @@ import type { Backend } from '../backends/backend.ts';
 import { runMigration } from '../backends/migration.ts';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
-import { RetentionRounds } from './retention-rounds.ts';
-
-export type PostgresOptions = Pick<Config, 'taskRetentionRows' | 'taskRetentionDays'> & { databaseUrl: string };
+import { startRetentionRounds } from './retention-rounds.ts';
 
 const CONNECTIONS = 10;
 const TIME_LIMIT_MS = 2000;
 
-/** Opens the part of the backend in PostgreSQL: API keys and result rows. @throws {Error} if the database cannot be migrated */
+/** Opens the PostgreSQL part of the backend: API keys and result rows. @throws {Error} if the database cannot be migrated */
 export async function openPostgres(
-  { databaseUrl, taskRetentionRows: rows, taskRetentionDays: days }: PostgresOptions,
+  databaseUrl: string,
+  { rows, days }: Config['retention'],
   log: Log,
 ): Promise<Pick<Backend, 'apiKeys' | 'tasks' | 'taskStoreLocation' | 'startRetention' | 'checks' | 'close'>> {
   await runMigration({ databaseUrl });
@@ -28,7 +27,7 @@ export async function openPostgres(
     apiKeys: new PostgresApiKeys(database),
     tasks: new PostgresTasks(database),
     taskStoreLocation: { databaseUrl },
-    startRetention: () => (rows > 0 || days > 0 ? new RetentionRounds(databaseUrl, { rows, days }, log) : undefined),
+    startRetention: () => (rows > 0 || days > 0 ? startRetentionRounds(databaseUrl, { rows, days }, log) : undefined),
     checks: { auth_database: probe, tasks_database: probe },
     close: () => database.close(),
   };

@@ -23,14 +23,14 @@ export const adminSchemas = {
   ),
   Document: Type.Object(
     { info: Type.Object({ title: Type.String(), version: Type.String() }) },
-    { description: 'A document as defined by its specification.' },
+    { description: 'An OpenAPI or AsyncAPI document.' },
   ),
 };
 
-/** Returns the path item of a path that only supports `GET` and refuses all cross-site requests. */
+/** Returns the path item of a path that supports only `GET` and refuses all cross-site requests. */
 function adminPath(operationId: string, summary: string, responses: OperationDetails['responses']): PathItem {
   const get: OperationDetails = { operationId, summary, responses, errors: ['crossSiteRequest'] };
-  return pathItem('admin', [servers.admin], { get }, { ...errors(['crossSiteRequest']), ...corsPreflight });
+  return pathItem('admin', [servers.admin], { get, others: { ...errors(['crossSiteRequest']), ...corsPreflight } });
 }
 
 const document = { 200: json('The document.', ref('Document')) };

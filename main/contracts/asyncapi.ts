@@ -1,57 +1,33 @@
-import Type, { type TSchema } from 'typebox';
+import Type, { type TProperties } from 'typebox';
 import project from '../../package.json' with { type: 'json' };
-import { initialPrices, symbols } from '../../workers/symbols.ts';
+import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
 import { defaults } from '../config.ts';
 import { type CloseCode, closeCodes } from '../ticker/close-codes.ts';
-import { SUBPROTOCOL } from '../ticker/token-auth.ts';
+import { mapValues } from './map-values.ts';
 import { strict, unixSeconds } from './task-schemas.ts';
-
-const price = Type.Object(
-  {
-    symbol: Type.Enum([...symbols], { type: 'string' }),
-    price: Type.Number({ minimum: 0, description: 'with at most two decimal places' }),
-    timestamp: unixSeconds,
-  },
-  strict,
-);
-
-const prices = symbols.map((symbol) => ({ symbol, price: initialPrices[symbol], timestamp: 1_790_000_000 }));
+import { securitySchemes as openApiSchemes } from './ticker-paths.ts';
 
 const messages = {
   welcome: message(
+    'welcome',
     'Sent once, when the client has joined.',
-    Type.Object({ type: Type.Literal('welcome'), user_id: Type.String() }, strict),
-    { type: 'welcome', user_id: 'user:demo' },
+    { user_id: Type.String() },
+    { user_id: 'user:demo' },
   ),
-  ticker: message(
-    'All prices, in any order: one message after the welcome, then one every second.',
-    Type.Object(
-      { type: Type.Literal('ticker'), data: Type.Array(price, { minItems: symbols.length, maxItems: symbols.length }) },
-      strict,
-    ),
-    { type: 'ticker', data: prices },
-  ),
-  pong: message('The response to a ping.', Type.Object({ type: Type.Literal('pong') }, strict), { type: 'pong' }),
-  ping: message(
-    'Requests a pong. Other fields and all other messages are ignored.',
-    Type.Object({ type: Type.Literal('ping') }),
-    { type: 'ping' },
-  ),
-};
-
-const securitySchemes = {
-  bearer: { type: 'http', scheme: 'bearer', description: 'A token from `POST /auth/token`.' },
-  subprotocol: {
-    type: 'httpApiKey',
-    in: 'header',
-    name: 'Sec-WebSocket-Protocol',
-    description: `For browsers: offer \`${SUBPROTOCOL}\` and \`bearer.<token>\`.`,
+  ticker: tickerMessage(defaultSymbols),
+  pong: message('pong', 'The response to a ping.'),
+  ping: {
+    ...message('ping', 'Requests a pong. Other fields and all other messages are ignored.'),
+    payload: Type.Object({ type: Type.Literal('ping') }),
   },
-  token: { type: 'httpApiKey', in: 'query', name: 'token', description: 'For tools that cannot set headers.' },
 };
 
-/** AsyncAPI 3.0 document: messages and close codes of the price stream. */
-export const asyncApi = {
+/** AsyncAPI and OpenAPI use different names for the type of a key in a header or parameter. */
+const securitySchemes = mapValues(openApiSchemes, (scheme) => {
+  return { ...scheme, type: scheme.type === 'apiKey' ? 'httpApiKey' : scheme.type };
+});
+
+const document = {
   asyncapi: '3.0.0',
   info: {
     title: 'Price stream',
@@ -70,7 +46,7 @@ export const asyncApi = {
   defaultContentType: 'application/json',
   servers: {
     ticker: {
-      host: `localhost:${defaults.tickerPort}`,
+      host: `localhost:${defaults.ticker.port}`,
       protocol: 'ws',
       description: 'service A, the ticker',
       security: Object.keys(securitySchemes).map((name) => ({ $ref: `#/components/securitySchemes/${name}` })),
@@ -82,9 +58,7 @@ export const asyncApi = {
       title: 'The price stream',
       description: 'See `openapi.json` for the responses to the handshake.',
       servers: [{ $ref: '#/servers/ticker' }],
-      messages: Object.fromEntries(
-        Object.keys(messages).map((name) => [name, { $ref: `#/components/messages/${name}` }]),
-      ),
+      messages: mapValues(messages, (_, name) => ({ $ref: `#/components/messages/${name}` })),
       bindings: { ws: { method: 'GET', bindingVersion: '0.1.0' } },
     },
   },
@@ -99,9 +73,39 @@ export const asyncApi = {
   },
 };
 
-function message(summary: string, payload: TSchema, example: { type: string; [field: string]: unknown }) {
-  const { type: name } = example;
-  return { name, title: name, summary, contentType: 'application/json', payload, examples: [{ payload: example }] };
+/** Returns the AsyncAPI 3.0 document: messages and close codes of the price stream for `symbols`. */
+export function asyncApi(symbols: readonly TickerSymbol[] = defaultSymbols) {
+  const { components } = document;
+  return { ...document, components: { ...components, messages: { ...messages, ticker: tickerMessage(symbols) } } };
+}
+
+function tickerMessage(symbols: readonly TickerSymbol[]) {
+  const decimals = Math.max(...symbols.map((each) => each.decimals));
+  const names = symbols.map(({ symbol }) => symbol);
+  const price = Type.Object(
+    {
+      symbol: Type.Enum(names, { type: 'string' }),
+      price: Type.Number({
+        exclusiveMinimum: 0,
+        description: `with at most ${decimals === 2 ? 'two' : decimals} decimal places`,
+      }),
+      timestamp: unixSeconds,
+    },
+    strict,
+  );
+  return message(
+    'ticker',
+    'All prices, in any order: one message after the welcome, then one every second.',
+    { data: Type.Array(price, { minItems: symbols.length, maxItems: symbols.length }) },
+    { data: symbols.map((each) => ({ symbol: each.symbol, price: each.price, timestamp: 1_790_000_000 })) },
+  );
+}
+
+/** Describes a message whose field `type` is `name`, followed by `fields`. @param example example values of `fields` */
+function message(name: string, summary: string, fields: TProperties = {}, example: object = {}) {
+  const payload = Type.Object({ type: Type.Literal(name), ...fields }, strict);
+  const examples = [{ payload: { type: name, ...example } }];
+  return { name, title: name, summary, contentType: 'application/json', payload, examples };
 }
 
 function operation(action: 'send' | 'receive', summary: string, name: string, reply?: string) {
@@ -116,7 +120,7 @@ function operation(action: 'send' | 'receive', summary: string, name: string, re
   };
 }
 
-/** Row of the table of close codes. Codes without a reason text are described by their name. */
+/** Formats a row of the close code table. If a code has no reason text, its name is the description. */
 function row([name, { code, reason, reconnect }]: [string, CloseCode]): string {
   const why = reason || name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return `| ${code} | ${why} | ${reconnect ? 'yes' : 'no'} |`;

@@ -1,5 +1,6 @@
 import Type from 'typebox';
 import { pageHeaders } from '../http/static-files.ts';
+import { mapValues } from './map-values.ts';
 import { corsPreflight, type PathItem, pathItem } from './path-item.ts';
 import { allErrors, constant, errors, type OpenApiResponse, onlyAt } from './responses.ts';
 import { servers } from './servers.ts';
@@ -7,7 +8,7 @@ import { servers } from './servers.ts';
 const TAG = 'clients';
 
 const headers = {
-  ...Object.fromEntries(Object.entries(pageHeaders).map(([name, value]) => [name, constant(value)])),
+  ...mapValues(pageHeaders, constant),
   // The CORS middleware adds `Origin` to the header.
   Vary: { required: true, schema: { type: 'string', pattern: '^(Origin, )?Accept-Encoding$' } },
   'Last-Modified': { required: true, schema: { type: 'string' } },
@@ -41,40 +42,32 @@ const refused = errors(['crossSiteRequest']);
 
 /** OpenAPI path items of the browser clients. `/{path}` describes all requests that match no other path. */
 export const browserClientPaths: Readonly<Record<string, PathItem>> = {
-  '/': pathItem(
-    TAG,
-    [servers.ticker, servers.tasks],
-    {
-      get: {
-        operationId: 'getPage',
-        summary: 'The browser client of the service',
-        responses: { 200: page, 304: unchanged },
-      },
+  '/': pathItem(TAG, [servers.ticker, servers.tasks], {
+    get: {
+      operationId: 'getPage',
+      summary: 'The browser client of the service',
+      responses: { 200: page, 304: unchanged },
     },
-    onlyAt(['tasks'], { ...refused, ...corsPreflight }),
-  ),
-  '/{path}': pathItem(
-    TAG,
-    [servers.ticker, servers.tasks, servers.admin],
-    {
-      get: {
-        operationId: 'getFile',
-        summary: 'A file of the browser client',
-        description:
-          'Any other path, however deep. Paths are case-sensitive and strict about trailing slashes. Where there is no file, service A answers with the page, the others with 404, service B without a valid token and with `TASKS_REQUIRE_TOKEN=true` with 401.',
-        parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
-        responses: {
-          ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),
-          ...unknown,
-          ...onlyAt(['admin'], refused),
-        },
-        errors: ['tokenStoreUnavailable'],
+    others: onlyAt(['tasks'], { ...refused, ...corsPreflight }),
+  }),
+  '/{path}': pathItem(TAG, [servers.ticker, servers.tasks, servers.admin], {
+    get: {
+      operationId: 'getFile',
+      summary: 'A file of the browser client',
+      description:
+        'Any other path, however deep. Paths are case-sensitive, and a trailing slash makes a different path. If there is no such file, service A answers with its page, and the other listeners with 404. Service B answers with 401 instead if `TASKS_REQUIRE_TOKEN=true` and the token is missing or invalid.',
+      parameters: [{ name: 'path', in: 'path', required: true, schema: Type.String() }],
+      responses: {
+        ...onlyAt(['ticker', 'tasks'], { 200: file, 304: unchanged }),
+        ...unknown,
+        ...onlyAt(['admin'], refused),
       },
+      errors: ['tokenStoreUnavailable'],
     },
-    {
+    others: {
       ...allErrors(['tokenStoreUnavailable']),
       ...unknown,
       ...onlyAt(['tasks', 'admin'], { ...refused, ...corsPreflight }),
     },
-  ),
+  }),
 };

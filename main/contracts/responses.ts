@@ -1,11 +1,12 @@
 import type { TSchema } from 'typebox';
 import { catalogue, type ErrorName } from '../http/errors.ts';
 import { apiHeaders } from '../http/security-headers.ts';
+import { mapValues } from './map-values.ts';
 import type { ServiceName } from './servers.ts';
 
 type Headers = Readonly<Record<string, Header>>;
 
-/** OpenAPI's responses object: response objects by status. */
+/** OpenAPI responses object: response objects by status. */
 export type OpenApiResponses = Readonly<Record<string, OpenApiResponse | { $ref: string }>>;
 
 export interface OpenApiResponse {
@@ -17,7 +18,7 @@ export interface OpenApiResponse {
 export interface MediaType {
   schema: TSchema;
   example?: unknown;
-  /** Schemas of the data of server-sent events, by event name. */
+  /** Schemas of server-sent event data, by event name. */
   'x-events'?: Readonly<Record<string, TSchema>>;
 }
 
@@ -43,20 +44,16 @@ const retryAfter: Header = {
 };
 
 /** Headers of every JSON response, as reusable components of the OpenAPI document. */
-export const apiHeaderComponents: Headers = Object.fromEntries(
-  Object.entries(apiHeaders).map(([name, value]) => [name, constant(value)]),
-);
+export const apiHeaderComponents: Headers = mapValues(apiHeaders, constant);
 
-const dataHeaderRefs = Object.fromEntries(
-  Object.keys(apiHeaders).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
-);
+const dataHeaderRefs = mapValues(apiHeaders, (_, name) => ({ $ref: `#/components/headers/${name}` }));
 
-/** Describes a response with a JSON body. @param headers headers besides those of every JSON response */
+/** Describes a response with a JSON body. @param headers headers in addition to those of every JSON response */
 export function json(description: string, schema: TSchema, headers: Headers = {}): OpenApiResponse {
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { 'application/json': { schema } } };
 }
 
-/** Headers that the responses for certain errors have in addition to those of the path. */
+/** Headers sent only with certain errors, by error name. */
 const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
   invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },
@@ -70,15 +67,24 @@ const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   failedToQueueTask: { 'Retry-After': optional(retryAfter) },
 };
 
-/** Describes one response for several errors with the same status. @param further headers besides those of the errors */
+/** Additional fields of the responses for certain errors, by error name. */
+const errorFields: Partial<Record<ErrorName, Readonly<Record<string, object>>>> = {
+  invalidData: {
+    path: { type: 'string', description: 'JSON Pointer of the first wrong field within `data`' },
+    detail: { type: 'string', description: 'what is wrong with this field' },
+  },
+};
+
+/** Describes one response for several errors with the same status. @param further headers in addition to the errors' own */
 function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResponse {
   const texts = names.map((name) => catalogue[name][1]);
+  const fields = Object.assign({}, ...names.map((name) => errorFields[name]));
   const own = names.flatMap((name) => Object.entries(errorHeaders[name] ?? {}));
   const sent = own.map(([name, header]) => [name, names.length === 1 ? header : optional(header)]);
   const headers: Headers = { ...further, ...Object.fromEntries(sent) };
   const schema = {
     type: 'object',
-    properties: { error: { type: 'string', enum: texts } },
+    properties: { error: { type: 'string', enum: texts }, ...fields },
     required: ['error'],
     additionalProperties: false,
     examples: texts.map((error) => ({ error })),
@@ -86,7 +92,7 @@ function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResp
   return json(texts.map((text) => `\`${text}\``).join(', '), schema as TSchema, headers);
 }
 
-/** Describes the responses for the errors in `names`, by status. @param headers further headers of each response */
+/** Describes the responses for the errors in `names`, by status. @param headers additional headers of each response */
 export function errors(names: readonly ErrorName[], headers: Headers = {}): OpenApiResponses {
   const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
   return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
@@ -107,7 +113,7 @@ const ALWAYS: readonly ErrorName[] = [
   'internalError',
 ];
 
-/** Errors that share their status with no other error. Their responses are reusable components of the document. */
+/** Errors that do not share their status with another error. Their responses are reusable components of the document. */
 const UNIQUE = ['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const;
 
 export const errorComponents: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
@@ -118,14 +124,12 @@ const componentRefs: OpenApiResponses = Object.fromEntries(
   UNIQUE.map((name) => [catalogue[name][0], { $ref: `#/components/responses/${name}` }]),
 );
 
-/** Describes the responses for the errors in `names` and for the errors of every operation, by status. */
+/** Returns the error responses, keyed by status: those in `names`, and those common to all operations. */
 export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
-  const answers = Object.entries(errors([...ALWAYS, ...names]));
-  return Object.fromEntries(answers.map(([status, answer]) => [status, componentRefs[status] ?? answer]));
+  return mapValues(errors([...ALWAYS, ...names]), (answer, status) => componentRefs[status] ?? answer);
 }
 
-/** Marks `answers` as responses that only some of a path's servers send, those in `names`. */
+/** Marks `answers` as sent only by the services in `names`, for a path that several services serve. */
 export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
-  const marked = Object.entries(answers).map(([status, answer]) => [status, { ...answer, 'x-servers': names }]);
-  return Object.fromEntries(marked);
+  return mapValues(answers, (answer) => ({ ...answer, 'x-servers': names }));
 }

@@ -1,10 +1,10 @@
 import { defaults } from '../config.ts';
 
-/** OpenAPI's server objects for the listeners of the process, with their default ports. */
+/** OpenAPI server objects for the listeners of the process, with their default ports. */
 export const servers = {
-  ticker: server(defaults.tickerPort, 'service A, the ticker'),
-  tasks: server(defaults.tasksPort, 'service B, the task queue'),
-  admin: server(defaults.adminPort, 'the admin listener'),
+  ticker: server(defaults.ticker.port, 'service A, the ticker'),
+  tasks: server(defaults.tasks.port, 'service B, the task queue'),
+  admin: server(defaults.admin.port, 'the admin listener'),
 };
 
 export type ServiceName = keyof typeof servers;

@@ -1,6 +1,6 @@
 import Type, { type TProperties } from 'typebox';
 
-/** Returns a reference to the schema `name` of the OpenAPI document. */
+/** Returns a reference to the schema `name` in the OpenAPI document. */
 export function ref(name: string) {
   return Type.Ref(`#/components/schemas/${name}`);
 }
@@ -9,7 +9,7 @@ export const strict = { additionalProperties: false } as const;
 const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
 
-/** Returns the schema of an object that has no fields besides `properties`. @param description omitted if empty */
+/** Returns the schema of an object with no fields other than `properties`. @param description omitted if empty */
 export function strictObject(description: string, properties: TProperties, ...examples: object[]) {
   return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
 }
@@ -17,6 +17,7 @@ export function strictObject(description: string, properties: TProperties, ...ex
 const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
 const QUEUED_AT = 1_790_000_000;
 const PAYLOAD = JSON.stringify({ id: ID, action: 'uppercase', data: { text: 'hello' }, created_at: QUEUED_AT });
+const FAILURE = { reason: 'data.text must be a string', attempts: 1 };
 
 const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
 const payload = Type.String({
@@ -26,6 +27,12 @@ const payload = Type.String({
 });
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
+
+/** Returns the schema of a task with `status`. @param properties additional fields @param example example values of these fields */
+function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
+  const fields = { id: taskId, status: Type.Literal(status), ...properties };
+  return strictObject(description, fields, { id: ID, status, ...example });
+}
 
 /** OpenAPI schemas of service B's requests and responses, by name. */
 export const taskSchemas = {
@@ -51,7 +58,7 @@ export const taskSchemas = {
       status: Type.Enum(['completed', 'pending'], {
         type: 'string',
         description:
-          '`completed`, because a row is written only on completion. `pending` is the default of the column.',
+          '`completed`, because a row is written only on completion. `pending` is the default value of the column.',
       }),
       result: Type.Union([Type.String({ contentMediaType: 'application/json' }), Type.Null()], {
         description: 'JSON text of an object with the field `output`',
@@ -68,47 +75,42 @@ export const taskSchemas = {
       processed_at: QUEUED_AT + 1,
     },
   ),
-  QueuedTask: strictObject(
-    'A task waiting in the queue.',
-    { id: taskId, status: Type.Literal('queued') },
-    { id: ID, status: 'queued' },
-  ),
-  RunningTask: strictObject(
+  QueuedTask: taskState('A task waiting in the queue.', 'queued'),
+  RunningTask: taskState(
     'A task that is running.',
-    { id: taskId, status: Type.Literal('running'), attempt: Type.Integer({ minimum: 1 }) },
-    { id: ID, status: 'running', attempt: 1 },
-  ),
-  RetryingTask: strictObject(
-    'A task whose last attempt failed and that will be retried.',
-    { id: taskId, status: Type.Literal('retrying'), attempts, reason, next_attempt_at: unixSeconds },
+    'running',
     {
-      id: ID,
-      status: 'retrying',
-      attempts: 1,
-      reason: 'the thread ended with exit code 1',
-      next_attempt_at: QUEUED_AT + 2,
+      attempt: Type.Integer({ minimum: 1 }),
+      progress: Type.Optional(
+        Type.Object(
+          {
+            fraction: Type.Number({ minimum: 0, maximum: 1, description: 'fraction done' }),
+            note: Type.Optional(Type.String({ maxLength: 200 })),
+          },
+          { ...strict, description: 'last progress that the handler reported in this attempt' },
+        ),
+      ),
     },
+    { attempt: 1, progress: { fraction: 0.25, note: 'page 1 of 4' } },
   ),
-  FailedTask: strictObject(
+  CancellingTask: taskState('A running task that was asked to end.', 'cancelling'),
+  RetryingTask: taskState(
+    'A task whose last attempt failed and that will be retried.',
+    'retrying',
+    { attempts, reason, next_attempt_at: unixSeconds },
+    { attempts: 1, reason: 'the thread ended with exit code 1', next_attempt_at: QUEUED_AT + 2 },
+  ),
+  FailedTask: taskState(
     'A dead letter: a task that failed and will not be retried.',
+    'failed',
     {
-      id: taskId,
-      status: Type.Literal('failed'),
       payload,
       reason,
       attempts,
       first_at: Type.Integer({ minimum: 0, description: 'time of acceptance, in Unix seconds' }),
       last_at: Type.Integer({ minimum: 0, description: 'time of dead-lettering, in Unix seconds' }),
     },
-    {
-      id: ID,
-      status: 'failed',
-      payload: PAYLOAD,
-      reason: 'data.text is no string',
-      attempts: 1,
-      first_at: QUEUED_AT,
-      last_at: QUEUED_AT + 1,
-    },
+    { payload: PAYLOAD, ...FAILURE, first_at: QUEUED_AT, last_at: QUEUED_AT + 1 },
   ),
   TaskList: Type.Object(
     { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
@@ -118,37 +120,67 @@ export const taskSchemas = {
     { dead_letters: Type.Array(ref('FailedTask'), { maxItems: 100 }), count },
     { ...strict, description: 'Latest first. `count` is the number of dead letters in the list.' },
   ),
+  ActionList: strictObject(
+    'The actions that have a handler, built-in ones first.',
+    {
+      actions: Type.Array(
+        Type.Object(
+          {
+            name: Type.String(),
+            schema: Type.Optional(
+              Type.Object(
+                {},
+                { additionalProperties: true, description: 'JSON Schema that `data` is checked against' },
+              ),
+            ),
+          },
+          strict,
+        ),
+      ),
+      unknown_actions: Type.Enum(['process', 'reject'], {
+        type: 'string',
+        description: 'whether a task with any other action outputs `processed` or is refused (`TASK_UNKNOWN_ACTIONS`)',
+      }),
+    },
+    {
+      actions: [
+        { name: 'uppercase' },
+        { name: 'sum' },
+        { name: 'resize', schema: { type: 'object', required: ['url'], properties: { url: { type: 'string' } } } },
+      ],
+      unknown_actions: 'process',
+    },
+  ),
   QueueCounts: strictObject(
-    'At any time accepted = completed + dead + dropped + waiting + delayed + in_flight.',
+    'At any time, accepted = completed + dead + dropped + cancelled + waiting + delayed + in_flight.',
     {
       accepted: count,
       completed: count,
       dead: Type.Integer({ minimum: 0, description: 'stored dead letters' }),
       dropped: Type.Integer({ minimum: 0, description: 'dead letters that were purged or evicted' }),
+      cancelled: count,
       waiting: count,
       delayed: count,
       bytes: Type.Integer({
         minimum: 0,
         description:
-          'memory of the texts of messages that are waiting, delayed or in flight; on several nodes, their size in UTF-8',
+          'memory used by the texts of messages that are waiting, delayed or in flight; on several nodes, their size in UTF-8',
       }),
       in_flight: count,
     },
-    { accepted: 7, completed: 4, dead: 1, dropped: 0, waiting: 1, delayed: 0, bytes: 228, in_flight: 1 },
+    { accepted: 8, completed: 4, dead: 1, dropped: 0, cancelled: 1, waiting: 1, delayed: 0, bytes: 228, in_flight: 1 },
   ),
 };
 
-/** Schemas of the data of the events in `GET /tasks/events`, by event name. */
+/** Schemas of the event data of `GET /tasks/events`, by event name. */
 export const taskEvents = {
   accepted: ref('QueuedTask'),
   started: ref('RunningTask'),
+  progress: ref('RunningTask'),
   retrying: ref('RetryingTask'),
-  completed: strictObject('', { id: taskId, status: Type.Literal('completed') }, { id: ID, status: 'completed' }),
-  failed: strictObject(
-    '',
-    { id: taskId, status: Type.Literal('failed'), reason, attempts },
-    { id: ID, status: 'failed', reason: 'data.text is no string', attempts: 1 },
-  ),
+  completed: taskState('', 'completed'),
+  cancelled: taskState('', 'cancelled'),
+  failed: taskState('', 'failed', { reason, attempts }, FAILURE),
   gap: strictObject(
     'Events were missed because they are no longer stored.',
     { missed: Type.Union([count, Type.Null()], { description: 'number of missed events; null if unknown' }) },

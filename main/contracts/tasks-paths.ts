@@ -1,6 +1,6 @@
 import Type from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
-import { IDEMPOTENCY_KEY } from '../tasks/http/submission.ts';
+import { IDEMPOTENCY_KEY } from '../tasks/http/prepare-submission.ts';
 import { corsPreflight, jsonBody, type Operations, type Parameter, type PathItem, pathItem } from './path-item.ts';
 import { allErrors, json } from './responses.ts';
 import { servers } from './servers.ts';
@@ -8,14 +8,14 @@ import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
-/** Describes operations that need a token and a permission if `TASKS_REQUIRE_TOKEN=true`, and refuse cross-site writes. */
+/** Describes a path that refuses cross-site writes and, if `TASKS_REQUIRE_TOKEN=true`, requests that lack a token or permission. */
 function tasksPath(operations: Operations): PathItem {
   const secured = Object.entries(operations).map(([method, { errors = [], ...details }]) => {
     const refusals: ErrorName[] = method === 'get' ? ['actionNotAllowed'] : ['crossSiteRequest', 'actionNotAllowed'];
     return [method, { ...details, security: [{}, { bearer: [] }], errors: [...errors, ...TOKEN_ERRORS, ...refusals] }];
   });
   const others = { ...allErrors([...TOKEN_ERRORS, 'crossSiteRequest']), ...corsPreflight };
-  return pathItem('tasks', [servers.tasks], Object.fromEntries(secured), others);
+  return pathItem('tasks', [servers.tasks], { ...Object.fromEntries(secured), others });
 }
 
 const id: Parameter = { name: 'id', in: 'path', required: true, schema: Type.String() };
@@ -30,7 +30,7 @@ const idempotencyKey: Parameter = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'The same submission with the same key within 24 hours gets the same response, and creates no second task.',
+    'Repeating a submission with the same key within 24 hours returns the same response and does not create a second task.',
   schema: Type.String({ pattern: IDEMPOTENCY_KEY.source }),
 };
 
@@ -45,7 +45,7 @@ const lastEventId: Parameter = {
   name: 'Last-Event-ID',
   in: 'header',
   description:
-    'Id of the last event received. Later events are sent first, or an event `gap` if some are no longer kept.',
+    'Id of the last event received. The events after it are sent first, or a `gap` event if some are no longer stored.',
   schema: Type.String(),
 };
 
@@ -69,7 +69,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       parameters: [idempotencyKey, prefer],
       requestBody: jsonBody(ref('Submission')),
       responses: {
-        200: json('The row of the task, which was completed within the `wait` of `Prefer`.', ref('Task'), {
+        200: json('The row of the task, completed within the `wait` time of `Prefer`.', ref('Task'), {
           'Preference-Applied': { required: true, schema: { type: 'string', pattern: '^wait=\\d+$' } },
         }),
         202: queued,
@@ -79,6 +79,8 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
         'actionRequired',
         'dataMustBeObject',
         'dataTooDeep',
+        'unknownAction',
+        'invalidData',
         'invalidIdempotencyKey',
         'idempotencyKeyInUse',
         'bodyTooLarge',
@@ -91,7 +93,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/tasks/events': tasksPath({
     get: {
       operationId: 'watchTasks',
-      summary: 'State changes of all tasks, as server-sent events',
+      summary: 'State changes and progress of all tasks, as server-sent events',
       parameters: [lastEventId],
       responses: {
         200: {
@@ -115,6 +117,23 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
         ),
       },
       errors: ['taskNotFound', 'databaseUnavailable', 'queryFailed', 'queueUnavailable', 'serverBusy'],
+    },
+    delete: {
+      operationId: 'cancelTask',
+      summary: 'Cancels a task',
+      parameters: [id],
+      responses: {
+        202: json('The task is running. Its signal is aborted, then its thread is terminated.', ref('CancellingTask')),
+        204: { description: 'The task has left the queue.' },
+      },
+      errors: ['taskNotFound', 'taskFinished', 'databaseUnavailable', 'queryFailed', 'queueUnavailable'],
+    },
+  }),
+  '/actions': tasksPath({
+    get: {
+      operationId: 'listActions',
+      summary: 'The actions that have a handler',
+      responses: { 200: json('The actions.', ref('ActionList')) },
     },
   }),
   '/dead-letters': tasksPath({

@@ -1,7 +1,7 @@
 import Type from 'typebox';
-import { RELAY_HEADER } from '../ticker/relay.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
-import { crossOrigin, jsonBody, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
+import { RELAY_HEADER } from '../ticker/ws-relay.ts';
+import { jsonBody, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
 import {
   constant,
   errors,
@@ -47,7 +47,7 @@ export const securitySchemes = {
   bearer: {
     type: 'http',
     scheme: 'bearer',
-    description: 'A token of `POST /auth/token`. Service B takes it with `TASKS_REQUIRE_TOKEN=true` only.',
+    description: 'A token from `POST /auth/token`. Service B uses it only if `TASKS_REQUIRE_TOKEN=true`.',
   },
   subprotocol: {
     type: 'apiKey',
@@ -71,33 +71,21 @@ const switched: OpenApiResponse = {
   },
 };
 
-/** Describes the operation that answers the CORS preflight of any origin. @param allowed methods that the path supports */
+/** Describes the operation that answers CORS preflights from any origin. @param allowed methods that the path supports */
 function preflight(operationId: string, responses: OpenApiResponses, ...allowed: string[]): OperationDetails {
   return {
     operationId,
-    summary: 'Answers the CORS preflight of any origin',
-    description: 'Without `Access-Control-Request-Method`, the method is not allowed.',
+    summary: 'Answers the CORS preflight from any origin',
+    description: 'The response is 405 if `Access-Control-Request-Method` is missing.',
     parameters: [{ name: 'Access-Control-Request-Method', in: 'header', required: true, schema: Type.String() }],
     responses: { ...methodNotAllowed(...allowed), ...responses },
   };
 }
 
-/** Responses of service B only. It has the path only if `TASKS_REQUIRE_TOKEN=true`, and refuses cross-site requests. */
+/** Responses sent only by service B, which serves the path only if `TASKS_REQUIRE_TOKEN=true` and refuses cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';
-
-const tokenPreflight: OpenApiResponse = {
-  description: 'It may. Service B allows an origin in `CORS_ORIGINS` by name.',
-  headers: {
-    'Access-Control-Allow-Origin': { required: true, schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
-    'Access-Control-Allow-Methods': {
-      required: true,
-      schema: { type: 'string', enum: [ANY_ORIGIN_METHODS, 'GET,HEAD,POST,DELETE'] },
-    },
-    'Access-Control-Allow-Headers': { description: 'those that were asked for', schema: { type: 'string' } },
-  },
-};
 
 const streamPreflight: OpenApiResponse = {
   description: 'The cross-origin request is allowed.',
@@ -107,10 +95,22 @@ const streamPreflight: OpenApiResponse = {
   },
 };
 
-const tokenPath = pathItem(
-  TAG,
-  [servers.ticker, servers.tasks],
-  {
+const tokenPreflight: OpenApiResponse = {
+  description: 'The cross-origin request is allowed. Service B echoes an origin that is in `CORS_ORIGINS`.',
+  headers: {
+    ...streamPreflight.headers,
+    'Access-Control-Allow-Origin': { required: true, schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
+    'Access-Control-Allow-Methods': {
+      required: true,
+      schema: { type: 'string', enum: [ANY_ORIGIN_METHODS, 'GET,HEAD,POST,DELETE'] },
+    },
+  },
+};
+
+/** OpenAPI path items of service A, except those of its browser client. */
+export const tickerPaths: Readonly<Record<string, PathItem>> = {
+  '/auth/token': pathItem(TAG, [servers.ticker, servers.tasks], {
+    anyOrigin: true,
     post: {
       operationId: 'createToken',
       summary: 'Exchanges an API key for a bearer token',
@@ -133,40 +133,34 @@ const tokenPath = pathItem(
       operationId: 'revokeToken',
       summary: 'Revokes the token of the request and closes its connections',
       security: anyToken,
-      responses: { 204: { description: 'It is revoked.' }, ...atTasks },
+      responses: { 204: { description: 'The token is revoked.' }, ...atTasks },
       errors: ['authenticationRequired', 'tokenStoreUnavailable'],
     },
     options: preflight('preflightToken', { ...atTasks, 204: tokenPreflight }, 'POST', 'DELETE'),
-  },
-  atTasks,
-);
-
-const streamPath = pathItem(TAG, [servers.ticker], {
-  get: {
-    operationId: 'openStream',
-    summary: 'Opens the price stream',
-    description: 'A WebSocket handshake, version 13.',
-    security: anyToken,
-    parameters: [
-      { name: 'Sec-WebSocket-Key', in: 'header', schema: Type.String({ pattern: '^[A-Za-z0-9+/]{22}==$' }) },
-      { name: 'Sec-WebSocket-Version', in: 'header', schema: Type.String({ const: '13' }) },
-    ],
-    responses: { 101: switched },
-    errors: [
-      'invalidHandshake',
-      'authenticationRequired',
-      'upgradeRequired',
-      'tooManyConnectionsFromAddress',
-      'failedToCreateHandler',
-      'tokenStoreUnavailable',
-      'tooManyConnections',
-    ],
-  },
-  options: preflight('preflightStream', { 204: streamPreflight }, 'GET'),
-});
-
-/** OpenAPI path items of service A, except those of its browser client. */
-export const tickerPaths: Readonly<Record<string, PathItem>> = {
-  '/auth/token': crossOrigin(tokenPath),
-  '/ws/ticker': crossOrigin(streamPath),
+    others: atTasks,
+  }),
+  '/ws/ticker': pathItem(TAG, [servers.ticker], {
+    anyOrigin: true,
+    get: {
+      operationId: 'openStream',
+      summary: 'Opens the price stream',
+      description: 'A WebSocket handshake, version 13.',
+      security: anyToken,
+      parameters: [
+        { name: 'Sec-WebSocket-Key', in: 'header', schema: Type.String({ pattern: '^[A-Za-z0-9+/]{22}==$' }) },
+        { name: 'Sec-WebSocket-Version', in: 'header', schema: Type.String({ const: '13' }) },
+      ],
+      responses: { 101: switched },
+      errors: [
+        'invalidHandshake',
+        'authenticationRequired',
+        'upgradeRequired',
+        'tooManyConnectionsFromAddress',
+        'failedToCreateHandler',
+        'tokenStoreUnavailable',
+        'tooManyConnections',
+      ],
+    },
+    options: preflight('preflightStream', { 204: streamPreflight }, 'GET'),
+  }),
 };

@@ -1,15 +1,15 @@
-import { Turns } from './turns.ts';
+import { TurnLimit } from './turn-limit.ts';
 
-/** Maximum total cost, in bytes, of the requests admitted in one event loop turn. Only the last one may exceed it. */
+/** Total cost, in bytes, after which no more requests are admitted in an event loop turn. The last one admitted may exceed it. */
 export const TURN_BYTES = 256 * 1024;
-/** Minimum cost of a request, in bytes. A cheaper request counts as this much. */
+/** Minimum cost of a request, in bytes. A cheaper request is charged this much. */
 const MIN_COST = 1024;
 
-/** Lets each request wait for an event loop turn, so that ticks, health probes and messages from threads are handled in between. */
+/** Spreads requests over event loop turns, so that ticks, health probes and messages from threads are handled in between. */
 export class Admission {
-  readonly #turns = new Turns(TURN_BYTES);
+  readonly #turns = new TurnLimit(TURN_BYTES);
 
-  /** Waits until the request is admitted. @param cost bytes that it parses or writes; slower work counts as more bytes */
+  /** Waits until the request is admitted. @param cost bytes to parse or write, or a higher number for slower work */
   enter(cost = 0): Promise<void> {
     return new Promise((enter) => this.#turns.defer(Math.max(cost, MIN_COST), enter));
   }

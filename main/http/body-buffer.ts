@@ -1,28 +1,29 @@
 import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
 
-/** Smallest capacity of the buffer in bytes, unless the body is known to be smaller. */
+/** Minimum capacity of the buffer in bytes, unless the body is known to be smaller. */
 const MIN_CAPACITY = 512;
 
 const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 
-/** Bounds on the memory of request bodies. */
+/** Limits on the memory that request bodies use. */
 export interface BodyBounds {
-  /** Maximum number of bytes of one body. */
+  /** Maximum size of one body in bytes. */
   limit: number;
-  /** Budget shared by all unparsed bodies of a listener. Its limit is at least twice the `limit` of one body. */
+  /** Budget shared by all unparsed bodies of a listener. Its limit is at least twice `limit`. */
   budget: ByteBudget;
 }
 
 /**
- * The bytes of a request body in one growing buffer, which takes less memory than many small chunks. Its capacity is at most
- * the larger of {@link MIN_CAPACITY} and twice the bytes that have arrived, whatever `Content-Length` says.
+ * A request body in one growing buffer, which takes less memory than many small chunks. Whatever `Content-Length` says, the
+ * capacity is at most {@link MIN_CAPACITY} or twice the number of bytes received so far, whichever is larger.
  */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;
-  /** Maximum number of bytes that can arrive: the smaller of `Content-Length` and the limit. */
+  /** Maximum number of bytes to receive: the smaller of `Content-Length` and the limit. */
   readonly #expected: number;
   #buffer: Buffer<ArrayBuffer> = EMPTY;
+  /** Size of the buffer in bytes. Stored separately, because a buffer transferred to a thread has a length of 0. */
   #capacity = 0;
   #length = 0;
 
@@ -36,27 +37,27 @@ export class BodyBuffer {
     return this.#length;
   }
 
-  /** Size of the buffer in bytes, all of which are taken from the budget. */
+  /** Size of the buffer in bytes, all of which are charged to the budget. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** The bytes of the body that have arrived so far. */
+  /** Bytes of the body received so far. */
   get bytes(): Buffer<ArrayBuffer> {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Returns {@link bytes} in a buffer that shares its memory with nothing, so that it can be transferred to a thread. */
+  /** Returns {@link bytes} in memory that is not shared with other buffers, so that the bytes can be transferred to a thread. */
   ownBytes(): Uint8Array<ArrayBuffer> {
     const isOwn = this.#buffer.byteLength === this.#buffer.buffer.byteLength;
     return isOwn ? this.bytes : Uint8Array.prototype.slice.call(this.bytes);
   }
 
-  /** Appends a chunk of the body. @throws {HttpError} `request body too large`, or `server busy` if the budget has no room */
+  /** Appends a chunk of the body. @throws {HttpError} `request body too large`, or `server busy` if the budget refuses the bytes */
   append(chunk: Buffer<ArrayBuffer>): void {
     const length = this.#length + chunk.length;
     if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');
-    // A body that arrives in one chunk, as most do, is kept without a copy.
+    // A body that arrives in a single chunk, as most do, is not copied.
     if (this.#length === 0 && length === this.#expected) {
       this.#charge(length);
       this.#buffer = chunk;
@@ -67,7 +68,7 @@ export class BodyBuffer {
     this.#length = length;
   }
 
-  /** Frees the buffer and returns its bytes to the budget. Further calls do nothing. */
+  /** Frees the buffer and returns its bytes to the budget. Safe to call more than once. */
   release(): void {
     this.#bounds.budget.release(this.#capacity);
     this.#capacity = 0;
@@ -78,7 +79,7 @@ export class BodyBuffer {
   #grow(length: number): void {
     const capacity = Math.max(length, Math.min(this.#expected, Math.max(MIN_CAPACITY, 2 * this.capacity)));
     this.#charge(capacity - this.capacity);
-    // Bypasses Node's buffer pool, because a few bytes from it would keep its whole 8 KiB in memory.
+    // Bypasses Node's buffer pool, because a few bytes from the pool would keep its whole 8 KiB in memory.
     const buffer = Buffer.allocUnsafeSlow(capacity);
     this.#buffer.copy(buffer, 0, 0, this.#length);
     this.#buffer = buffer;

@@ -10,22 +10,22 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Answers malformed and timed-out requests with an error, after all earlier responses of the connection. Destroys the socket
- * if these responses, or then the client's closing of its side, take longer than `closingMs` milliseconds.
+ * Answers malformed and timed-out requests with an error, after all earlier responses on the connection. Destroys the socket
+ * if sending those responses takes longer than `closingMs` milliseconds, or if the client then takes longer than that to close its side.
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
-  /** Connections that had an error. Further errors on them are ignored. */
+  /** Connections on which an error has occurred. Further errors on them are ignored. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     if (broken.has(socket)) return;
     broken.add(socket);
     const outstanding = [...order.outstanding(socket)];
     const end = () => {
-      // Sends no error response if an earlier response is unfinished, because the error would be written into its middle.
+      // Sends no error if an earlier response is only partly sent, because the error would end up in the middle of that response.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };
-    // Waits for the responses to complete requests, because the client would take the error for the response to one of them.
+    // Waits until all complete requests are answered. Otherwise the client would mistake the error for one of their responses.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), closingMs()).unref();
@@ -43,7 +43,7 @@ function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: n
   }
   const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
-  // Destroys the socket later: while the client is still sending, this causes a TCP reset, which discards the response.
+  // Delayed, because destroying the socket while the client is still sending causes a TCP reset, which discards the response.
   const timer = setTimeout(() => socket.destroy(), closingMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }

@@ -2,15 +2,15 @@ import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
 
 export interface ConnectionBounds {
-  /** Maximum number of connections in total, including those with an unfinished WebSocket handshake. */
+  /** Maximum total number of connections, including those with an unfinished WebSocket handshake. */
   maxConnections: number;
   maxConnectionsPerAddress: number;
 }
 
-/** Seconds after which a refused client should retry, sent in `Retry-After`. */
+/** Value of `Retry-After` for refused clients, in seconds. */
 const RETRY_AFTER = '5';
 
-/** Limits connections in total and per address. A socket holds one slot until it closes or `release` is called for it. */
+/** Limits the number of connections, in total and per address. A socket holds one slot until it closes or {@link release} is called. */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
   readonly #byAddress = new Map<string, number>();
@@ -44,21 +44,21 @@ export class ConnectionLimiter {
     throw new HttpError(error, { headers: { 'Retry-After': RETRY_AFTER }, overload });
   }
 
-  /** Acquires a slot until `socket` closes. Does nothing if it is closed already. @throws as {@link check} */
+  /** Acquires a slot for `socket` until it closes. Does nothing if the socket is already closed. @throws like {@link check} */
   acquire(socket: Duplex, address: string): void {
     if (socket.closed) return;
     this.check(address);
     this.hold(socket, address);
   }
 
-  /** Acquires a slot without checking that one is free. The caller must have called {@link refusal}. */
+  /** Acquires a slot without checking that one is free. The caller must call {@link refusal} first. */
   hold(socket: Duplex, address: string): void {
     this.#holders.set(socket, address);
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);
     socket.once('close', () => this.release(socket));
   }
 
-  /** Releases the slot of a socket, if it has one. Called when the socket closes, or earlier. */
+  /** Releases the socket's slot, if it has one. Called automatically when the socket closes. */
   release(socket: Duplex): void {
     const address = this.#holders.get(socket);
     if (address === undefined) return;

@@ -5,9 +5,9 @@ import { HttpError } from './errors.ts';
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Returns middleware that refuses browsers' cross-site writes, or all their cross-site requests, unless they come from
- * `corsOrigins`, whose pages may also read the responses. CORS alone is not enough: it hides the response to a simple POST,
- * but does not prevent the request.
+ * Returns middleware that refuses cross-site writes (or all cross-site requests) from browsers. Pages from `corsOrigins` are
+ * exempt and may also read the responses. CORS alone is not enough: it hides the response to a simple POST, but does not
+ * prevent the request itself.
  */
 export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
   const origins = new Set(options.corsOrigins);
@@ -26,8 +26,8 @@ export function crossSite(options: { corsOrigins: readonly string[]; refused: 'w
 }
 
 /**
- * Whether a page of another site sent the request. Over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
- * addresses, but `Origin` with every write. Clients other than browsers send neither header.
+ * Whether a page on another site sent the request. Over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
+ * addresses, but they send `Origin` with every write. Non-browser clients send neither header.
  */
 function isCrossSite(ctx: Context): boolean {
   const site = ctx.get('Sec-Fetch-Site');

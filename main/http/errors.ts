@@ -1,4 +1,4 @@
-/** Status and text of every error response. The group before the blank line is prescribed by the specification. */
+/** Status and text of every error response. The specification prescribes those above the blank line. */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],
@@ -20,6 +20,8 @@ export const catalogue = {
   dataMustBeObject: [400, 'data must be an object'],
   dataTooDeep: [400, 'data is nested too deeply'],
   statusGivenTwice: [400, 'status must be given once'],
+  unknownAction: [400, 'unknown action'],
+  invalidData: [400, 'invalid data'],
   actionNotAllowed: [403, 'action not allowed'],
   crossSiteRequest: [403, 'cross-site request refused'],
   notFound: [404, 'not found'],
@@ -27,6 +29,7 @@ export const catalogue = {
   deadLetterNotFound: [404, 'dead letter not found'],
   requestTimeout: [408, 'request timeout'],
   idempotencyKeyInUse: [409, 'a submission with this Idempotency-Key is under way'],
+  taskFinished: [409, 'task finished'],
   bodyTooLarge: [413, 'request body too large'],
   expectationFailed: [417, 'expectation failed'],
   hostNotAllowed: [421, 'host not allowed'],
@@ -43,19 +46,21 @@ export const catalogue = {
 
 export type ErrorName = keyof typeof catalogue;
 
-/** Error that a request handler throws. `jsonErrors` sends it as the response `{error: <text>}`. */
+/** Error that a request handler throws. `jsonErrors` sends it as the response `{error: <text>}`, together with its `fields`, if any. */
 export class HttpError extends Error {
   override name = 'HttpError';
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
-  /** Whether a 5xx is caused by load alone. Such an error is logged at level `debug`, so that load does not fill the log. */
+  readonly fields: object | undefined;
+  /** Whether a 5xx is caused only by overload. Such errors are logged at level `debug`, so that they do not flood the log. */
   readonly overload: boolean;
 
-  constructor(error: ErrorName, { cause, headers = {}, overload = false }: HttpErrorDetails = {}) {
+  constructor(error: ErrorName, { cause, headers = {}, fields, overload = false }: HttpErrorDetails = {}) {
     const [status, text] = catalogue[error];
     super(text, { cause });
     this.status = status;
     this.headers = headers;
+    this.fields = fields;
     this.overload = overload;
   }
 }
@@ -64,6 +69,8 @@ interface HttpErrorDetails {
   /** Underlying error, which is logged but not sent. */
   cause?: unknown;
   headers?: Record<string, string>;
+  /** Additional fields of the response. */
+  fields?: object | undefined;
   overload?: boolean;
 }
 
@@ -71,7 +78,7 @@ export function authenticationRequired(): HttpError {
   return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
-/** Returns the error for a request that needs more memory than a `ByteBudget` has left. */
+/** Returns the error for a request that does not fit in a `ByteBudget`. */
 export function serverBusy(): HttpError {
   return new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
 }

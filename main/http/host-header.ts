@@ -1,14 +1,14 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** Syntax of `Host`: a name, an IPv4 address, or an IPv6 address in brackets, and an optional port (RFC 9112, 3.2). */
+/** Syntax of `Host`: a name, an IPv4 address, or an IPv6 address in brackets, then an optional port (RFC 9112, section 3.2). */
 const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
 const MAX_PORT = 65_535;
 
 /**
- * Returns the host of a request in lower case, without its port: a name, an IPv4 address, or an IPv6 address in brackets.
+ * Returns a request's host in lower case, without the port: a name, an IPv4 address, or an IPv6 address in brackets.
  *
- * @returns '' for an HTTP/1.0 request without `Host`; undefined if `Host` is missing, repeated or invalid
+ * @returns '' for an HTTP/1.0 request without `Host`; undefined if `Host` is otherwise missing, repeated or invalid
  */
 export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
   const value = headers.host;
@@ -16,7 +16,7 @@ export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): s
   return isRepeated(rawHeaders) ? undefined : parseHost(value);
 }
 
-/** Returns the host of a `Host` header in lower case, without its port, or undefined if the header is invalid. */
+/** Returns the host from a `Host` header in lower case, without the port, or undefined if the header is invalid. */
 export function parseHost(value: string): string | undefined {
   const [, name, ipv6, port = ''] = HOST.exec(value) ?? [];
   if (Number(port) > MAX_PORT) return undefined;
@@ -36,33 +36,34 @@ export function isHost(text: string): boolean {
   return parseHost(text) === text.toLowerCase();
 }
 
-/** Whether `text` is an HTTP or HTTPS origin as browsers send it in the `Origin` header. */
+/** Whether `text` is an HTTP or HTTPS origin in the form that browsers send in the `Origin` header. */
 export function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text;
 }
 
 /**
- * Returns a function that tells whether a listener accepts requests to a host. This prevents DNS rebinding: an attacker who
- * points the name of a page at the listener would give the page the listener's origin. IP addresses are always allowed.
+ * Returns a function that tells whether a listener accepts requests for a host. This prevents DNS rebinding, in which
+ * attackers point their own domain at the listener so that their pages share its origin. IP addresses are always allowed.
  *
- * @param allowedHosts hosts allowed in addition to loopback names and IP addresses. `*` allows all. If empty, a listener on
- * loopback allows no other hosts, and a listener on any other address allows all
- * @param address address that the listener is bound to. `name`, its configured host name, is allowed too
+ * @param allowedHosts hosts allowed in addition to loopback names and IP addresses. `*` allows all hosts. An empty list
+ * adds no hosts on a loopback listener, and allows all hosts on any other listener
+ * @param address address that the listener is bound to
+ * @param name configured host name of the listener, which is also allowed
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
   const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
-  // A request without a host is allowed, because it is not from a browser: browsers always send the host.
+  // A request without a host is allowed, because it cannot come from a browser. Browsers always send `Host`.
   return (host) => host === '' || allowed.has(host) || isIPv4(host) || host.startsWith('[') || isLoopback(host);
 }
 
-/** Whether a listener on `address` can be reached from its own machine only. */
+/** Whether a listener on `address` can be reached only from its own machine. */
 export function isLoopbackAddress(address: string): boolean {
   return isLoopback(isIPv6(address) ? `[${address}]` : address);
 }
 
-/** Whether a host in lower case is a loopback name or address. */
+/** Whether `host`, in lower case, is a loopback name or address. */
 function isLoopback(host: string): boolean {
   return /^(.+\.)?localhost\.?$/.test(host) || (isIPv4(host) && host.startsWith('127.')) || host === '[::1]';
 }

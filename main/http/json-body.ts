@@ -3,22 +3,23 @@ import { parseJsonObject } from '../../workers/json-object.ts';
 import { type BodyBounds, BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './errors.ts';
 
-/** Maximum number of bytes of a refused body that are read and discarded before a response that closes the connection. */
+/** Maximum number of bytes of a refused body to discard before sending a response that closes the connection. */
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
 /**
- * Number of chunks that any body in chunked encoding may have: each chunk takes a microsecond of the event loop. A body with
- * `Content-Length` is not limited: it arrives in network reads, whose rate the client's connection limits.
+ * Number of chunks that a body in chunked encoding may have, however small it is. Limited because each chunk takes a microsecond
+ * of event loop time. A body with `Content-Length` has no such limit, because it arrives in network reads, limited by the
+ * client's connection.
  */
 const FREE_CHUNKS = 512;
-/** Number of received bytes that permit one more chunk, in addition to {@link FREE_CHUNKS}. */
+/** Number of bytes received for each chunk allowed in addition to {@link FREE_CHUNKS}. */
 const BYTES_PER_CHUNK = 16;
 
 /**
- * Parses the body of a request as a JSON object, whatever its content type. Other JSON values become an empty object.
+ * Parses a request's body as a JSON object, whatever its content type. A JSON value of another type becomes an empty object.
  *
- * @param admit called with the number of bytes to parse; fulfilled when they may be parsed
- * @throws {HttpError} `invalid JSON`, or an error of {@link withBody}
+ * @param admit called with the number of bytes to parse; its promise is fulfilled when they may be parsed
+ * @throws {HttpError} `invalid JSON`, or any error of {@link withBody}
  */
 export function readJsonObject(
   request: IncomingMessage,
@@ -34,7 +35,7 @@ export function readJsonObject(
 }
 
 /**
- * Reads the body of a request, passes it to `use`, and frees its memory when the promise of `use` settles.
+ * Reads a request's body, passes it to `use`, and frees its memory when the promise returned by `use` is settled.
  *
  * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client disconnects
  */
@@ -53,13 +54,13 @@ export async function withBody<T>(
 }
 
 /**
- * Receives a body into a buffer. If the buffer refuses a chunk, its memory is freed at once. Too many chunks close the
- * connection without a response, because nothing else stops Node from emitting the chunks that it has already read.
+ * Receives a body into a buffer. If the buffer refuses a chunk, its memory is freed at once. If there are too many chunks, the
+ * connection is closed without a response, because nothing else stops Node from emitting the chunks that it has already read.
  */
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // If the connection stays open after an error response, Node discards the rest of the body. If it closes, a client that
-    // sends everything before it reads would never see the response, so the rest of the body is discarded first.
+    // If the connection stays open after an error response, Node discards the rest of the body. If it will be closed, the rest is
+    // discarded here first. Otherwise a client that sends everything before it reads would never see the response.
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED : 0;
     let refusal: unknown;
     let discarded = 0;
@@ -87,7 +88,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    // Every request emits `close`. The error is created only for an incomplete body, because its stack trace is costly.
+    // Every request emits `close`. The error is created only if the body is incomplete, because capturing its stack trace is costly.
     const cutOff = () => {
       if (!request.readableEnded) reject(new HttpError('badRequest'));
     };

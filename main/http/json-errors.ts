@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
 import { replyJson } from './json-reply.ts';
 
-/** Returns middleware that turns thrown errors into responses `{error: <text>}`, and logs those with a 5xx status. */
+/** Returns middleware that turns thrown errors into responses `{error: <text>}` and logs those with a 5xx status. */
 export function jsonErrors(log: Log): Middleware {
   return async (ctx, next) => {
     try {
@@ -14,37 +14,37 @@ export function jsonErrors(log: Log): Middleware {
         log[error.overload ? 'debug' : 'error']({ err: thrown, method: ctx.method, path: ctx.path }, error.message);
       }
       ctx.state.error = error.message;
-      replyJson(ctx, error.status, { error: error.message }, error.headers);
+      replyJson(ctx, error.status, { error: error.message, ...error.fields }, error.headers);
     }
   };
 }
 
-/** Returns a listener for a Koa app's `error` event: errors outside {@link jsonErrors}, or while a response is sent. */
+/** Returns a listener for a Koa app's `error` event, emitted for errors outside {@link jsonErrors} or while a response is sent. */
 export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
   return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
 }
 
-/** Codes of the errors that occur if the client disconnects before it has received the response. */
+/** Codes of the errors that occur if the client disconnects before it has received the whole response. */
 const CLIENT_GONE = new Set([
   'ECONNRESET',
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'ERR_STREAM_DESTROYED',
-  // Occurs if the client disconnects before the response begins.
+  // The client disconnected before the response began.
   'ERR_STREAM_UNABLE_TO_PIPE',
 ]);
 
-/** Last middleware of an app: responds 404 to requests that no router handled. */
+/** Last middleware of an app. Responds 404 to any request that no router has handled. */
 export const notFound: Middleware = () => {
   throw new HttpError('notFound');
 };
 
-function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'overload'> {
+function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'fields' | 'overload'> {
   if (thrown instanceof HttpError) return thrown;
-  // Errors of Koa and its middleware have `expose` set if clients may see the message.
+  // Koa and its middleware set `expose` on errors whose message clients may see.
   const { status = 500, expose, message } = (thrown ?? {}) as { status?: number; expose?: boolean; message?: string };
   if (status >= 400 && status < 500 && expose && message) {
-    return { status, message: message.toLowerCase(), headers: {}, overload: false };
+    return { status, message: message.toLowerCase(), headers: {}, fields: undefined, overload: false };
   }
   return new HttpError('internalError');
 }

@@ -6,7 +6,7 @@ import { apiHeaders } from './security-headers.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** Headers of every JSON response as alternating names and values, the fastest form for `writeHead`. */
+/** Headers of every JSON response, as alternating names and values, the fastest form for `writeHead`. */
 const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', 'application/json; charset=utf-8'];
 
 /** Responds with a JSON value. Bypasses Koa's response handling, which takes most of the time of a small response. */
@@ -14,7 +14,7 @@ export function replyJson(ctx: ParameterizedContext, status: number, value: unkn
   replyText(ctx, status, JSON.stringify(value), headers);
 }
 
-/** As {@link replyJson}, within the bytes that `budget` has left. @returns false, without a response, if they are too few */
+/** Like {@link replyJson} with status 200, but sends nothing and returns false if the response does not fit in `budget`. */
 export function replyWithin(
   budget: ByteBudget,
   ctx: ParameterizedContext,
@@ -41,25 +41,27 @@ function replyText(ctx: ParameterizedContext, status: number, text: string, head
   ctx.res.writeHead(status, all).end(text);
 }
 
-/** Functions with which {@link replyListing} reads the items of a listing by their keys. */
+/** Functions and budget with which {@link replyListing} reads the items of a listing by key. */
 export interface Items<Key> {
-  /** Returns the size of an item in bytes, without reading the item. */
+  /** Returns an item's size in bytes, without reading the item. */
   bytes: (key: Key) => number;
   /** Waits until an item of `bytes` bytes may be processed; see `Admission`. */
   admit: (bytes: number) => Promise<void>;
   /** Reads an item. Returns undefined if the item no longer exists. */
   read: (key: Key) => object | undefined | Promise<object | undefined>;
-  /** Budget from which the bytes of an item are taken until the item has been sent. */
+  /** Budget charged with an item's bytes until the item has been sent. */
   budget: ByteBudget;
 }
 
 /**
- * Streams the listing `{[name]: [...], count}`, one item at a time, as fast as the client reads, because a hundred of the
- * largest items are hundreds of megabytes. Items that no longer exist are left out. After the response has begun, an item
- * that cannot be read, or for which the budget has no room, closes the connection.
+ * Streams the listing `{[name]: [...], count}`, one item at a time and as fast as the client reads, because a hundred items of
+ * maximum size are hundreds of megabytes. Items that no longer exist are left out. Once the response has begun, the connection
+ * is closed if an item cannot be read or does not fit in the budget.
  *
- * @returns once the response has begun or the client has disconnected: the measured duration excludes the client's reading
- * @throws {HttpError} `server busy` if the budget has no room for the first item
+ * The promise is fulfilled when the response has begun or the client has disconnected, so that measured durations exclude the
+ * time that the client spends reading.
+ *
+ * @throws {HttpError} `server busy` if the first item does not fit in the budget
  */
 export function replyListing<Key>(
   ctx: ParameterizedContext,
@@ -73,7 +75,7 @@ export function replyListing<Key>(
     if (!ctx.headerSent) ctx.res.writeHead(200, fixedHeaders);
     resolve();
   };
-  // Reads no items for HEAD, because Node would not send them.
+  // For HEAD, reads no items, because Node would not send them.
   writeListing(ctx, name, ctx.method === 'HEAD' ? [] : keys, items, begin).then(resolve, reject);
   return promise;
 }
@@ -101,7 +103,7 @@ async function writeListing<Key>(
   }
 }
 
-/** Writes an item, and waits until it is flushed or the client disconnects. @returns false if the item no longer exists */
+/** Writes an item and waits until it is flushed or the client disconnects. @returns false if the item no longer exists */
 async function writeItem<Key>(
   res: ServerResponse,
   key: Key,
@@ -111,7 +113,7 @@ async function writeItem<Key>(
 ): Promise<boolean> {
   const { admit, read, budget } = items;
   const bytes = items.bytes(key);
-  // Takes the bytes before the item is read, so that a refusal costs nothing.
+  // Takes the bytes before reading the item, so that a refusal costs nothing.
   if (!budget.take(bytes)) throw serverBusy();
   const flushed = Promise.withResolvers<void>();
   const onFlushed = () => flushed.resolve();

@@ -4,33 +4,33 @@ import type { Duplex } from 'node:stream';
 import { answerClientErrors } from './client-errors.ts';
 import type { ErrorName } from './errors.ts';
 import { hostCheck, hostOf } from './host-header.ts';
-import { PlainConnections } from './plain-connections.ts';
+import { limitPlainConnections } from './plain-connections.ts';
 import { refuse } from './raw-response.ts';
 import { RequestOrder } from './request-order.ts';
 import { BODY_BYTES_PER_TURN, RequestReader } from './request-reader.ts';
-import { Turns } from './turns.ts';
+import { TurnLimit } from './turn-limit.ts';
 
 export interface ListenOptions {
-  /** Host name or address to bind to. Undefined means every interface. */
+  /** Host name or address to bind to. If undefined, listens on all interfaces. */
   host: string | undefined;
-  /** Port to listen on. 0 picks a free one. */
+  /** Port to listen on. If 0, a free port is chosen. */
   port: number;
-  /** Whether other processes may listen on the same port. The operating system then distributes the connections among them. */
+  /** Whether other processes may listen on the same port. The operating system then distributes connections among them. */
   reusePort?: boolean;
-  /** High-water mark of sockets in bytes. Node's default if undefined. */
+  /** High-water mark of sockets in bytes. If undefined, Node's default applies. */
   highWaterMark?: number;
-  /** Maximum number of open connections. Further connections are closed at once. No limit if undefined. */
+  /** Maximum number of open connections. Further connections are closed at once. If undefined, there is no limit. */
   maxConnections?: number;
-  /** Fraction of the plain (non-WebSocket) connections that one address may hold. Further ones are closed. 1 if undefined. */
+  /** Fraction of the plain (non-WebSocket) connections that one address may hold. Its further connections are closed. The default is 1. */
   addressShare?: number;
-  /** Hosts that requests may name in `Host`; see `hostCheck`. All hosts if undefined. */
+  /** Hosts allowed in the `Host` header; see `hostCheck`. If undefined, all hosts are allowed. */
   allowedHosts?: readonly string[];
-  /** Overrides of {@link timeouts} in tests. */
+  /** Overrides {@link timeouts} in tests. */
   timeouts?: Partial<Timeouts>;
 }
 
 /**
- * Time limits for clients in milliseconds, generous for a bad mobile network. Node's defaults are 60 s for the headers,
+ * Time limits for clients in milliseconds, generous enough for a poor mobile network. Node's defaults are 60 s for the headers,
  * 300 s for the whole request, and no limit for a response that the client does not read.
  */
 export const timeouts = {
@@ -38,9 +38,9 @@ export const timeouts = {
   headers: 10_000,
   /** Maximum time from the start of the connection, or the first byte of a later request, to the end of the body. */
   request: 30_000,
-  /** Interval at which `headers` and `request` are checked. */
+  /** How often `headers` and `request` are checked. */
   check: 1_000,
-  /** Maximum idle time of a connection between two requests. */
+  /** Maximum time that a connection may be idle between requests. */
   keepAlive: 5_000,
   /** Maximum time without traffic in either direction, for example because the client does not read the response. */
   stalled: 60_000,
@@ -54,18 +54,18 @@ export interface Listener {
   server: Server;
   host: string;
   port: number;
-  /** Stops counting the socket of a WebSocket as a plain connection. */
+  /** Stops counting a WebSocket's socket as a plain connection. */
   release(socket: Duplex): void;
-  /** Stops accepting connections, waits for open responses, at most until `deadline`, and closes all connections. */
+  /** Stops accepting connections, waits for unfinished responses until `deadline` at the latest, and closes all connections. */
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE`, if it cannot listen on the address */
+/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE` if the server cannot listen on the address */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
   const readers = new WeakMap<Duplex, RequestReader>();
-  const bodies = new Turns(BODY_BYTES_PER_TURN);
+  const bodies = new TurnLimit(BODY_BYTES_PER_TURN);
   const order = new RequestOrder((socket) => {
     readers.get(socket)?.onAnswered();
     if (closing) server.closeIdleConnections();
@@ -79,11 +79,11 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
   const server = createBareServer(options, times, (request) => {
     const reader = readers.get(request.socket);
-    // Handles a handshake behind outstanding responses as a queued request: Node would emit `upgrade` before they are sent.
+    // A handshake that follows outstanding responses is queued like a request. Otherwise Node would emit `upgrade` before they are sent.
     const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
     if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
     reader?.onUpgrade();
-    // The parser and its state could otherwise not be freed while the upgraded connection is open.
+    // Otherwise the parser and its state could not be freed while the upgraded connection is open.
     readers.delete(request.socket);
     return true;
   });
@@ -94,7 +94,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
     if (error !== undefined) refuse(response, error);
-    // A handshake that arrives here was pipelined. It is refused, and the connection closed, because frames may follow.
+    // A handshake that gets here was pipelined. It is refused, and the connection closed, because frames may follow.
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
@@ -102,8 +102,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     readers.get(request.socket)?.onHeaders(request);
     order.enqueue(request, response, answer);
   });
-  const connections = new PlainConnections(server, times, options);
-  answerClientErrors(server, order, () => times.closing * connections.timeoutFactor);
+  const { timeoutFactor, release } = limitPlainConnections(server, times, options);
+  answerClientErrors(server, order, () => times.closing * timeoutFactor());
 
   const { address: host, port } = await open(server, options);
   isAllowed = hostCheck(options.allowedHosts ?? ['*'], host, options.host);
@@ -111,7 +111,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     server,
     host,
     port,
-    release: connections.release,
+    release,
     async close(deadline) {
       closing = true;
       const closed = new Promise((resolve) => server.close(resolve));
@@ -128,7 +128,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 
 /** Handles the requests of each connection in order, including those with an `Expect` header. */
 function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // Sends `100 Continue` only when the request is handled: for a queued response, Node would write the headers before it.
+  // Sends `100 Continue` only when the request is handled. For a queued response, Node would write it after the headers.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);
@@ -151,20 +151,20 @@ function createBareServer(
     headersTimeout: times.headers,
     requestTimeout: times.request,
     connectionsCheckingInterval: times.check,
-    // Node keeps an idle connection open a second longer than announced, so that no request arrives while it closes.
+    // Node keeps an idle connection open one second longer than it announces, so that no request arrives during the close.
     keepAliveTimeout: times.keepAlive,
-    // Node's check of the `Host` header is off, because it responds 400 without a body. `hostOf` checks the header.
+    // Node's own `Host` check is off, because it responds 400 without a body. `hostOf` checks the header instead.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
   server.timeout = times.stalled;
-  // No limit: Node would silently drop the headers beyond it. The total size of the headers is limited to 16 KiB anyway.
+  // No limit, because Node would silently drop any headers beyond it. Their total size is limited to 16 KiB anyway.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   return server;
 }
 
-/** Whether a request is a WebSocket handshake without a body, which would precede all frames. Ignores other upgrades. */
+/** Whether a request is a WebSocket handshake. Excludes other upgrades, and handshakes with a body, which would precede the frames. */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&

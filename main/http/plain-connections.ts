@@ -4,74 +4,60 @@ import type { Duplex } from 'node:stream';
 import { ConnectionLimiter } from './connection-limiter.ts';
 import { rateLimitKey } from './rate-limit-key.ts';
 
-/** Lower bound on {@link PlainConnections.timeoutFactor}, reached when 5 % of the available connections are free. */
+/** Minimum factor for client timeouts, reached when only 5 % of the available connections are free. */
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Limits the plain (non-WebSocket) connections of one address to a fraction of all plain ones, open or free, and shortens
- * the timeouts for headers and bodies when few are free. A WebSocket's connection counts as plain until `release` is called.
+ * Limits the plain (non-WebSocket) connections of each address to a share of the available ones, and shortens the timeouts for
+ * headers and bodies while fewer than half of them are free. A WebSocket's connection counts as plain until `release` is called.
+ *
+ * @param times the server's timeouts in milliseconds while at least half of the available connections are free
+ * @returns `release`, and `timeoutFactor`, which returns the current factor for client timeouts (at most 1)
  */
-export class PlainConnections {
-  readonly #server: Server;
-  readonly #times: { headers: number; request: number };
-  readonly #maxConnections: number;
-  readonly #limiter: ConnectionLimiter;
+export function limitPlainConnections(
+  server: Server,
+  times: { headers: number; request: number },
+  { maxConnections = Number.POSITIVE_INFINITY, addressShare = 1 }: { maxConnections?: number; addressShare?: number },
+) {
   /** Number of open connections, including WebSockets. */
-  #open = 0;
-
-  constructor(
-    server: Server,
-    times: { headers: number; request: number },
-    { maxConnections = Number.POSITIVE_INFINITY, addressShare = 1 }: { maxConnections?: number; addressShare?: number },
-  ) {
-    const perAddress = () => Math.ceil(addressShare * this.#available);
-    this.#server = server;
-    this.#times = times;
-    this.#maxConnections = maxConnections;
-    this.#limiter = new ConnectionLimiter({
-      maxConnections,
-      get maxConnectionsPerAddress() {
-        return perAddress();
-      },
-    });
-    server.on('connection', (socket: Socket) => this.#accept(socket));
-  }
-
-  /** Factor for client timeouts: twice the free fraction of the available connections, at most 1. */
-  get timeoutFactor(): number {
-    const free = this.#available > 0 ? 1 - this.#limiter.taken / this.#available : 0;
+  let open = 0;
+  const limiter = new ConnectionLimiter({
+    maxConnections,
+    get maxConnectionsPerAddress() {
+      return Math.ceil(addressShare * available());
+    },
+  });
+  /** Number of connections that WebSockets do not use, whether open or free. */
+  const available = () => maxConnections - (open - limiter.taken);
+  /** Returns twice the free fraction of the available connections, but at least {@link MIN_TIMEOUT_FACTOR} and at most 1. */
+  const timeoutFactor = () => {
+    const free = available() > 0 ? 1 - limiter.taken / available() : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
-  }
-
-  /** Number of connections, open or still free, that are not used by WebSockets. */
-  get #available(): number {
-    return this.#maxConnections - (this.#open - this.#limiter.taken);
-  }
-
-  readonly release = (socket: Duplex): void => {
-    this.#limiter.release(socket);
-    this.#adjust();
   };
-
-  #accept(socket: Socket): void {
+  /** Sets the server's timeouts to `times` multiplied by the factor. Node reads the server's timeouts at each check. */
+  const adjust = () => {
+    server.headersTimeout = Math.max(1, Math.round(times.headers * timeoutFactor()));
+    server.requestTimeout = Math.max(1, Math.round(times.request * timeoutFactor()));
+  };
+  server.on('connection', (socket: Socket) => {
     const address = rateLimitKey(socket.remoteAddress ?? '');
-    if (this.#limiter.refusal(address) !== undefined) {
+    if (limiter.refusal(address) !== undefined) {
       socket.destroy();
       return;
     }
-    this.#open++;
-    this.#limiter.hold(socket, address);
+    open++;
+    limiter.hold(socket, address);
     socket.once('close', () => {
-      this.#open--;
-      this.#adjust();
+      open--;
+      adjust();
     });
-    this.#adjust();
-  }
-
-  /** Sets the server's timeouts to the configured ones times {@link timeoutFactor}. Node reads them at each check. */
-  #adjust(): void {
-    const { timeoutFactor } = this;
-    this.#server.headersTimeout = Math.max(1, Math.round(this.#times.headers * timeoutFactor));
-    this.#server.requestTimeout = Math.max(1, Math.round(this.#times.request * timeoutFactor));
-  }
+    adjust();
+  });
+  return {
+    timeoutFactor,
+    release(socket: Duplex): void {
+      limiter.release(socket);
+      adjust();
+    },
+  };
 }

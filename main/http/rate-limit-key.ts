@@ -5,15 +5,15 @@ const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 const NETWORK_HEXTETS = 4;
 
 /**
- * Returns the key under which limits per address count a client: its IPv4 address, or the /64 network of its IPv6 address,
- * because a host can use any address of its network. The key of '', the address of a closed socket, is ''.
+ * Returns the key that identifies a client in per-address limits: its IPv4 address, or the /64 network of its IPv6 address,
+ * because a host can use any address in its network. For '', the address of a closed socket, the key is ''.
  */
 export function rateLimitKey(ip: string): string {
   const address = ip.replace(/%.*$/, '');
   const mapped = MAPPED_IPV4.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
   if (!isIPv6(address) || address === '::1') return address;
-  // The URL parser converts the address to its canonical form: at most one `::`, and no dotted IPv4 part.
+  // The URL parser converts the address to its canonical form: at most one `::` and no dotted IPv4 part.
   const [left = '', right] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const before = left.split(':').filter(Boolean);
   const after = (right ?? '').split(':').filter(Boolean);

@@ -1,15 +1,15 @@
 import { TokenBucket } from './token-bucket.ts';
 
-/** Rate limit with a token bucket for each address. A bucket holds the tokens of a minute. */
+/** Rate limit with one token bucket per address. A full bucket holds one minute's worth of tokens. */
 export class RateLimit {
   readonly #perMinute: number;
   readonly #maxAddresses: number;
-  /** Token bucket of each address. The least recently used address is first. */
+  /** Token buckets by address, least recently used first. */
   readonly #buckets = new Map<string, TokenBucket>();
 
   /**
    * @param perMinute number of tokens that each address gets per minute
-   * @param maxAddresses maximum number of stored buckets; beyond it, the least recently used bucket is evicted
+   * @param maxAddresses maximum number of buckets; beyond it, the least recently used bucket is evicted
    */
   constructor({ perMinute, maxAddresses = 100_000 }: { perMinute: number; maxAddresses?: number }) {
     this.#perMinute = perMinute;
@@ -21,10 +21,10 @@ export class RateLimit {
   }
 
   /**
-   * Takes a token from the bucket of `address`.
+   * Takes a token from the bucket of `address`, if it has one.
    *
    * @param now current time of a monotonic clock in milliseconds
-   * @returns 0, or if the bucket is empty, the milliseconds until its next token
+   * @returns 0, or the milliseconds until the next token if the bucket is empty
    */
   take(address: string, now = performance.now()): number {
     const bucket = this.#buckets.get(address) ?? new TokenBucket(this.#perMinute / 60, 60);

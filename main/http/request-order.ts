@@ -1,28 +1,28 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { Turns } from './turns.ts';
+import { TurnLimit } from './turn-limit.ts';
 
 /**
- * Maximum number of requests of a listener that begin in one event loop turn, at about 0.1 ms each, because a thousand
- * connections may send their requests at the same moment.
+ * Maximum number of requests that a listener begins in one event loop turn. Each takes about 0.1 ms, and a thousand
+ * connections may send requests at the same moment.
  */
 export const REQUESTS_PER_TURN = 32;
 
-/** Maximum number of outstanding responses of a connection. One more request closes the connection. */
+/** Maximum number of outstanding responses on a connection. A further request closes the connection. */
 const MAX_OUTSTANDING = 100;
 
 /**
- * Handles the requests of each connection one after another. `RequestReader` already delays pipelined requests, except
- * those after a chunked body. Node would start these at once, and if the connection closed, it would not emit `close` on
- * their queued responses, so that their resources would never be released.
+ * Handles the requests of each connection one after another. `RequestReader` already delays pipelined requests, except those
+ * that follow a chunked body. Node would start these at once. If the connection then closed, Node would not emit `close` on
+ * their queued responses, and their resources would never be released.
  */
 export class RequestOrder {
-  /** Outstanding (unfinished) responses of each connection, in order. Only the request of the first one is being handled. */
+  /** Outstanding (unfinished) responses of each connection, in order. Only the first one's request is being handled. */
   readonly #outstanding = new Map<Duplex, ServerResponse[]>();
-  readonly #turns = new Turns(REQUESTS_PER_TURN);
+  readonly #turns = new TurnLimit(REQUESTS_PER_TURN);
   readonly #onAnswered: (socket: Duplex) => void;
 
-  /** @param onAnswered called with the connection after each of its responses */
+  /** @param onAnswered called with the connection's socket after each response */
   constructor(onAnswered: (socket: Duplex) => void) {
     this.#onAnswered = onAnswered;
   }
@@ -44,7 +44,7 @@ export class RequestOrder {
   enqueue(request: IncomingMessage, response: ServerResponse, answer: RequestListener): void {
     const { socket } = request;
     if (socket.writableEnded) {
-      // An error response has ended the connection, but the client continues to send.
+      // An error response has ended the connection, but the client keeps sending.
       socket.destroy();
       return;
     }
@@ -56,7 +56,7 @@ export class RequestOrder {
       return;
     }
     const begin = () => {
-      // Skips a response without a socket: the response before it closed the connection.
+      // Skips a response without a socket, because the previous response closed the connection.
       if (response.socket !== null && !response.closed) answer(request, response);
     };
     if (previous !== undefined) previous.once('close', () => this.#turns.defer(1, begin));

@@ -1,46 +1,46 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Turns } from './turns.ts';
+import type { TurnLimit } from './turn-limit.ts';
 
 const END_OF_HEADERS = '\r\n\r\n';
 
-/** Maximum bytes of a chunked body that are parsed at once: few, because further requests may follow in the same bytes. */
+/** Maximum number of bytes of a chunked body to parse at once. Small, because the same bytes may contain further requests. */
 const CHUNKED_PART_BYTES = 1024;
 
 /** Maximum number of body bytes that a listener receives in one event loop turn. Copying them takes about 2 ms. */
 export const BODY_BYTES_PER_TURN = 1024 * 1024;
 
 /**
- * Passes the bytes of a connection to Node's parser one request at a time. Otherwise Node would create all requests of a
- * packet in one event loop turn, and abort them in one turn when the connection closes. Until all responses have been sent,
- * further bytes are held in the socket's buffer, which stops reading at its high-water mark.
+ * Passes the bytes of a connection to Node's parser one request at a time. Otherwise Node would create all requests in a
+ * packet in one event loop turn, and abort them all in one turn when the connection closes. Until all responses have been
+ * sent, further bytes are held in the socket's buffer, and the socket stops reading at its high-water mark.
  *
- * Node's parser alone decides where a request ends. A wrong guess of this class only passes on more or fewer bytes at once.
+ * Node's parser alone decides where a request ends. A wrong guess by this class only changes how many bytes it passes on at once.
  */
 export class RequestReader {
   readonly #socket: Socket;
   readonly #hasOutstanding: () => boolean;
-  readonly #bodies: Turns;
+  readonly #bodies: TurnLimit;
   /** Node's own listener for the socket's `data` event, which parses the bytes. */
   readonly #parse: (data: Buffer) => void;
-  /** Request whose headers were parsed last. */
+  /** Request whose headers were parsed most recently. */
   #request: IncomingMessage | undefined;
-  /** Number of bytes of that request's body that have not been parsed, if it has `Content-Length`. */
+  /** Number of unparsed bytes in the body of `#request`, if it has a `Content-Length`. */
   #missing = 0;
-  /** Whether the socket's buffer has bytes that are held until all responses have been sent. */
+  /** Whether bytes are held in the socket's buffer until all responses have been sent. */
   #isHeld = false;
-  /** Whether a part of the body waits for an event loop turn with room for its bytes. */
+  /** Whether part of the body is waiting for a later event loop turn. */
   #isWaiting = false;
-  /** Whether the part of the body that waited may be parsed in this event loop turn. */
+  /** Whether the part of the body that was waiting may be parsed in this event loop turn. */
   #hasTurn = false;
   #isPipelined = false;
   #isUpgraded = false;
 
   /**
-   * @param hasOutstanding returns whether a response of the connection is outstanding (unfinished)
-   * @param bodies limit of {@link BODY_BYTES_PER_TURN}, shared by all connections of the listener
+   * @param hasOutstanding returns whether the connection has outstanding (unfinished) responses
+   * @param bodies enforces {@link BODY_BYTES_PER_TURN} for all connections of the listener together
    */
-  constructor(socket: Socket, hasOutstanding: () => boolean, bodies: Turns) {
+  constructor(socket: Socket, hasOutstanding: () => boolean, bodies: TurnLimit) {
     const parse = socket.listeners('data')[0] as ((data: Buffer) => void) | undefined;
     if (parse === undefined) throw new Error('Node does not parse the data of the socket');
     this.#socket = socket;
@@ -51,7 +51,7 @@ export class RequestReader {
     socket.off('data', parse);
   }
 
-  /** Whether the request being parsed arrived before the end of the previous response. */
+  /** Whether the request being parsed arrived before the previous response had ended. */
   get isPipelined(): boolean {
     return this.#isPipelined;
   }
@@ -62,7 +62,7 @@ export class RequestReader {
     this.#missing = Number(request.headers['content-length'] ?? 0);
   }
 
-  /** Called when the connection is upgraded: stops parsing, and leaves the rest of the data to the new protocol. */
+  /** Called when the connection is upgraded. Stops parsing and leaves the rest of the data to the new protocol. */
   onUpgrade(): void {
     this.#isUpgraded = true;
     this.#socket.off('data', this.#onData);
@@ -74,7 +74,7 @@ export class RequestReader {
   }
 
   readonly #resume = (): void => {
-    // An upgraded connection is read by its protocol.
+    // After an upgrade, the new protocol reads from the socket.
     if (!this.#isUpgraded) this.#socket.resume();
   };
 
@@ -83,7 +83,7 @@ export class RequestReader {
     this.#isPipelined = this.#isHeld;
     this.#isHeld = false;
     let start = 0;
-    // Parses at most one request per event loop turn, with its body.
+    // Parses at most one request per event loop turn, including its body.
     if (!this.#isReceiving && !this.#hasOutstanding()) start = this.#pass(data, 0, headLength(data));
     if (start < data.length && this.#isReceiving && !socket.isPaused() && !this.#takeTurn(data.length - start)) {
       this.#holdForTurn(data.subarray(start));
@@ -97,7 +97,7 @@ export class RequestReader {
     else this.#hold(data.subarray(start));
   };
 
-  /** Passes `length` bytes from index `start` to the parser. @returns the index after the last of them */
+  /** Passes `length` bytes from index `start` to the parser. @returns the index after the last byte passed */
   #pass(data: Buffer, start: number, length: number): number {
     const end = start + length;
     this.#parse(start === 0 && end === data.length ? data : data.subarray(start, end));
@@ -124,7 +124,7 @@ export class RequestReader {
   #holdForTurn(rest: Buffer): void {
     this.#socket.pause();
     this.#socket.unshift(rest);
-    // A part may be waiting already, because Node may have resumed the socket in the meantime.
+    // Part of the body may already be waiting, because Node may have resumed the socket in the meantime.
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     this.#bodies.defer(rest.length, () => {
@@ -136,7 +136,7 @@ export class RequestReader {
 
   #hold(rest: Buffer): void {
     const socket = this.#socket;
-    // If Node has paused the socket because of a body, Node resumes it.
+    // If Node paused the socket because of a body, Node also resumes it.
     const isPausedByNode = socket.isPaused();
     socket.pause();
     socket.unshift(rest);
@@ -145,7 +145,7 @@ export class RequestReader {
   }
 }
 
-/** Returns the length of the first request's headers, or the length of `data` if the headers do not end in it. */
+/** Returns the length of the first request's headers, or the length of `data` if the headers are incomplete. */
 function headLength(data: Buffer): number {
   const end = data.indexOf(END_OF_HEADERS, 0, 'latin1');
   return end < 0 ? data.length : end + END_OF_HEADERS.length;

@@ -1,4 +1,4 @@
-/** Tolerance in milliseconds for rounding errors in sums of token intervals. */
+/** Tolerance for rounding errors in sums of token intervals, in milliseconds. */
 export const ROUNDING_MS = 0.01;
 
 /** Token bucket whose only state is the time at which it will be full again (the generic cell rate algorithm). */
@@ -8,8 +8,8 @@ export class TokenBucket {
   #fullAt = Number.NEGATIVE_INFINITY;
 
   /**
-   * @param perSecond tokens that the bucket gets per second
-   * @param burstSeconds size of the bucket, as the time that it takes to fill
+   * @param perSecond number of tokens added per second
+   * @param burstSeconds size of the bucket, given as the time it takes to fill
    */
   constructor(perSecond: number, burstSeconds: number) {
     this.#intervalMs = 1000 / perSecond;
@@ -17,10 +17,10 @@ export class TokenBucket {
   }
 
   /**
-   * Takes a token, if there is one.
+   * Takes a token, if the bucket has one.
    *
    * @param now current time of a monotonic clock in milliseconds
-   * @returns 0, or if the bucket is empty, the milliseconds until its next token
+   * @returns 0, or the milliseconds until the next token if the bucket is empty
    */
   take(now: number): number {
     const fullAt = Math.max(now, this.#fullAt) + this.#intervalMs;

@@ -1,29 +1,28 @@
 import type { StandardOutput } from './standard-output.ts';
 
-/** Maximum number of bytes in the buffer. Further log lines are lost. */
+/** Maximum number of buffered bytes. Log lines beyond it are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Maximum number of bytes in one write: the capacity of a pipe. A longer line is written alone. */
+/** Maximum number of bytes in one write: the capacity of a pipe. A longer line is written on its own. */
 const CHUNK_BYTES = 64 * 1024;
-/** Milliseconds before a write is repeated if standard output had no room for it. */
+/** Milliseconds before a write is retried if standard output was full. */
 const RETRY_MS = 20;
-/** Maximum time in milliseconds that a stalled reader of standard output delays the end of the process. */
+/** Maximum time in milliseconds that `end` waits for a stalled reader of standard output. */
 const END_TIMEOUT_MS = 1000;
 const NEWLINE = 0x0a;
 
-interface Chunk {
-  text: string;
-  /** Byte offset in `text` of the end of each line. */
-  ends: number[];
-}
-
-/** Buffers log lines and writes them to standard output, one write at a time. Counts lines that a full buffer or an error loses. */
+/** Buffers log lines and writes them to standard output, one write at a time. Counts lines lost because of a full buffer or an error. */
 export class LineBuffer {
   readonly #output: StandardOutput;
   readonly #onRecovered: (lost: number) => void;
-  readonly #chunks: Chunk[] = [];
+  /** Buffered lines, joined into chunks. `ends` has the byte offset in `text` at which each line ends. */
+  readonly #chunks: { text: string; ends: number[] }[] = [];
   #waitingBytes = 0;
   #writing = false;
-  #ended = false;
+  #retryTimer: NodeJS.Timeout | undefined;
+  /** Result of `end`. Undefined until its first call. */
+  #end: Promise<void> | undefined;
+  /** Whether the output must be closed as soon as no write is in progress. */
+  #closing = false;
   #lost = 0;
   #reportedLost = 0;
   /** Whether the last line on standard output is incomplete because an error interrupted its write. */
@@ -31,7 +30,7 @@ export class LineBuffer {
   /** Resolved when the buffer is empty. `end` waits for it. */
   #empty = Promise.withResolvers<void>();
 
-  /** @param onRecovered called with the total number of lost lines when standard output takes lines again after a loss */
+  /** @param onRecovered called with the total number of lost lines once lines can be written again after a loss */
   constructor(output: StandardOutput, onRecovered: (lost: number) => void) {
     this.#output = output;
     this.#onRecovered = onRecovered;
@@ -43,7 +42,7 @@ export class LineBuffer {
 
   write(line: string): void {
     const bytes = Buffer.byteLength(line);
-    if (this.#ended || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
+    if (this.#end !== undefined || this.#waitingBytes + bytes > MAX_WAITING_BYTES) {
       this.#lost += 1;
       return;
     }
@@ -59,24 +58,39 @@ export class LineBuffer {
     if (!this.#writing) this.#writeNext();
   }
 
-  /** Writes the buffered lines, for {@link END_TIMEOUT_MS} at most. Lines passed to `write` after this call are lost. */
-  async end(): Promise<void> {
-    this.#ended = true;
-    if (!this.#writing) return;
-    this.#empty = Promise.withResolvers();
-    const timer = setTimeout(this.#empty.resolve, END_TIMEOUT_MS);
-    await this.#empty.promise;
-    clearTimeout(timer);
+  /**
+   * Writes the buffered lines, for at most {@link END_TIMEOUT_MS}, and closes the output. Lines passed to `write` after this call
+   * are lost.
+   */
+  end(): Promise<void> {
+    this.#end ??= this.#finish();
+    return this.#end;
+  }
+
+  async #finish(): Promise<void> {
+    if (this.#writing) {
+      this.#empty = Promise.withResolvers();
+      const timer = setTimeout(this.#empty.resolve, END_TIMEOUT_MS);
+      await this.#empty.promise;
+      clearTimeout(timer);
+    }
+    this.#closing = true;
+    clearTimeout(this.#retryTimer);
+    if (!this.#writing || this.#retryTimer !== undefined) this.#output.close();
   }
 
   #writeNext(): void {
+    if (this.#closing) {
+      this.#output.close();
+      return;
+    }
     const chunk = this.#chunks.shift();
     this.#writing = chunk !== undefined;
     if (chunk === undefined) {
       this.#empty.resolve();
       return;
     }
-    // A newline ends a line that an error has cut off, so that the next line does not continue it.
+    // If an error cut off the last line, a newline ends it, so that the next line does not continue it.
     const prefix = this.#cut ? '\n' : '';
     const ends = chunk.ends.map((end) => end + prefix.length);
     this.#writeFrom(0, Buffer.from(prefix + chunk.text), (reached) => {
@@ -86,24 +100,32 @@ export class LineBuffer {
     });
   }
 
-  /** Writes `bytes` from `offset` on. Calls `onDone` with the number of bytes written: all of them, or those before an error. */
+  /** Writes `bytes` from `offset` on. Calls `onDone` with the offset reached, less than `bytes.length` if the write was cut short. */
   #writeFrom(offset: number, bytes: Buffer, onDone: (reached: number) => void): void {
     this.#output.write(bytes.subarray(offset), (error, written) => {
       const isFull = error === null ? written === 0 : error.code === 'EAGAIN';
-      // The timer is unreferenced, so that the log does not keep the process alive.
-      if (isFull) return void setTimeout(() => this.#writeFrom(offset, bytes, onDone), RETRY_MS).unref();
+      if (isFull && !this.#closing) return this.#retry(() => this.#writeFrom(offset, bytes, onDone));
       if (error !== null) return onDone(offset);
       const reached = offset + written;
       this.#cut = bytes[reached - 1] !== NEWLINE;
-      if (reached < bytes.length) return this.#writeFrom(reached, bytes, onDone);
+      if (reached < bytes.length && !this.#closing) return this.#writeFrom(reached, bytes, onDone);
       this.#reportLost();
       onDone(reached);
     });
   }
 
+  #retry(write: () => void): void {
+    // The timer is unreferenced, so that the log does not keep the process alive.
+    this.#retryTimer = setTimeout(() => {
+      this.#retryTimer = undefined;
+      write();
+    }, RETRY_MS).unref();
+  }
+
   #reportLost(): void {
-    // While the buffer is more than half full, losses are not reported, because a slow reader would cause a report for each write.
-    if (this.#ended || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2) return;
+    // While the buffer is more than half full, losses are not reported, because a slow reader would cause one report per write.
+    if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
+      return;
     this.#reportedLost = this.#lost;
     this.#onRecovered(this.#lost);
   }

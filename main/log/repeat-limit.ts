@@ -1,6 +1,6 @@
-/** Length of a period in milliseconds. Log lines of each kind are counted per period. */
+/** Length in milliseconds of the period over which log lines of each kind are counted. */
 const PERIOD_MS = 10_000;
-/** Maximum number of log lines of one kind that are written in a period. */
+/** Maximum number of log lines of one kind written in a period. */
 const MAX_LINES = 20;
 /** Maximum number of kinds in one period. All further kinds count as one kind. */
 const MAX_KINDS = 256;
@@ -11,7 +11,7 @@ interface Kind {
   report: (suppressed: number) => void;
 }
 
-/** Limits repeated log lines. In each period, the first lines of a kind are written. The others are suppressed and counted. */
+/** Limits repeated log lines. In each period, the first lines of each kind are written. The rest are suppressed and counted. */
 export class RepeatLimit {
   readonly #kinds = new Map<string, Kind>();
   #suppressed = 0;
@@ -21,7 +21,7 @@ export class RepeatLimit {
     return this.#suppressed;
   }
 
-  /** Counts a line of kind `name` and returns whether to write it. After the period, `report` gets the suppressed number. */
+  /** Counts a line of kind `name` and returns whether to write it. After the period, calls `report` with the number suppressed, if any. */
   admit(name: string, report: (suppressed: number) => void): boolean {
     // The timer is unreferenced, so that it does not keep the process alive.
     this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();

@@ -1,27 +1,29 @@
-import { constants, fstatSync, openSync, write } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { Socket } from 'node:net';
 
 export type OnWritten = (error: NodeJS.ErrnoException | null, written: number) => void;
 
-/** Writer to standard output. Its writes do not block the calling thread. */
+/** Writes to standard output without blocking the calling thread. */
 export interface StandardOutput {
-  /** Starts one write, and calls `onWritten` once. The error has the code EAGAIN if standard output has no room at present. */
+  /** Starts a write. Calls `onWritten` once, when the write ends or fails. A write to a full standard output fails with `EAGAIN`. */
   write(bytes: Buffer, onWritten: OnWritten): void;
+  /** Closes the descriptor opened by `openStandardOutput`, if any, but not descriptor 1. No write may be in progress. */
+  close(): void;
 }
 
 const STDOUT = 1;
 
 /**
- * Opens standard output so that writes do not block. A pipe or terminal is opened a second time with O_NONBLOCK, because the flag
- * on the first open file description would affect other processes. Without the flag, a stalled reader would block a thread of
- * libuv's pool, which also keeps the process from exiting. A file is not opened again, because a second description has its own
- * offset, and standard error may share the first. A socket cannot be opened again, nor can a pipe or terminal of another user.
+ * Opens standard output for non-blocking writes. A pipe or terminal is opened a second time with O_NONBLOCK, because setting the
+ * flag on the first open file description would affect other processes. Without the flag, a stalled reader would block a thread of
+ * libuv's pool, which would also keep the process from exiting. A file is not opened again, because a second description would have
+ * its own offset, while standard error may share the first one. A socket cannot be reopened, nor can another user's pipe or terminal.
  */
 export function openStandardOutput(): StandardOutput {
   const stats = fstatSync(STDOUT);
   const descriptor = stats.isFIFO() || stats.isCharacterDevice() ? openAgain() : undefined;
-  if (descriptor !== undefined) return file(descriptor);
-  return stats.isFIFO() || stats.isSocket() ? socket() : file(STDOUT);
+  if (descriptor !== undefined) return file(descriptor, () => closeSync(descriptor));
+  return stats.isFIFO() || stats.isSocket() ? socket() : file(STDOUT, () => {});
 }
 
 function openAgain(): number | undefined {
@@ -33,17 +35,27 @@ function openAgain(): number | undefined {
   }
 }
 
-function file(descriptor: number): StandardOutput {
-  return { write: (bytes, onWritten) => write(descriptor, bytes, 0, bytes.length, null, onWritten) };
+function file(descriptor: number, close: () => void): StandardOutput {
+  return { write: (bytes, onWritten) => write(descriptor, bytes, 0, bytes.length, null, onWritten), close };
 }
 
+/** Socket for standard output. All logs of the process share it, because libuv polls a descriptor for only one handle. */
+let shared: Socket | undefined;
+
 function socket(): StandardOutput {
-  const output = new Socket({ fd: STDOUT, readable: false, writable: true });
-  output.unref();
-  // Errors are handled by the callback of `write`. Without a listener, they would end the process.
-  output.on('error', () => {});
+  shared ??= openSocket();
+  const output = shared;
   return {
     write: (bytes, onWritten) =>
       void output.write(bytes, (error) => onWritten(error ?? null, error ? 0 : bytes.length)),
+    close: () => {},
   };
+}
+
+function openSocket(): Socket {
+  const output = new Socket({ fd: STDOUT, readable: false, writable: true });
+  output.unref();
+  // Errors are handled in the callback of `write`. Without a listener, they would crash the process.
+  output.on('error', () => {});
+  return output;
 }

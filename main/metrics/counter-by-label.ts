@@ -1,12 +1,12 @@
-/** Maximum number of names in one counter. Further names are counted as {@link OTHERS}. */
+/** Maximum number of names in one counter. Events with further names are counted as {@link OTHERS}. */
 const MAX_NAMES = 100;
 const OTHERS = 'other';
 
-/** Counts events by name. The name is the value of a metric's label. */
+/** Counts events by name. The name becomes a metric's label value. */
 export class CounterByLabel {
   readonly #counts = new Map<string, number>();
 
-  /** @param names names that have a count of 0 before their first event */
+  /** @param names names listed with a count of 0 before their first event */
   constructor(names: readonly string[] = []) {
     for (const name of names) this.#counts.set(name, 0);
   }
@@ -16,7 +16,7 @@ export class CounterByLabel {
     this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
   }
 
-  entries(): IterableIterator<[name: string, count: number]> {
+  [Symbol.iterator](): IterableIterator<[name: string, count: number]> {
     return this.#counts.entries();
   }
 }

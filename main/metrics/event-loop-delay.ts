@@ -1,9 +1,9 @@
-import { DELAY_BOUNDS, Histogram } from './histogram.ts';
+import { DELAY_BOUNDS, Histogram } from '../../workers/histogram.ts';
 
-/** Milliseconds between two measurements of the event loop delay. */
+/** Milliseconds between measurements of the event loop delay. */
 const INTERVAL_MS = 20;
 
-/** Records this thread's event loop delays, that is, how late a timer fires, until `stop` is called. */
+/** Records this thread's event loop delay (how late a timer fires) until `stop` is called. */
 export function recordLoopDelay(): { delays: Histogram; stop: () => void } {
   const delays = new Histogram(DELAY_BOUNDS);
   let previous = performance.now();

@@ -1,5 +1,5 @@
 import type { Context, Middleware } from 'koa';
-import { DURATION_BOUNDS, Histogram } from './histogram.ts';
+import { DURATION_BOUNDS, Histogram } from '../../workers/histogram.ts';
 
 /** Durations of all requests with the same method, route, status and error. */
 export interface RequestSeries {
@@ -7,12 +7,12 @@ export interface RequestSeries {
   /** Path pattern of the route, or `*` if no route matched. */
   route: string;
   status: number;
-  /** Error text of the response. Empty for a success. */
+  /** Error text of the response. Empty if the request succeeded. */
   error: string;
   durations: Histogram;
 }
 
-/** Maximum number of series, more than the combinations that can occur. Requests of further series are not counted. */
+/** Maximum number of series, more than the possible combinations. Requests that would need another series are not counted. */
 const MAX_SERIES = 500;
 
 /** Request durations of a service by method, route, status and error. */
@@ -30,7 +30,7 @@ export class RequestMetrics {
     series.durations.observe(seconds);
   }
 
-  /** Returns the number of requests in the series for which `matches` returns true. */
+  /** Returns the number of requests in all series for which `matches` returns true. */
   count(matches: (series: RequestSeries) => boolean): number {
     return [...this.series()].filter(matches).reduce((sum, { durations }) => sum + durations.cumulative().count, 0);
   }
@@ -40,13 +40,13 @@ export class RequestMetrics {
   }
 }
 
-/** HTTP methods that are counted by their name. All others are counted as `_OTHER`, to bound the number of series. */
+/** HTTP methods that are counted by name. All others are counted as `_OTHER`, to limit the number of series. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Status recorded for a request whose client disconnected before the response began. nginx logs the same status. */
+/** Status recorded for a request whose client disconnected before the response began. nginx uses the same status. */
 export const CLIENT_CLOSED_REQUEST = 499;
 
-/** Outermost middleware of an app. Records a request once its response is complete in memory, or a streamed response begins. */
+/** Creates an app's outermost middleware, which records a request when its response is complete in memory or begins to stream. */
 export function recordRequests(metrics: RequestMetrics): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();

@@ -1,4 +1,4 @@
-/** Returns a function that schedules one call of `run` after all pending promise callbacks. Further calls until then do nothing. */
+/** Returns a function that calls `run` after all pending promise callbacks. Several calls before then result in a single call of `run`. */
 export function oncePerTurn(run: () => void): () => void {
   let isScheduled = false;
   return () => {

@@ -1,77 +1,101 @@
-import type { TaskStoreLocation } from '../../workers/messages.ts';
+import { randomUUID } from 'node:crypto';
+import type { HandlersManifest, SubmissionRules } from '../../workers/handlers-manifest.ts';
+import type { TaskStoreLocation, TaskWorkerStart } from '../../workers/messages.ts';
+import type { MainThreadCheck } from '../../workers/parse-submission.ts';
 import type { Awaitable } from '../awaitable.ts';
 import type { Config } from '../config.ts';
-import type { Checks } from '../health-check.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
+import type { Checks } from '../readiness-check.ts';
 import { workerFile } from '../worker-file.ts';
 import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
 import { createTasksApp, type TaskStore } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
-import { WorkerPool } from './pool/worker-pool.ts';
-import type { OpenQueue, Queue, TaskEvent, UnsyncedRows } from './queue/queue.ts';
+import { BatchRunner } from './pool/batch-runner.ts';
+import { type ProgressListener, WorkerPool } from './pool/worker-pool.ts';
+import type { OpenQueue, Queue, QueueBounds, TaskEvent, UnsyncedRows } from './queue/queue.ts';
 import { TaskEvents } from './task-events.ts';
 
 /** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
 
-/** Number of accepted tasks that were unfinished when the task queue stopped, and whether the queue keeps them for the next start. */
+/** Number of accepted tasks left unfinished when the task queue stopped, and whether they are kept for the next start. */
 export interface Unfinished {
   unfinished: number;
   kept: boolean;
 }
 
+/** Promises that resolve when a phase of the stop is over. */
+export interface StopDeadlines {
+  /** Open connections are closed. */
+  connections: Promise<void>;
+  /** Signals of running handlers are aborted. A durable queue is not drained, so its handlers are aborted earlier. */
+  abort: Promise<void>;
+  /** Running tasks are terminated. */
+  all: Promise<void>;
+}
+
 /** The running service B, which accepts and processes tasks. */
 export interface TasksService {
   listener: Listener;
+  /** Rules against which submissions are checked. */
+  rules: SubmissionRules;
   metrics: TasksMetrics;
-  /** Readiness checks by name. The service is not ready while one of them returns a problem. */
+  /** Readiness checks by name. The service is not ready while any of them returns a problem. */
   checks: Checks;
-  /** Checks of problems that are reported, but leave the service ready. */
+  /** Checks by name. Their problems are reported, but do not make the service unready. */
   warnings: Checks;
-  /** Stops the service. @param deadlines resolve when open connections are closed, and when running tasks are terminated */
-  stop(deadlines: { connections: Promise<void>; all: Promise<void> }): Promise<Unfinished>;
-  /** Number of accepted tasks that are lost if the process ends now. */
+  /** Stops the service. */
+  stop(deadlines: StopDeadlines): Promise<Unfinished>;
+  /** Number of accepted tasks that would be lost if the process ended now. */
   unsaved(): number;
 }
 
 /** Objects from which the metrics of service B are read. */
 export interface TasksMetrics {
   requests: RequestMetrics;
-  /** Used and allowed bytes of request bodies that are not parsed yet. */
+  /** Byte budget for unparsed request bodies. */
   bodies: ByteBudget;
-  /** Used and allowed bytes of responses that clients have not read yet. */
+  /** Byte budget for responses that clients have not read yet. */
   responses: ByteBudget;
   queue: Pick<Queue, 'counts' | 'oldest'>;
-  /** Functions that report problems of the queue's storage. */
+  /** Functions that report problems with the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
-  bounds: Pick<Config, 'queueMaxLength' | 'queueMaxBytes'>;
+  bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
   pool: Pick<WorkerPool, 'threads' | 'busy' | 'durations'>;
   events: Pick<TaskEvents, 'subscribers'>;
 }
 
-/** Storage of service B, in local files or on servers that several nodes share. */
+/** Service B's storage: local files, or servers shared by several nodes. */
 export interface TasksBackend {
   tasks: TaskStore;
-  /** Opens the task queue. @param onEvent called at every state change of a task */
+  /** Opens the task queue. @param onEvent called for each state change and progress report of a task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
   taskStoreLocation: TaskStoreLocation;
-  /** Starts deleting old task rows. Undefined if no retention limit is set. @param writeLock write lock of the worker threads */
+  /** Starts deleting old task rows. Returns undefined if no retention limit is set. @param writeLock write lock of the worker threads */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
 }
 
-/** Starts service B. Without `access`, requests need no token. @throws {Error} if the queue, a thread or the server cannot start */
+/** Parts of service B that depend on the settings. */
+export interface TasksParts {
+  /** Access control. If undefined, requests do not need a token. */
+  access?: TaskAccess | undefined;
+  /** Actions defined by the handlers module; none by default. */
+  actions?: HandlersManifest;
+}
+
+/** Starts service B. @throws {Error} if the queue, a thread or the server cannot start */
 export async function startTasks(
-  config: Config,
+  { http, tasks: settings, queue: bounds }: Pick<Config, 'http' | 'tasks' | 'queue'>,
   backend: TasksBackend,
   shares: ConnectionShares,
   log: Log,
-  access?: TaskAccess,
+  { access, actions = new Map() }: TasksParts = {},
 ): Promise<TasksService> {
   await using startedParts = new AsyncDisposableStack();
   const events = new TaskEvents();
@@ -80,36 +104,45 @@ export async function startTasks(
   startedParts.defer(() => closeQueue().then(() => {}));
   const { fileProblem, unsynced, evicted = () => 0 } = storage;
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  const pool = await startPool(config, backend.taskStoreLocation, log, writeLock);
+  const onProgress: ProgressListener = (delivery, progress) => queue.reportProgress(delivery, progress);
+  const pool = await startPool(settings, backend.taskStoreLocation, log, { writeLock, actions, onProgress });
   const isStored = async (id: string) => (await tasks.find(id)) !== undefined;
-  const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, isStored, log });
+  const dispatcher = new Dispatcher({ queue, pool, prefetch: settings.prefetch, actions, isStored, log });
   startedParts.defer(() => dispatcher.stop(Promise.resolve()));
-  const submissions = new SubmissionThread({ memoryMb: parserMemoryMb(config), log });
+  const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
+  const check = await compileRules(rules);
+  const submissions = new SubmissionThread({
+    memoryMb: parserMemoryMb(settings.bodyLimit),
+    rules: check && rules,
+    log,
+  });
   startedParts.defer(() => submissions.stop());
 
   const requests = new RequestMetrics();
-  const bodies = new ByteBudget(config.bodyBudgetBytes);
-  const responses = new ByteBudget(config.responseBudgetBytes);
+  const bodies = new ByteBudget(settings.bodyBudgetBytes);
+  const responses = new ByteBudget(settings.responseBudgetBytes);
   const app = await createTasksApp({
     requests,
     queue,
     tasks,
     events,
-    bodies: { limit: config.bodyLimit, budget: bodies },
+    bodies: { limit: settings.bodyLimit, budget: bodies },
     submissions,
+    check,
+    rules,
     responses,
     access,
-    corsOrigins: config.corsOrigins,
-    trustProxy: config.trustProxy,
+    corsOrigins: http.corsOrigins,
+    trustProxy: http.trustProxy,
     log,
   });
   const listener = await listen(app.callback(), {
-    host: config.host,
-    port: config.tasksPort,
-    allowedHosts: config.allowedHosts,
-    reusePort: config.reusePort,
+    host: http.host,
+    port: settings.port,
+    allowedHosts: http.allowedHosts,
+    reusePort: http.reusePort,
     maxConnections: shares.tasks,
-    addressShare: addressShare(config.trustProxy),
+    addressShare: addressShare(http.trustProxy),
   });
   dispatcher.start();
   const retention = backend.startRetention(writeLock);
@@ -117,7 +150,8 @@ export async function startTasks(
   let kept = queue.durable;
   return {
     listener,
-    metrics: { requests, bodies, responses, queue, storage, bounds: config, dispatcher, pool, events },
+    rules,
+    metrics: { requests, bodies, responses, queue, storage, bounds, dispatcher, pool, events },
     checks: {
       task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
       task_queue: () => dispatcher.paused,
@@ -128,13 +162,14 @@ export async function startTasks(
         evicted() === 0 ? undefined : `${evicted()} dead letters were evicted because of their bound`,
       ...(unsynced && { row_sync: () => unsyncedRows(unsynced()) }),
     },
-    async stop({ connections, all: deadline }) {
+    async stop({ connections, abort, all: deadline }) {
       events.close();
       const retentionStopped = retention?.stop();
       await listener.close(connections);
       await submissions.stop();
-      // Processes the remaining tasks of a memory queue, because they are lost if its snapshot cannot be written.
-      if (!queue.durable) await dispatcher.drain(deadline);
+      // Drains a memory queue first, because its tasks would be lost if the snapshot could not be written.
+      // Only the handlers of a handlers module have a signal.
+      if (!queue.durable) await dispatcher.drain(deadline, settings.handlers === undefined ? deadline : abort);
       await dispatcher.stop(deadline);
       const unfinished = unsettled(queue);
       await retentionStopped;
@@ -149,29 +184,52 @@ function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
   return tasks === 0 ? undefined : `${tasks} completed tasks run again at the next start: ${reason}`;
 }
 
+/** Compiles the rules for submissions. Returns undefined if everything is accepted. */
+async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | undefined> {
+  const hasSchema = [...rules.actions.values()].some(({ schema }) => schema !== undefined);
+  if (!hasSchema && !rules.rejectUnknown) return undefined;
+  // Imported lazily, because most installations have nothing to check.
+  const { mainThreadCheck } = await import('../../workers/submission-check.ts');
+  return mainThreadCheck(rules);
+}
+
 /**
- * Returns the heap limit in MB of the thread that parses bodies. A body of many small arrays takes 40 times its size in memory. The
- * limit is far above that, because V8 sometimes aborts the whole process when a thread reaches its limit.
+ * Returns the heap limit, in MB, of the thread that parses large bodies. Parsing a body of many small arrays takes 40 times its size
+ * in memory. The limit is far higher, because V8 sometimes aborts the whole process when a thread reaches its limit.
  */
-function parserMemoryMb({ bodyLimit }: Config): number {
+function parserMemoryMb(bodyLimit: number): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
 }
 
-/** Starts the worker threads, which process tasks and store their rows. @throws {Error} if the threads do not start */
-export function startPool(
-  config: Config,
+/** Optional parts of the pool. */
+interface PoolParts {
+  /** Write lock shared with other threads. */
+  writeLock?: SharedArrayBuffer;
+  /** Actions defined by the handlers module; none by default. */
+  actions?: HandlersManifest;
+  onProgress?: ProgressListener;
+}
+
+/** Starts the worker threads that process tasks and store their rows. @throws {Error} if the threads do not start */
+export async function startPool(
+  { concurrency: threads, timeoutMs, memoryMb, handlers: module, cancelGraceMs: graceMs, bodyLimit }: Config['tasks'],
   location: TaskStoreLocation,
   log: Log,
-  writeLock?: SharedArrayBuffer,
+  { writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT), actions = new Map(), onProgress }: PoolParts = {},
 ): Promise<WorkerPool> {
-  return WorkerPool.start({
+  const timeouts = [...actions.values()].map((action) => (action.timeoutMs ?? timeoutMs) + graceMs);
+  const handlers =
+    module === undefined ? undefined : { module, graceMs, maxOutputBytes: bodyLimit, abortChannel: randomUUID() };
+  const batches = await BatchRunner.start({
     file: workerFile('task-worker'),
-    threads: config.taskConcurrency,
-    maxBatch: MAX_BATCH,
-    timeoutMs: config.taskTimeoutMs,
-    memoryMb: config.taskMemoryMb,
-    workerData: location,
-    ...(writeLock && { writeLock }),
+    threads,
+    timeoutMs,
+    graceMs,
+    shortestTimeoutMs: Math.min(timeoutMs, ...timeouts),
+    memoryMb,
+    workerData: { ...location, writeLock, ...(handlers && { handlers }) } satisfies TaskWorkerStart,
+    ...(handlers && { abortChannel: handlers.abortChannel }),
     log,
   });
+  return new WorkerPool(batches, MAX_BATCH, onProgress);
 }

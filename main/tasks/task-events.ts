@@ -1,27 +1,31 @@
 import { randomBytes } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import type { TaskEvent } from './queue/queue.ts';
 
-/** Number of the newest events that are kept for subscribers that have not read them yet. */
+/** Number of recent events kept for subscribers that have not read them yet. */
 const WINDOW = 10_000;
-/** Time for which events are kept after the last subscriber has left, so that it misses no event if it reconnects. */
+/** Time for which events are kept after the last subscriber leaves, so that a subscriber that reconnects misses nothing. */
 const RETENTION_MS = 60_000;
 
-/** Position of a subscriber in the events: the number of the last event that it has read. */
+/** Events after which a task does not run again, unless it is redriven. */
+const ENDS: ReadonlySet<TaskEvent['event']> = new Set(['completed', 'failed', 'cancelled']);
+
+/** A subscriber's position in the event stream: the number of the last event it has read. */
 export interface Cursor {
   seen: number;
 }
 
 /**
- * Numbered task events, of which the newest are kept, so that each subscriber can read them at its own pace. A subscriber that falls
- * further behind learns how many events it has missed. Without subscribers, events are only counted.
+ * Numbered task events. The newest are kept, so that each subscriber can read them at its own pace. A subscriber that falls too far
+ * behind is told how many events it missed. Events are only counted, not kept, if there has been no subscriber for a minute.
  */
 export class TaskEvents {
-  /** Random prefix of event ids, which distinguishes the events of this process from those of an earlier one. */
+  /** Random prefix of event ids, which distinguishes this process's events from those of an earlier process. */
   readonly #epoch = randomBytes(4).toString('hex');
   readonly #window: (TaskEvent | undefined)[] = [];
   readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
-  /** For each task id, the functions that resolve the promises of `ended` for requests that wait for the task to finish. */
-  readonly #waiters = new Map<string, Set<() => void>>();
+  /** Emits an event, named after the task's id, when a task is completed, discarded or cancelled. */
+  readonly #ends = new EventEmitter().setMaxListeners(0);
   /** Number of the newest event. 0 before the first. */
   #newest = 0;
   /** Number of the newest event that is no longer kept. */
@@ -34,7 +38,7 @@ export class TaskEvents {
     return this.#subscribers.size;
   }
 
-  /** Adds an event. Without subscribers, the event is only counted. */
+  /** Counts an event, and keeps it if events are currently kept. */
   readonly record = (event: TaskEvent): void => {
     this.#newest += 1;
     if (this.#recording) {
@@ -42,11 +46,10 @@ export class TaskEvents {
       this.#evicted = Math.max(this.#evicted, this.#newest - WINDOW);
       for (const { wake } of this.#subscribers) wake();
     }
-    if (this.#waiters.size > 0 && (event.event === 'completed' || event.event === 'failed'))
-      this.#resolveWaiters(event.id);
+    if (ENDS.has(event.event)) this.#ends.emit(event.id);
   };
 
-  /** Calls `wake` at each new event, and `end` when no further event will follow, until the returned function is called. */
+  /** Calls `wake` for each new event, and `end` when no more events will follow. @returns a function that ends the subscription */
   subscribe(wake: () => void, end: () => void): () => void {
     if (this.#closed) {
       setImmediate(end);
@@ -69,19 +72,19 @@ export class TaskEvents {
     };
   }
 
-  /** Returns the cursor of a subscriber that reads future events only. */
+  /** Returns a cursor for a subscriber that reads only future events. */
   now(): Cursor {
     return { seen: this.#newest };
   }
 
-  /** Returns a cursor at the event with the id `eventId`, or undefined if the event is not one of this process. */
+  /** Returns a cursor at the event with the id `eventId`, or undefined if the event is not from this process. */
   after(eventId: string): Cursor | undefined {
     const [epoch, number = ''] = eventId.split('-');
     const seen = /^\d{1,15}$/.test(number) ? Number(number) : Number.NaN;
     return epoch === this.#epoch && seen <= this.#newest ? { seen } : undefined;
   }
 
-  /** Returns the id of the last event that was read with a cursor. */
+  /** Returns the id of the last event read with a cursor. */
   idOf({ seen }: Cursor): string {
     return `${this.#epoch}-${seen}`;
   }
@@ -100,29 +103,24 @@ export class TaskEvents {
     return this.#window[cursor.seen % WINDOW];
   }
 
-  /** Resolves when the task is completed or discarded, after `ms` milliseconds, when `signal` aborts, or on `close`. */
-  async ended(id: string, ms: number, signal: AbortSignal): Promise<void> {
-    if (this.#closed || signal.aborted) return;
+  /** Waits until a task is completed, discarded or cancelled, `ms` milliseconds have passed, or `cancel` or `close` is called. */
+  waitForEnd(id: string, ms: number): { ended: Promise<void>; cancel: () => void } {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const waiters = this.#waiters.get(id) ?? new Set();
-    this.#waiters.set(id, waiters.add(resolve));
     const timer = setTimeout(resolve, ms);
-    signal.addEventListener('abort', () => resolve(), { once: true });
-    await promise;
-    clearTimeout(timer);
-    waiters.delete(resolve);
-    if (waiters.size === 0 && this.#waiters.get(id) === waiters) this.#waiters.delete(id);
+    this.#ends.once(id, resolve);
+    if (this.#closed) resolve();
+    const ended = promise.finally(() => {
+      clearTimeout(timer);
+      this.#ends.off(id, resolve);
+    });
+    return { ended, cancel: resolve };
   }
 
-  /** Ends all subscriptions, and resolves all promises of `ended`. */
+  /** Ends all subscriptions and all pending `waitForEnd` calls. */
   close(): void {
     this.#closed = true;
     clearTimeout(this.#retentionTimer);
-    for (const id of [...this.#waiters.keys()]) this.#resolveWaiters(id);
+    for (const id of this.#ends.eventNames()) this.#ends.emit(id);
     for (const { end } of [...this.#subscribers]) end();
-  }
-
-  #resolveWaiters(id: string): void {
-    for (const resolve of this.#waiters.get(id) ?? []) resolve();
   }
 }

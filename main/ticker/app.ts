@@ -4,7 +4,7 @@ import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log.ts';
 import { type RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
-import type { Relay } from './relay.ts';
+import type { Relay } from './ws-relay.ts';
 import { type WsRouterOptions, wsRouter } from './ws-router.ts';
 
 export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions {

@@ -16,7 +16,7 @@ import { answerUnavailable, type SecurityContext, tokenAuth } from './token-auth
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Tokens, TokenUser } from './tokens.ts';
 
-/** Store of API keys. Its methods throw as those of `ApiKeys` in `db/sqlite/api-keys`. */
+/** Store of API keys. Its methods throw the same errors as the methods of `ApiKeys` in `db/sqlite/api-keys`. */
 export interface ApiKeyStore {
   findOwner(apiKey: string): Awaitable<ApiKeyOwner | undefined>;
   ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
@@ -31,10 +31,10 @@ export interface AuthRouterOptions {
 }
 
 const BODY_LIMIT = 4096;
-/** Maximum number of bytes of all unparsed request bodies together. */
+/** Maximum total size in bytes of all unparsed request bodies. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
-/** Router of `/auth/token`: `POST` exchanges an API key for a bearer token, `DELETE` revokes the bearer token of the request. */
+/** Creates the router for `/auth/token`: `POST` exchanges an API key for a bearer token, `DELETE` revokes the request's bearer token. */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
   const { apiKeys, tokens, userScope, rateLimit } = options;
   const router = exactRouter<SecurityContext>({ prefix: '/auth' });
@@ -48,6 +48,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     const { api_key: apiKey } = await readJsonObject(ctx.req, bodies, (bytes) => admission.enter(bytes));
     if (typeof apiKey !== 'string' || apiKey === '') throw new HttpError('apiKeyRequired');
     const owner = await findOwner(apiKey);
+    if (owner === undefined) throw new HttpError('invalidApiKey');
     const token = await issue({ ...owner, apiKey }, ctx.ip);
     const { user_id, role } = owner;
     replyJson(ctx, 200, { token, user_id, role, expires_in: tokens.lifetimeSeconds });
@@ -68,15 +69,12 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     throw new HttpError('tooManyRequests', { headers: { 'Retry-After': String(Math.ceil(waitMs / 1000)) } });
   }
 
-  async function findOwner(apiKey: string): Promise<ApiKeyOwner> {
-    let owner: ApiKeyOwner | undefined;
+  async function findOwner(apiKey: string): Promise<ApiKeyOwner | undefined> {
     try {
-      owner = await apiKeys.findOwner(apiKey);
+      return await apiKeys.findOwner(apiKey);
     } catch (cause) {
       throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'lookupFailed', { cause });
     }
-    if (owner === undefined) throw new HttpError('invalidApiKey');
-    return owner;
   }
 
   async function issue(user: TokenUser, remoteAddress: string): Promise<string> {

@@ -1,4 +1,4 @@
-/** Close code and reason of a WebSocket, and whether the client should reconnect. */
+/** WebSocket close code and reason, and whether the client should reconnect. */
 export interface CloseCode {
   code: number;
   reason: string;
@@ -17,7 +17,7 @@ export const closeCodes = {
   /** Sent only if `TOKEN_EXPIRY_CLOSES` is set. */
   tokenExpired: { code: 4003, reason: 'token expired', reconnect: false },
   handlerFailed: { code: 1011, reason: 'handler failed', reconnect: true },
-  /** `reconnect` is false, because a client that keeps up its message rate would be disconnected again. */
+  /** `reconnect` is false, because a client that keeps sending at this rate would only be disconnected again. */
   tooManyMessages: { code: 4029, reason: 'too many messages', reconnect: false },
   tooSlow: { code: 4008, reason: 'client reads too slowly', reconnect: true },
 } as const satisfies Record<string, CloseCode>;

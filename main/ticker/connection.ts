@@ -9,18 +9,18 @@ import { textFrame } from './frame.ts';
 import type { Process } from './pid-registry.ts';
 
 export interface ClientTimeouts {
-  /** Milliseconds after which a slow client is disconnected if its socket has not drained. */
+  /** Maximum time in milliseconds that a slow client's socket may take to drain. After that, the client is disconnected. */
   slowMs: number;
-  /** Milliseconds from a client's last pong to the next ping, and from a ping to the disconnection if there is no pong. */
+  /** Milliseconds from a client's pong to the next ping, and from an unanswered ping to the disconnection. */
   pingMs: number;
 }
 
 export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
 
-/** A client may send the messages of this many seconds at once. */
+/** Burst size: how many seconds' worth of messages a client may send at once. */
 const BURST_SECONDS = 2;
 
-/** Counters of all connections of the price stream. */
+/** Counters for all connections of the price stream. */
 export class StreamMetrics {
   /** Number of text frames written to sockets. */
   framesSent = 0;
@@ -43,9 +43,10 @@ const PING_BYTES = 8;
 
 /**
  * The server's end of a WebSocket. It writes all frames to the client, so that they stay in order and backpressure is noticed.
- * A client is slow while its socket buffers more than the high-water mark (`SOCKET_BUFFER`). Nothing is read from a slow client,
- * so that it causes no further responses, and of the ticks, only the newest is sent when the socket drains. The kernel buffers
- * megabytes more unnoticed, so a client must also answer each ping: a client that does not read does not see it.
+ * A client is slow while its socket buffers more than the high-water mark (`SOCKET_BUFFER`). The server does not read from a
+ * slow client, so the client causes no further responses. When the socket drains, the client receives only the newest tick.
+ * The kernel buffers megabytes more, which the server cannot see. Therefore a client must also answer each ping, which a client
+ * that does not read never receives.
  */
 export class Connection implements Process {
   readonly #ws: WebSocket;
@@ -54,10 +55,10 @@ export class Connection implements Process {
   readonly #metrics: StreamMetrics;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
-  /** Payload of the ping that the client has not answered yet. */
+  /** Payload of the unanswered ping, if any. */
   #ping: Buffer | undefined;
   #isFlooding = false;
-  /** Time of the last ping, of the last pong, or at which the client was last slow, as `performance.now()`. */
+  /** Last time (`performance.now()`) at which a ping was sent, a pong arrived, or the client stopped being slow. */
   #pingSince = performance.now();
 
   constructor(ws: WebSocket, socket: Duplex, options: ConnectionOptions) {
@@ -76,7 +77,7 @@ export class Connection implements Process {
     ws.on('pong', (data) => {
       if (this.#admit()) this.#onPong(data);
     });
-    // Errors need no handling, because the library closes the connection with the error's code and then emits `close`.
+    // Errors need no handling, because the library closes the connection with the appropriate code and then emits `close`.
     ws.on('error', () => {});
     ws.once('close', onClose);
   }
@@ -85,7 +86,7 @@ export class Connection implements Process {
     if (message.topic === 'ws.send') this.#write(textFrame(message.data));
   }
 
-  /** Sends a tick, encoded once for all clients. A slow client gets only the newest, because each tick is a complete snapshot. */
+  /** Sends a tick, encoded once for all clients. A slow client gets only the newest tick, because each is a complete snapshot. */
   tick(frame: Buffer): void {
     if (this.#slowSince === undefined) {
       this.#write(frame);
@@ -95,10 +96,10 @@ export class Connection implements Process {
     this.#newestTick = frame;
   }
 
-  /** Pings an idle client, and disconnects a dead or slow one. Call it about once a second. @param now `performance.now()` */
+  /** Pings the client when due, and disconnects a dead or slow client. Call about once a second. @param now `performance.now()` */
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
-      // A slow client is not pinged, because its pong would not be read. It receives the close code if it reads again in time.
+      // A slow client is not pinged, because its pong would not be read. It receives the close code only if it starts reading in time.
       if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#ping !== undefined) this.terminate();
@@ -118,20 +119,20 @@ export class Connection implements Process {
   }
 
   #sendPing(now: number): void {
-    // Random, so that a pong proves that the client has read everything before the ping.
+    // Random, so that a pong proves that the client has read everything sent before the ping.
     this.#ping = randomBytes(PING_BYTES);
     this.#pingSince = now;
     this.#ws.ping(this.#ping);
   }
 
-  /** Counts a message, ping or pong. Past the rate limit, closes the connection. @returns whether to handle the frame */
+  /** Counts a message, ping or pong. Closes the connection if the client exceeds the rate limit. @returns whether to handle it */
   #admit(): boolean {
-    // Further frames are ignored, because the last packet may hold thousands of them.
+    // Further frames are ignored. A single packet can hold thousands of frames.
     if (this.#isFlooding) return false;
     if (this.#tokens.take(performance.now()) === 0) return true;
     this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
-    // The client's close frame is not awaited, so that the rest of the flood is not read.
+    // Does not wait for the client's close frame, so that the rest of the flood is not read.
     this.#ws.pause();
     this.#socket.end();
     return false;
@@ -167,7 +168,7 @@ export class Connection implements Process {
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
-      // The ping timeout starts again, because the client's pongs are read only from now on.
+      // The ping timeout restarts, because the client's pongs were not read while it was slow.
       this.#pingSince = performance.now();
       this.#ws.resume();
     }

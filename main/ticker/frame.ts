@@ -12,10 +12,10 @@ declare module 'ws' {
 
 const TEXT = 1;
 
-/** Last encoded text and its frame. Cached because clients that connect at the same time are sent the same snapshot. */
+/** Most recently encoded text and its frame. Cached, because clients that connect at the same time receive the same snapshot. */
 let latest = { text: '', frame: frame('') };
 
-/** Encodes a text frame from server to client. The buffer is shared, so callers must not modify it. */
+/** Encodes a text frame from the server to a client. The buffer is shared, so callers must not modify it. */
 export function textFrame(text: string): Buffer {
   if (text !== latest.text) latest = { text, frame: frame(text) };
   return latest.frame;

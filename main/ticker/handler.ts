@@ -1,46 +1,33 @@
-import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
-import type { PidRegistry, Process } from './pid-registry.ts';
+import type { Pid, WsSend } from '../../workers/messages.ts';
+import type { PidRegistry } from './pid-registry.ts';
 
-/** Pid of the ticker: the fixed name under which it is registered. */
+/** Pid of the ticker, which is registered under this fixed name. */
 export const TICKER = 'ticker';
 
-/** Serves one WebSocket connection until it closes: welcomes the client, subscribes it to the ticker, and answers its pings. */
-class Handler implements Process {
-  readonly #pid: Pid;
-  readonly #processes: PidRegistry;
-  readonly #actorId: string;
-  #client: Pid | undefined;
-
-  constructor(pid: Pid, processes: PidRegistry, actorId: string) {
-    this.#pid = pid;
-    this.#processes = processes;
-    this.#actorId = actorId;
-  }
-
-  receive(message: LifecycleMessage): void {
-    switch (message.topic) {
-      case 'ws.join':
-        this.#join(message.client_pid);
-        break;
-      case 'ws.message':
-        if (this.#client !== undefined && isPing(message.data)) this.#processes.send(this.#client, pong);
-        break;
-      case 'ws.leave':
-        this.#processes.send(TICKER, { topic: 'unsubscribe', handler_pid: this.#pid });
-        this.#processes.exit(this.#pid, 'normal');
-    }
-  }
-
-  #join(client: Pid): void {
-    this.#client = client;
-    this.#processes.send(client, text({ type: 'welcome', user_id: this.#actorId }));
-    this.#processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: this.#pid });
-  }
-}
-
-/** Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). */
+/**
+ * Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). The handler welcomes its client,
+ * subscribes it to the ticker, and answers its pings until the connection closes.
+ */
 export function createHandler(processes: PidRegistry, actorId: string): Pid {
-  return processes.spawn('handler', (pid) => new Handler(pid, processes, actorId));
+  let client: Pid | undefined;
+  const handler = processes.spawn('handler', () => ({
+    receive(message) {
+      switch (message.topic) {
+        case 'ws.join':
+          client = message.client_pid;
+          processes.send(client, text({ type: 'welcome', user_id: actorId }));
+          processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
+          break;
+        case 'ws.message':
+          if (client !== undefined && isPing(message.data)) processes.send(client, pong);
+          break;
+        case 'ws.leave':
+          processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
+          processes.exit(handler, 'normal');
+      }
+    },
+  }));
+  return handler;
 }
 
 function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }): WsSend {
@@ -49,7 +36,7 @@ function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }):
 
 const pong = text({ type: 'pong' });
 
-/** Whether the text of a client's message is JSON of the type `ping`. All other messages are ignored. */
+/** Whether a client's message is JSON with the type `ping`. All other messages are ignored. */
 function isPing(data: string): boolean {
   try {
     const message: { type?: unknown } | null = JSON.parse(data);

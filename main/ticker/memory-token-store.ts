@@ -6,31 +6,28 @@ import {
   TokenStoreFull,
   TokenStoreUnavailable,
 } from './token-store.ts';
-import { TokensByKey } from './tokens-by-key.ts';
 
-export interface MemoryTokenStoreOptions {
-  maxTokens?: number;
-  maxTokensPerKey?: number;
-}
-
-/** Maximum delay of a Node timer. If the next token expires later, the timer is started again. */
+/** Maximum delay of a Node timer in milliseconds. If the next token expires later than that, the timer is restarted. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * Valid tokens, in memory. If an API key has `maxTokensPerKey` tokens, a new one evicts its oldest. Otherwise a new token is refused
- * if there are `maxTokens`, so that no key evicts the tokens of another. All tokens have the same lifetime and expire in order.
+ * In-memory store of valid tokens. If an API key already has `maxTokensPerKey` tokens, a new one evicts its oldest. Otherwise a
+ * full store (`maxTokens`) refuses the new token, so that no key evicts another key's tokens. All tokens have the same
+ * lifetime, so they expire in the order of issue.
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
   readonly maxTokens: number;
   readonly #records = new Map<string, TokenRecord>();
-  readonly #byKey: TokensByKey;
+  readonly #maxTokensPerKey: number;
+  /** Tokens of each API key, oldest first. Tokens issued concurrently on two nodes may have the same `order`. */
+  readonly #byKey = new Map<string, { id: string; order: number }[]>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor({ maxTokens = 100_000, maxTokensPerKey = 1000 }: MemoryTokenStoreOptions = {}) {
+  constructor({ maxTokens = 100_000, maxTokensPerKey = 1000 }: { maxTokens?: number; maxTokensPerKey?: number } = {}) {
     this.maxTokens = maxTokens;
-    this.#byKey = new TokensByKey(maxTokensPerKey);
+    this.#maxTokensPerKey = maxTokensPerKey;
   }
 
   get size(): number {
@@ -45,18 +42,21 @@ export class MemoryTokenStore implements TokenStore {
     return this.#records.keys();
   }
 
+  /** Whether the API key has its maximum number of tokens, in which case adding one evicts the oldest. */
   isFull(keyId: string): boolean {
-    return this.#byKey.isFull(keyId);
+    return (this.#byKey.get(keyId)?.length ?? 0) >= this.#maxTokensPerKey;
   }
 
+  /** Returns the `order` for the API key's next token, higher than the `order` of any token it has. */
   nextOrder(keyId: string): number {
-    return this.#byKey.next(keyId);
+    return (this.#byKey.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }
 
   /**
-   * Adds a token at position `order` among the tokens of its key.
+   * Adds a token. Among the tokens of a key, a higher `order` is newer. Nodes that add the same tokens, in whatever sequence,
+   * keep the same tokens.
    *
-   * @returns the identifier of the evicted token, which is the added one if the key has enough newer tokens
+   * @returns the identifier of the evicted token, if any; the added token itself if the key has its maximum of newer tokens
    */
   insert(record: TokenRecord, order: number): string | undefined {
     this.#check();
@@ -66,9 +66,14 @@ export class MemoryTokenStore implements TokenStore {
       throw new TokenStoreFull(`the token store holds ${this.maxTokens} tokens`);
     this.#records.set(id, record);
     if (this.#timer === undefined) this.#arm(expiresAt);
-    const evicted = this.#byKey.add({ id, keyId, order });
-    if (evicted !== undefined) this.revoke(evicted.id);
-    return evicted?.id;
+    const tokens = this.#byKey.get(keyId) ?? [];
+    this.#byKey.set(keyId, tokens);
+    // Searches from the end, because almost every added token is the newest.
+    const previous = tokens.findLastIndex((other) => other.order < order || (other.order === order && other.id < id));
+    tokens.splice(previous + 1, 0, { id, order });
+    const evicted = tokens.length > this.#maxTokensPerKey ? tokens[0]?.id : undefined;
+    if (evicted !== undefined) this.revoke(evicted);
+    return evicted;
   }
 
   has(id: string): boolean {
@@ -77,7 +82,7 @@ export class MemoryTokenStore implements TokenStore {
     return record !== undefined && record.expiresAt > Date.now();
   }
 
-  /** The same as `has`, because this store is not shared. */
+  /** Same as `has`, because this store is not shared with other nodes. */
   find(id: string): boolean {
     return this.has(id);
   }
@@ -116,9 +121,12 @@ export class MemoryTokenStore implements TokenStore {
     }
   }
 
-  #remove(record: TokenRecord, end: RemovalReason): void {
-    this.#records.delete(record.id);
-    this.#byKey.delete(record);
-    this.onRemove(record.id, end);
+  #remove({ id, keyId }: TokenRecord, end: RemovalReason): void {
+    this.#records.delete(id);
+    const tokens = this.#byKey.get(keyId) ?? [];
+    const index = tokens.findIndex((token) => token.id === id);
+    tokens.splice(index, 1);
+    if (tokens.length === 0) this.#byKey.delete(keyId);
+    this.onRemove(id, end);
   }
 }

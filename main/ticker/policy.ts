@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { Log } from '../log.ts';
 
-/** Access rule, which allows or denies actions on resources. `*` means all of them. */
+/** Access rule that allows or denies actions on resources. `*` stands for all. */
 export interface Policy {
   name: string;
   group: string;
@@ -13,17 +13,17 @@ export interface Policy {
 /** The policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
-/** File of the specification's user policy: all actions, all resources, effect allow, group `user`. */
+/** File containing the specification's user policy: all actions, all resources, effect `allow`, group `user`. */
 export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 
-/** Reads a policy. @throws {Error} if the file cannot be read or does not hold a policy */
+/** Reads a policy. @throws {Error} if the file cannot be read or does not contain a policy */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
-  if (!isPolicy(policy)) throw new Error(`${file.pathname} does not hold a policy`);
+  if (!isPolicy(policy)) throw new Error(`${file.pathname} does not contain a policy`);
   return policy;
 }
 
-/** Loads the scope that all tokens get. If the policy cannot be loaded, logs the error and returns an empty scope. */
+/** Loads the scope of all tokens. If the policy cannot be loaded, logs the error and returns an empty scope. */
 export async function loadScope(file: URL, log: Log): Promise<Scope> {
   try {
     return [await loadPolicy(file)];

@@ -1,28 +1,30 @@
-/** A tick (one update of all prices), as it is published to other nodes. */
+/** A tick (one update of all prices) as published to other nodes. */
 export interface Tick {
-  /** One price for each symbol, in the order of `symbols` of `workers/symbols`. */
+  /** Comma-separated names of the symbols. Nodes with different symbols refuse the tick. */
+  symbols: string;
+  /** One price per symbol, in the order of `symbols`. */
   prices: readonly number[];
-  /** JSON text of the message to the clients. */
+  /** JSON text of the message sent to the clients. */
   data: string;
 }
 
 export interface TickFollower {
-  /** Called with each tick of another node, which this node sends to its clients. */
+  /** Called with each tick from another node, to be sent to this node's clients. */
   onTick(tick: Tick): void;
-  /** Called with the prices of the last tick, so that this node's first tick continues from them. Clients do not receive them. */
-  onPrices(prices: readonly number[]): void;
+  /** Called with the most recent tick, so that this node's first tick continues from its prices. Clients do not receive it. */
+  onPrices(tick: Tick): void;
 }
 
-/** Connects the tickers of several nodes. Only the leader makes ticks. The other nodes receive each tick at most once, in order. */
+/** Connects the tickers of several nodes. Only the leader makes ticks. The other nodes receive each tick at most once and in order. */
 export interface TickFeed {
-  /** Float64Array of one cell: expiry of this node's lease in milliseconds of the monotonic clock, in the past without a lease. */
+  /** Float64Array of one element: expiry of this node's lease in milliseconds of the monotonic clock. In the past if not held. */
   readonly lease: SharedArrayBuffer;
   readonly isLeader: boolean;
-  /** Sets the object that receives the ticks of other nodes. There is only one. */
+  /** Sets the follower, which receives the ticks from other nodes. */
   follow(follower: TickFollower): void;
-  /** If `wanted`, acquires the lease and renews it. Otherwise releases it. Wanted while this node's ticker can make ticks. */
+  /** Acquires and renews the lease, or releases it. @param wanted whether this node's ticker can make ticks */
   setLeaseWanted(wanted: boolean): void;
-  /** Publishes a tick to the other nodes. @returns false if this node's lease has expired; the tick must then be discarded */
+  /** Publishes a tick to the other nodes. @returns false if this node's lease has expired, in which case the tick must be discarded */
   publish(tick: Tick): boolean;
   /** Releases the lease and stops receiving ticks. */
   close(): Promise<void>;

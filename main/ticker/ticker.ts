@@ -1,3 +1,4 @@
+import { DELAY_BOUNDS, Histogram } from '../../workers/histogram.ts';
 import {
   type HandlerToTicker,
   type LifecycleMessage,
@@ -9,17 +10,22 @@ import {
   type TickerToMain,
   type WsSend,
 } from '../../workers/messages.ts';
+import { symbolNames, type TickerSymbol } from '../../workers/symbols.ts';
 import type { Log } from '../log.ts';
-import { DELAY_BOUNDS, Histogram } from '../metrics/histogram.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
 import type { PidRegistry, Process } from './pid-registry.ts';
-import type { TickFeed } from './tick-feed.ts';
+import { SourceStatus } from './source-status.ts';
+import { isThreadMessage } from './thread-message.ts';
+import type { Tick, TickFeed } from './tick-feed.ts';
 
 export interface TickerOptions {
   intervalMs: number;
-  /** Seed of deterministic prices; see `workers/seeded-prices`. Random prices if undefined. */
+  symbols: readonly TickerSymbol[];
+  /** Seed of deterministic prices; see `workers/seeded-prices`. If undefined, prices are random. */
   seed?: string | undefined;
+  /** File or module that supplies the prices; see `workers/open-price-source`. If undefined, prices are computed. */
+  source?: string | undefined;
   processes: PidRegistry;
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
   /** Sends the leader's ticks to the other nodes. Undefined if each node makes its own ticks. */
@@ -29,28 +35,29 @@ export interface TickerOptions {
   file?: URL;
 }
 
-/** Size of the shared memory for prices: room for 64 symbols. */
-const PRICES_BYTES = 64 * Float64Array.BYTES_PER_ELEMENT;
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
 
 /**
  * The process (actor) `ticker`: passes subscriptions to the ticker thread, and the thread's snapshots and ticks to the clients.
- * Prices are in shared memory, and subscriptions are kept here, so that a restarted thread continues with both.
+ * Prices are in shared memory, and subscriptions are kept here, so a restarted thread continues with both.
  */
 export class Ticker implements Process {
   readonly #options: TickerOptions;
-  /** Histogram of the seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
+  /** Time in seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
-  readonly #prices = new SharedArrayBuffer(PRICES_BYTES);
-  readonly #lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
+  readonly source: SourceStatus;
+  readonly #prices: Float64Array<SharedArrayBuffer>;
+  readonly #symbolNames: string;
+  #refusesTicks = false;
+  readonly #lastDue = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
   readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
-  /** Pid of the client by pid of the subscribed handler. */
+  /** Subscriptions: client pid by handler pid. */
   readonly #subscriptions = new Map<Pid, Pid>();
-  /** Clients whose snapshot was requested from the thread and is not sent yet. They receive no ticks. */
+  /** Clients whose snapshot has been requested from the thread but not sent yet. They do not receive ticks. */
   readonly #waiting = new Set<Pid>();
-  /** Clients whose snapshot was sent. Only they receive ticks. */
+  /** Clients whose snapshot has been sent. Only they receive ticks. */
   readonly #live = new Set<Pid>();
   readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
   /** Messages for the thread, collected until the end of the event loop turn and sent together. */
@@ -59,7 +66,11 @@ export class Ticker implements Process {
 
   constructor(options: TickerOptions) {
     this.#options = options;
-    const { feed, log, file = workerFile('ticker') } = options;
+    const { symbols, source, feed, log, file = workerFile('ticker') } = options;
+    this.source = new SourceStatus(source, log);
+    this.#symbolNames = symbolNames(symbols);
+    this.#prices = new Float64Array(new SharedArrayBuffer(symbols.length * Float64Array.BYTES_PER_ELEMENT));
+    this.#prices.set(symbols.map(({ price }) => price));
     this.loopDelays = new Histogram(DELAY_BOUNDS, this.#delayCells);
     this.#thread = new SupervisedWorker({
       name: 'ticker',
@@ -67,20 +78,20 @@ export class Ticker implements Process {
       workerData: (heartbeat) => this.#threadStart(heartbeat),
       restartDelaysMs: RESTART_DELAYS_MS,
       stableAfterMs: STABLE_AFTER_MS,
-      onMessage: (message: TickerToMain) => this.#onMessage(message),
+      isMessage: isThreadMessage,
+      onMessage: (message) => this.#onMessage(message),
+      onOutput: source === undefined ? undefined : (text) => this.source.onOutput(text),
       onSpawn: () => this.#resubscribe(),
-      onExit: () => feed?.setLeaseWanted(false),
+      onExit: () => {
+        this.source.onExit();
+        feed?.setLeaseWanted(false);
+      },
       onHeartbeat: (isBeating) => feed?.setLeaseWanted(isBeating),
       log,
     });
     feed?.follow({
-      onPrices: (prices) => this.#setPrices(prices),
-      onTick: ({ prices, data }) => {
-        this.#setPrices(prices);
-        const due = Date.now();
-        new Float64Array(this.#lastDue)[0] = due;
-        this.#post({ topic: 'tick', data, due });
-      },
+      onPrices: (tick) => this.#setPrices(tick),
+      onTick: (tick) => this.#onRelayedTick(tick),
     });
   }
 
@@ -92,9 +103,14 @@ export class Ticker implements Process {
     return this.#thread.restarts;
   }
 
-  /** Time at which the last tick was due, or arrived from another node, in milliseconds since the epoch; 0 before the first. */
+  /** Whether the last tick from another node was refused because its symbols differ from this node's. */
+  get refusesTicks(): boolean {
+    return this.#refusesTicks;
+  }
+
+  /** Time at which the last tick was due, or arrived from another node, in milliseconds since the epoch; 0 before the first tick. */
   get lastDue(): number {
-    return new Float64Array(this.#lastDue)[0] as number;
+    return this.#lastDue[0] as number;
   }
 
   /** Starts the ticker thread. @throws {Error} if the thread ends before it is ready */
@@ -113,8 +129,26 @@ export class Ticker implements Process {
     await this.#thread.stop();
   }
 
-  #setPrices(prices: readonly number[]): void {
-    new Float64Array(this.#prices).set(prices);
+  #onRelayedTick(tick: Tick): void {
+    const isRefused = tick.symbols !== this.#symbolNames;
+    if (isRefused && !this.#refusesTicks) {
+      const { symbols } = tick;
+      this.#options.log.warn({ symbols }, 'ticks of the leader are refused: their symbols differ (TICKER_SYMBOLS)');
+    }
+    this.#refusesTicks = isRefused;
+    if (isRefused) return;
+    this.#setPrices(tick);
+    const due = Date.now();
+    this.#lastDue[0] = due;
+    this.#post({ topic: 'tick', data: tick.data, due });
+  }
+
+  /** Copies the prices from another node's tick. A symbol that is not in the tick keeps its price. */
+  #setPrices({ symbols, prices }: Tick): void {
+    const names = symbols.split(',');
+    for (const [index, { symbol }] of this.#options.symbols.entries()) {
+      this.#prices[index] = prices[names.indexOf(symbol)] ?? (this.#prices[index] as number);
+    }
   }
 
   #subscribe(handler: Pid, client: Pid): void {
@@ -143,14 +177,20 @@ export class Ticker implements Process {
   }
 
   #onMessage(message: TickerToMain): void {
-    if ('topic' in message) this.#options.feed?.setLeaseWanted(!this.#isStopped);
-    else if (message.to === SUBSCRIBERS) this.#broadcast(message);
+    if ('topic' in message) {
+      if (message.topic === 'source') this.source.onProblem(message.problem);
+      else this.#options.feed?.setLeaseWanted(!this.#isStopped);
+    } else if (message.to === SUBSCRIBERS) this.#broadcast(message);
     else for (const client of message.to) this.#sendSnapshot(client, message.message);
   }
 
   #broadcast({ message, due, prices }: TickMessage): void {
     const { feed, broadcast } = this.#options;
-    if (prices !== undefined && feed?.publish({ prices, data: message.data }) !== true) return;
+    if (prices !== undefined) {
+      const tick = { symbols: this.#symbolNames, prices, data: message.data };
+      if (feed?.publish(tick) !== true) return;
+      this.#refusesTicks = false;
+    }
     broadcast(this.#live, message);
     this.lateness.observe(Math.max(0, Date.now() - due) / 1000);
   }
@@ -162,12 +202,15 @@ export class Ticker implements Process {
   }
 
   #threadStart(heartbeat: SharedArrayBuffer): TickerStart {
-    const { intervalMs, seed, feed } = this.#options;
+    const { intervalMs, symbols, seed, source, feed } = this.#options;
     return {
       intervalMs,
+      symbols,
       seed,
-      prices: this.#prices,
-      lastDue: this.#lastDue,
+      source,
+      sourceCounts: this.source.memory,
+      prices: this.#prices.buffer,
+      lastDue: this.#lastDue.buffer,
       lease: feed?.lease,
       delays: { bounds: DELAY_BOUNDS, cells: this.#delayCells },
       heartbeat,
@@ -175,7 +218,7 @@ export class Ticker implements Process {
     };
   }
 
-  /** Requests a snapshot from a new thread for each client without one. The thread knows the others from its worker data. */
+  /** Requests snapshots from a new thread for clients still waiting for one. The thread knows the others from its worker data. */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {

@@ -1,6 +1,6 @@
 import type { Awaitable } from '../awaitable.ts';
 
-/** Entry of an issued token in the token store. */
+/** The token store's entry for an issued token. */
 export interface TokenRecord {
   /** The token's identifier (`jti`). */
   id: string;
@@ -10,17 +10,17 @@ export interface TokenRecord {
   expiresAt: number;
 }
 
-/** Thrown if the token store is closed, or its servers do not respond. */
+/** Thrown if the token store is closed or its servers do not respond. */
 export class TokenStoreUnavailable extends Error {
   override name = 'TokenStoreUnavailable';
 }
 
-/** Thrown if the token store has reached its maximum number of tokens. */
+/** Thrown if the token store is full. */
 export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
 
-/** Why a store removed a token. An evicted token counts as revoked; closing the store removes none. */
+/** Why a store removed a token. An evicted token counts as revoked. Closing the store removes no tokens. */
 export type RemovalReason = 'token revoked' | 'token expired';
 
 /** Called for every token that a store removes. */
@@ -32,14 +32,14 @@ export interface TokenStore {
   readonly size: number;
   readonly maxTokens: number;
   onRemove: OnRemove;
-  /** Adds a token. If its API key has too many tokens, the oldest is evicted. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /** Adds a token. If its API key then has too many tokens, evicts the oldest. @throws {TokenStoreUnavailable | TokenStoreFull} */
   put(record: TokenRecord): Awaitable<void>;
   /** Whether this node knows the token and the token has not expired. @throws {TokenStoreUnavailable} if closed */
   has(id: string): boolean;
-  /** Whether the token is valid, also if another node issued it. This node then knows the token. @throws {TokenStoreUnavailable} */
+  /** Like `has`, but also finds tokens issued by other nodes, and remembers them for `has`. @throws {TokenStoreUnavailable} */
   find(id: string): Awaitable<boolean>;
   /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): Awaitable<void>;
-  /** Makes the store unavailable, and clears the tokens known to this node. */
+  /** Makes the store unavailable and clears the tokens known to this node. */
   close(): Awaitable<void>;
 }

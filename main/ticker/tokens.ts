@@ -18,7 +18,7 @@ export interface TokenUser {
 }
 
 export interface TokensOptions {
-  /** Secret of at least 32 bytes. If undefined, a random secret is used, so no token stays valid after a restart. */
+  /** Secret of at least 32 bytes. If undefined, a random secret is used, so tokens do not survive a restart. */
   key: string | undefined;
   lifetimeSeconds: number;
   store: TokenStore;
@@ -26,24 +26,24 @@ export interface TokensOptions {
   onEnd?: OnRemove;
 }
 
-/** Number of random bytes in a token identifier. In base64url, they have 32 characters, the specification's token length. */
+/** Number of random bytes in a token identifier. In base64url, they take 32 characters, the specification's token length. */
 const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
-/** Maximum length of a token, above that of any issued token. A longer text is rejected without decryption. */
+/** Maximum length of a token in characters, greater than the length of any issued token. Longer tokens are not decrypted. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
-/** Tolerated difference from the clock of the node that issued a token. The exact expiry is enforced by the store. */
+/** Tolerated clock difference from the node that issued a token, in seconds. The store enforces the exact expiry. */
 const CLOCK_TOLERANCE_SECONDS = 60;
 
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
-/** Issues and verifies bearer tokens: PASETO v3.local. A token is valid until it expires or is removed from the token store. */
+/** Issues and verifies bearer tokens (PASETO v3.local). A token is valid until it expires or is removed from the token store. */
 export class Tokens {
   readonly lifetimeSeconds: number;
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /** Identities of verified tokens by token text. An entry is deleted with the token's record, so the store's bound applies. */
+  /** Identities of verified tokens by token text. An entry is deleted with the token's record, so the store's limit also applies here. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
   /** Pending decryptions by token text, shared by concurrent requests with the same token. */
@@ -69,7 +69,7 @@ export class Tokens {
     return new Tokens(LocalKeyFromCryptoKey(key), digestKey, options);
   }
 
-  /** Issues a token that contains the user, the scope and the client's address. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /** Issues a token containing the user, the scope and the client's address. @throws {TokenStoreUnavailable | TokenStoreFull} */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = Date.now();
@@ -90,7 +90,7 @@ export class Tokens {
   }
 
   /**
-   * Returns the identity of a token. Undefined if the token is malformed, encrypted with another key, expired or not in the store.
+   * Returns a token's identity, or undefined if the token is malformed, encrypted with another key, expired or not in the store.
    *
    * @throws {TokenStoreUnavailable}
    */
@@ -109,7 +109,7 @@ export class Tokens {
     await this.store.revoke(tokenId);
   }
 
-  /** Closes the store, so that no token can be issued or verified. */
+  /** Closes the store. After that, tokens can no longer be issued or verified. */
   async close(): Promise<void> {
     await this.store.close();
     this.#verified.clear();
@@ -151,7 +151,7 @@ export class Tokens {
     return identity;
   }
 
-  /** Returns the identifier of an API key in the token store: a keyed hash, equal on all nodes, which does not reveal the key. */
+  /** Returns an API key's identifier in the token store: a keyed hash, the same on all nodes, that does not reveal the key. */
   #keyId(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }

@@ -6,27 +6,27 @@ import { exactRouter } from '../http/exact-router.ts';
 import { rateLimitKey } from '../http/rate-limit-key.ts';
 import type { HandlersByToken } from './handlers-by-token.ts';
 import { allows } from './policy.ts';
-import { RELAY_HEADER, type Relay, type RelayTarget } from './relay.ts';
 import { type SecurityContext, tokenAuth } from './token-auth.ts';
 import type { Identity, Tokens } from './tokens.ts';
+import { RELAY_HEADER, type Relay, type RelayTarget } from './ws-relay.ts';
 
 export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
-  /** Starts the handler of one connection, for the user with id `actorId`, and returns its pid. */
+  /** Starts the handler of one connection for the actor with id `actorId`, and returns its pid. */
   createHandler: (actorId: string) => Pid;
-  /** Registers handlers, so that they end when their token is revoked or expires. */
+  /** Registers handlers so that they end when their token is revoked or expires. */
   holders: Pick<HandlersByToken, 'add'>;
 }
 
-/** The WebSocket router: `GET /ws/ticker` of the specification. */
+/** Creates the router for the WebSocket endpoint `GET /ws/ticker`. */
 export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/ws' });
 
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    // The token is checked again, because it may have been revoked meanwhile. No await follows before the handler is registered.
+    // Checks the token again, because it may have been revoked in the meantime. No await follows until the handler is registered.
     if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
@@ -53,7 +53,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   return router;
 }
 
-/** Serializes a value as ASCII JSON for a header. Other characters are escaped, because `user_id` may contain any. */
+/** Serializes a value as ASCII JSON for a header. Non-ASCII characters are escaped, because `user_id` may contain any character. */
 function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,

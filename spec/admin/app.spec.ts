@@ -1,7 +1,8 @@
 import { expect } from 'chai';
+import { Registry } from 'prom-client';
 import { createAdminApp } from '../../main/admin/app.ts';
-import type { Check } from '../../main/health-check.ts';
-import { MetricsRegistry } from '../../main/metrics/registry.ts';
+import { registerMetrics } from '../../main/metrics/metrics-table.ts';
+import type { Check } from '../../main/readiness-check.ts';
 import { countTurns } from '../support/event-loop-turns.ts';
 import { captureLog } from '../support/log.ts';
 import { request } from '../support/program.ts';
@@ -10,8 +11,8 @@ import { serve } from '../support/server.ts';
 import { until } from '../support/until.ts';
 
 async function start(checks: Record<string, Check> = {}, warnings: Record<string, Check> = {}) {
-  const metrics = new MetricsRegistry();
-  metrics.gauge('size', 'How many.', () => 7);
+  const metrics = new Registry();
+  registerMetrics(metrics, { gauge: { size: ['How many.', () => 7] } });
   const captured = captureLog();
   const app = createAdminApp({ checks, warnings, metrics, corsOrigins: [], log: captured.log });
   const { url } = await serve(app.callback());
@@ -22,11 +23,11 @@ describe('the admin app', () => {
   it('renders the metrics of each request in a turn of the event loop of its own', async () => {
     const turn = countTurns();
     const turns: number[] = [];
-    const text = async () => {
+    const render = async () => {
       turns.push(turn());
       return 'size 7';
     };
-    const metrics = { contentType: 'text/plain', text };
+    const metrics = { contentType: 'text/plain', metrics: render };
     const app = createAdminApp({ checks: {}, metrics, corsOrigins: [], log: captureLog().log });
     const { listener, sockets } = await serve(app.callback());
     const clients = await Promise.all(Array.from({ length: 20 }, () => connectRaw(listener.port)));
@@ -90,10 +91,11 @@ describe('the admin app', () => {
   });
 
   it('answers a failure to read them with 500, and logs it', async () => {
-    const metrics = new MetricsRegistry();
-    metrics.gauge('broken', 'Throws.', () => {
+    const metrics = new Registry();
+    const fail = () => {
       throw new Error('cannot be read');
-    });
+    };
+    registerMetrics(metrics, { gauge: { broken: ['Throws.', fail] } });
     const { log, lines } = captureLog();
     const { url } = await serve(createAdminApp({ checks: {}, metrics, corsOrigins: [], log }).callback());
     expect(await request(`${url}/metrics`)).to.deep.include({ status: 500, body: { error: 'internal error' } });

@@ -2,9 +2,24 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
-import { LOST, reaches, signIn, visit } from './chromium.ts';
+import { LOST, part, reaches, signIn, visit } from './chromium.ts';
 import { STALE_AFTER_MS, waitLongToReconnect } from './ticker-page.ts';
+
+/** A handlers module with an action whose data has a schema, and which runs until it is cancelled. Its texts are long. */
+const HANDLERS = `
+const long = 'W'.repeat(150);
+const properties = { [long]: { type: 'integer', title: long, description: 'one line after another '.repeat(10) }, b: {} };
+export default {
+  [long]: {
+    schema: { type: 'object', title: long, required: ['b'], properties },
+    handler: (_, { signal, progress }) => new Promise((_, reject) => {
+      progress(0.25, long);
+      signal.addEventListener('abort', () => reject(signal.reason));
+    }),
+  },
+};`;
 
 /** Asserts that a page is accessible in its current state and does not scroll horizontally. */
 async function checkAppearance(page: Page, state: string): Promise<void> {
@@ -47,10 +62,10 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
 /** Defines the spec of every state of the task board at a given width and color scheme. */
 export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dark'): void {
   it(`task board, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
-    const { tasks } = await startServices();
+    const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
     const network = await severable(tasks);
     const long = 'W'.repeat(300);
-    await visit(network.url, { width, colorScheme, tolerated: LOST }, async (page) => {
+    await visit(network.url, { width, colorScheme, tolerated: /status of 40|net::ERR_/ }, async (page) => {
       await page.getByText('No stored task yet').waitFor();
       await checkAppearance(page, 'empty');
       await page.getByLabel('Text').fill(long);
@@ -60,7 +75,21 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await page.locator('.own-task[data-state="completed"]').waitFor();
       await checkAppearance(page, 'inspected');
       await page.getByLabel('other').check();
+      await page.locator('.data-field').first().waitFor();
+      await checkAppearance(page, 'action with a schema');
       await page.getByRole('button', { name: 'Queue task' }).click();
+      await page.getByRole('progressbar').waitFor();
+      await checkAppearance(page, 'progress');
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.locator('.own-task[data-state="cancelled"]').waitFor();
+      await checkAppearance(page, 'cancelled');
+      await page.locator('#json').fill('{}');
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await part(page, 'json-error').filter({ hasText: 'must be present' }).waitFor();
+      await checkAppearance(page, 'data refused');
+      await page.locator('#choice').selectOption('another action');
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await part(page, 'action-error').filter({ hasText: 'Give' }).waitFor();
       await checkAppearance(page, 'refused');
       network.cut();
       await reaches(page, 'reconnecting');

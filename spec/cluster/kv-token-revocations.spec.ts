@@ -3,7 +3,6 @@ import { expect } from 'chai';
 import { openKvTokenStore } from '../../main/cluster/ticker-state.ts';
 import { TokenStoreFull } from '../../main/ticker/token-store.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { captureLog } from '../support/log.ts';
 import { startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { eventually, until } from '../support/until.ts';
@@ -43,12 +42,12 @@ describeWithNats('revoked and evicted tokens of many nodes', () => {
 
   it('drops a token that was revoked while it was away, though the mark was purged', async () => {
     const server = await startNatsServer();
-    const connection = await server.connect();
-    const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec' });
+    const link = await server.link();
+    const store = await openKvTokenStore(link);
     afterTest(() => store.close());
     for (const id of ['x', 'y']) await store.put({ id, keyId: 'k', expiresAt: inAnHour() });
     await purge(server, 'x');
-    await connection.reconnect();
+    await link.connection.reconnect();
     await until(() => !store.has('x'));
     expect(store.has('y')).to.equal(true);
   });

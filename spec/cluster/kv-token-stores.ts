@@ -2,10 +2,8 @@ import { mock } from 'node:test';
 import { jetstream, jetstreamManager } from '@nats-io/jetstream';
 import { type KV, Kvm } from '@nats-io/kv';
 import { KvTokenStore } from '../../main/cluster/kv-token-store.ts';
-import { NatsLink } from '../../main/cluster/nats-link.ts';
 import { openKvTokenStore } from '../../main/cluster/ticker-state.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { captureLog } from '../support/log.ts';
 import type { NatsServer } from '../support/nats-server.ts';
 
 const HOUR_MS = 3_600_000;
@@ -18,15 +16,7 @@ export async function open(
   maxTokensPerKey = 1000,
   maxRevocations = 20,
 ): Promise<KvTokenStore & { removed: unknown[] }> {
-  const connection = await server.connect();
-  const store = await openKvTokenStore({
-    connection,
-    log: captureLog().log,
-    prefix: 'spec',
-    maxTokens,
-    maxTokensPerKey,
-    maxRevocations,
-  });
+  const store = await openKvTokenStore(await server.link(), { maxTokens, maxTokensPerKey, maxRevocations });
   afterTest(() => store.close());
   const removed: unknown[] = [];
   store.onRemove = (...of) => removed.push(of);
@@ -49,15 +39,13 @@ export async function openDeaf(server: NatsServer, held = async () => {}) {
       },
     },
   });
-  const link = new NatsLink(await server.connect());
   const store = new KvTokenStore({
-    link,
+    link: await server.link(),
     openBucket: async () => bucket,
     purge: async () => {},
     maxTokens: 100,
     maxTokensPerKey: 1000,
     maxRevocations: 100,
-    log: captureLog().log,
   });
   afterTest(() => store.close());
   await store.loaded;
@@ -69,13 +57,12 @@ export async function openChanged(server: NatsServer, change: { bucket?: KV; pur
   await open(server);
   const bucket = change.bucket ?? (await bucketOf(server));
   const store = new KvTokenStore({
-    link: new NatsLink(await server.connect()),
+    link: await server.link(),
     openBucket: async () => bucket,
     purge: change.purge ?? (async () => {}),
     maxTokens: 100,
     maxTokensPerKey: 1,
     maxRevocations: 100,
-    log: captureLog().log,
   });
   afterTest(() => store.close());
   await store.loaded;

@@ -14,11 +14,9 @@ function create(bucket: Partial<Record<'get' | 'put' | 'delete', () => Promise<u
   afterTest(() => time.mock.restore());
   const answers = { get: async () => null, put: async () => 1, delete: async () => {}, ...bucket };
   const lease = new Lease({
-    link: { up: true } as NatsLink,
+    link: { up: true, log: captureLog().log } as NatsLink,
     openBucket: async () => answers as unknown as KV,
-    holder: 'this node',
     onTaken: async () => {},
-    log: captureLog().log,
   });
   afterTest(() => lease.close());
   return { lease, clock };

@@ -136,8 +136,12 @@ describeWithServers('two nodes', () => {
 
   it('share the ports of one machine', async () => {
     const cluster = await startCluster();
-    const first = await cluster.node({ env: { REUSE_PORT: '1' } });
-    const ports = { TICKER_PORT: new URL(first.ticker).port, TASKS_PORT: new URL(first.tasks).port, REUSE_PORT: '1' };
+    const first = await cluster.node({ env: { REUSE_PORT: 'true' } });
+    const ports = {
+      TICKER_PORT: new URL(first.ticker).port,
+      TASKS_PORT: new URL(first.tasks).port,
+      REUSE_PORT: 'true',
+    };
     const second = await cluster.node({ env: ports });
     expect(second.tasks).to.equal(first.tasks);
     for (let count = 0; count < 40; count++) await post(`${first.tasks}/tasks`, { action: 'x' });

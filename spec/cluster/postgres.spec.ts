@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { DatabaseUnavailable } from '../../db/sqlite/database.ts';
-import { openPostgres, type PostgresOptions } from '../../main/cluster/postgres.ts';
+import { openPostgres } from '../../main/cluster/postgres.ts';
+import { defaults } from '../../main/config.ts';
 import { outcome } from '../db/task-store.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
@@ -8,11 +9,9 @@ import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 import { eventually } from '../support/until.ts';
 
-const noLimits = { taskRetentionRows: 0, taskRetentionDays: 0 };
-
-async function open(options: PostgresOptions) {
+async function open(databaseUrl: string, retention = defaults.retention) {
   const captured = captureLog();
-  const engine = await openPostgres(options, captured.log);
+  const engine = await openPostgres(databaseUrl, retention, captured.log);
   afterTest(() => engine.close());
   return { engine, ...captured };
 }
@@ -20,7 +19,7 @@ async function open(options: PostgresOptions) {
 describeWithPostgres('openPostgres', () => {
   it('makes the tables, and gives all that is kept in them', async () => {
     const { url: databaseUrl, sql } = await emptySchema();
-    const { engine } = await open({ databaseUrl, ...noLimits });
+    const { engine } = await open(databaseUrl);
     const { apiKey } = await engine.apiKeys.ensureDemoUser(1);
     expect(await engine.apiKeys.findOwner(apiKey)).to.deep.equal({ user_id: 'demo', role: 'user' });
     await sql("INSERT INTO tasks (id, payload, created_at) VALUES ('a', '{}', 1)");
@@ -32,7 +31,7 @@ describeWithPostgres('openPostgres', () => {
 
   it('deletes old rows where a limit is set', async () => {
     const { url: databaseUrl, sql } = await emptySchema();
-    const { engine } = await open({ databaseUrl, ...noLimits, taskRetentionRows: 3 });
+    const { engine } = await open(databaseUrl, { rows: 3, days: 0 });
     await sql("INSERT INTO tasks (id, payload, created_at) SELECT n::text, '{}', n FROM generate_series(1, 10) n");
     const retention = engine.startRetention(new SharedArrayBuffer(4));
     afterTest(() => retention?.stop());
@@ -45,7 +44,7 @@ describeWithPostgres('openPostgres', () => {
 
   it('does not open where there is no server', async () => {
     const databaseUrl = 'postgres://spec:secret@127.0.0.1:1/test';
-    const error = await outcome(() => open({ databaseUrl, ...noLimits }));
+    const error = await outcome(() => open(databaseUrl));
     expect(error)
       .to.have.property('message')
       .that.matches(/^cannot reach PostgreSQL at 127\.0\.0\.1:1\/test: /);
@@ -55,7 +54,7 @@ describeWithPostgres('openPostgres', () => {
     const server = await startPostgres();
     afterTest(() => server.remove());
     const { url: databaseUrl } = await emptySchema(server);
-    const { engine, logged } = await open({ databaseUrl, ...noLimits });
+    const { engine, logged } = await open(databaseUrl);
     await engine.checks.tasks_database?.();
     await server.stop('immediate');
     await logged(({ msg }) => msg === 'a connection to PostgreSQL was lost');

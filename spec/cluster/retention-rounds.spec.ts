@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { RetentionRounds } from '../../main/cluster/retention-rounds.ts';
+import { startRetentionRounds } from '../../main/cluster/retention-rounds.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
@@ -15,7 +15,7 @@ async function start(limits: { rows: number; days: number }, rows: number) {
   await add(1, rows);
   const { log, lines, logged } = captureLog();
   const launch = () => {
-    const rounds = new RetentionRounds(url, limits, log);
+    const rounds = startRetentionRounds(url, limits, log);
     afterTest(() => rounds.stop());
     return rounds;
   };
@@ -23,7 +23,7 @@ async function start(limits: { rows: number; days: number }, rows: number) {
   return { url, sql, add, launch, count, lines, logged };
 }
 
-describeWithPostgres('RetentionRounds', () => {
+describeWithPostgres('startRetentionRounds', () => {
   it('deletes rows beyond the limit, and rows added later', async () => {
     const { add, launch, count, lines } = await start({ rows: 10, days: 0 }, 1000);
     launch();

@@ -6,6 +6,8 @@ import { checkEvent, checkFrame, mismatch } from '../support/contract.ts';
 
 type Node = Record<string, unknown>;
 
+const stream = asyncApi();
+
 /** Yields every object of a document that satisfies `fits`, with its path. */
 function* find(node: unknown, fits: (node: Node) => boolean, path = '#'): Generator<[string, Node]> {
   if (typeof node !== 'object' || node === null) return;
@@ -22,14 +24,29 @@ describe('The contracts', () => {
     }
     expect(schemas.length).to.be.above(50);
 
-    const messages = Object.entries(asyncApi.components.messages);
+    const messages = Object.entries(stream.components.messages);
     for (const [name, { payload, examples }] of messages) {
       for (const example of examples) expect(mismatch(payload, example.payload), name).to.equal(undefined);
     }
     expect(messages.map(([name]) => name)).to.have.members(['welcome', 'ticker', 'pong', 'ping']);
     for (const name of ['welcome', 'ticker', 'pong'] as const) {
-      checkFrame(JSON.stringify(asyncApi.components.messages[name].examples[0]?.payload));
+      checkFrame(JSON.stringify(stream.components.messages[name].examples[0]?.payload));
     }
+  });
+
+  it('describe the prices of the configured symbols, and no others', () => {
+    const symbols = [
+      { symbol: 'DOGE-USD', price: 0.08123, decimals: 5 },
+      { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
+    ];
+    const frame = (...names: string[]) =>
+      JSON.stringify({ type: 'ticker', data: names.map((symbol) => ({ symbol, price: 1, timestamp: 0 })) });
+    checkFrame(frame('DOGE-USD', 'BTC-USD'), symbols);
+    expect(() => checkFrame(frame('DOGE-USD', 'ETH-USD'), symbols)).to.throw('not as described');
+    expect(() => checkFrame(frame('DOGE-USD'), symbols)).to.throw('not as described');
+    const { examples, payload } = asyncApi(symbols).components.messages.ticker;
+    expect(mismatch(payload, examples[0]?.payload)).to.equal(undefined);
+    expect(JSON.stringify(payload)).to.include('at most 5 decimal places');
   });
 
   it('show an event as it comes over the wire', () => {
@@ -48,7 +65,7 @@ describe('The contracts', () => {
 
   it('list every close code', () => {
     for (const code of [1001, 1002, 1007, 1008, 1009, 1011, 4001, 4003, 4008, 4029]) {
-      expect(asyncApi.info.description).to.match(new RegExp(`^\\| ${code} \\| [a-zA-Z ]+ \\| (yes|no) \\|$`, 'm'));
+      expect(stream.info.description).to.match(new RegExp(`^\\| ${code} \\| [a-zA-Z ]+ \\| (yes|no) \\|$`, 'm'));
     }
   });
 });

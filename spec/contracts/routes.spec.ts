@@ -3,6 +3,7 @@ import { expect } from 'chai';
 import { adminRouter } from '../../main/admin/app.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import { servers } from '../../main/contracts/servers.ts';
+import { actionsRouter } from '../../main/tasks/http/actions-router.ts';
 import { eventsRouter } from '../../main/tasks/http/events-router.ts';
 import { queueRouter } from '../../main/tasks/http/queue-router.ts';
 import { tasksRouter } from '../../main/tasks/http/tasks-router.ts';
@@ -35,7 +36,13 @@ function described(server: (typeof servers)[keyof typeof servers]): [string, str
 
 describe('The routes', () => {
   it('of service B are those of the contract', () => {
-    const real = routes(authRouter(nothing), eventsRouter(nothing), tasksRouter(nothing), queueRouter(nothing));
+    const real = routes(
+      authRouter(nothing),
+      eventsRouter(nothing),
+      actionsRouter(nothing),
+      tasksRouter(nothing),
+      queueRouter(nothing),
+    );
     const contract = described(servers.tasks);
     expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);
   });

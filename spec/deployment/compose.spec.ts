@@ -42,9 +42,9 @@ describe('compose.yaml', () => {
       expect(mem_limit, name).to.match(/^[1-9]\d*[mg]$/);
     }
     const MIB = 1024 * 1024;
-    const { queueMaxBytes, taskConcurrency, taskMemoryMb } = defaults;
+    const { queue, tasks } = defaults;
     expect(node.mem_limit).to.equal('2g');
-    expect(queueMaxBytes + taskConcurrency * taskMemoryMb * MIB).to.be.below(2048 * MIB);
+    expect(queue.maxBytes + tasks.concurrency * tasks.memoryMb * MIB).to.be.below(2048 * MIB);
   });
 
   it('keeps the data in a volume of its own', () => {
@@ -84,9 +84,9 @@ describe('compose.yaml', () => {
     for (const name of ['node-1', 'node-2']) {
       const { environment } = compose.services[name];
       expect(environment).to.have.property('TOKEN_KEY');
-      const { natsUrl, databaseUrl } = loadConfig({ ...environment, TOKEN_KEY: 'x'.repeat(32), TRUST_PROXY: '1' });
-      expect(new URL(natsUrl ?? '').hostname).to.equal('nats');
-      expect(new URL(databaseUrl ?? '').hostname).to.equal('postgres');
+      const { nats, storage } = loadConfig({ ...environment, TOKEN_KEY: 'x'.repeat(32), TRUST_PROXY: '1' });
+      expect(new URL(nats.url ?? '').hostname).to.equal('nats');
+      expect(new URL(storage.databaseUrl ?? '').hostname).to.equal('postgres');
     }
   });
 

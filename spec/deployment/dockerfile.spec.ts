@@ -59,7 +59,7 @@ describe('the Dockerfile', () => {
   });
 
   it('exposes the ports of the defaults', () => {
-    const ports = [defaults.tasksPort, defaults.tickerPort, 9464].map(String);
+    const ports = [defaults.tasks.port, defaults.ticker.port, 9464].map(String);
     expect(last(image, 'EXPOSE').arguments).to.deep.equal(ports);
   });
 

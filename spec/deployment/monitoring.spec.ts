@@ -95,7 +95,7 @@ describe('the files for Prometheus and Grafana', () => {
     const { services } = parse(readFileSync(join(projectFolder, 'compose.yaml'), 'utf8'));
     const [host, port] = scrape.static_configs[0].targets[0].split(':');
     expect(services).to.have.property(host);
-    expect(Number(port)).to.equal(defaults.adminPort);
+    expect(Number(port)).to.equal(defaults.admin.port);
     expect([scrape.job_name]).to.deep.equal(OF_THE_TARGET.job);
   });
 

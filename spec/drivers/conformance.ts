@@ -2,6 +2,7 @@ import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { textMemoryBytes } from '../../main/tasks/queue/text-memory.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeBounds } from './bounds.ts';
+import { describeCancelling } from './cancelling.ts';
 import { describeClosing } from './closing.ts';
 import { describeDeadLetters } from './dead-letters.ts';
 import { describeDelivering } from './delivering.ts';
@@ -39,6 +40,7 @@ export function describeDriver(
     describeSettling(fresh);
     describeFinding(fresh);
     describeEvents(fresh);
+    describeCancelling(fresh);
     describeDeadLetters(fresh);
     describeIdempotency(fresh);
     describeBounds(fresh);

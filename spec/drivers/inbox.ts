@@ -26,6 +26,8 @@ export type Reopen = (closed: Queue) => Promise<Queue>;
 
 /** An unsettled delivery. */
 export interface Received extends Delivery {
+  /** The delivery as the queue knows it. */
+  delivery: Delivery;
   ack(): Promise<void>;
   settle(settlement: Settlement): Promise<void>;
   release(): Promise<void>;
@@ -66,6 +68,7 @@ export function openInbox(queue: Queue): Inbox {
 function received(queue: Queue, delivery: Delivery): Received {
   return {
     ...delivery,
+    delivery,
     ack: () => queue.settle(delivery, { kind: 'ack' }),
     settle: (settlement) => queue.settle(delivery, settlement),
     release: () => queue.settle(delivery, { kind: 'release' }),

@@ -38,6 +38,24 @@ describe('LocalQueue', () => {
     expect(deliveries.map((delivery) => delivery.sequence)).to.deep.equal([sequence, sequence + 1]);
   });
 
+  it('keeps a delay of hours across a restart, but none above a day, which only a clock set back can cause', async () => {
+    const before = fresh();
+    await publishAll(before, 'ab');
+    const { messages, ...snapshot } = before.snapshot();
+    const now = Date.now();
+    const dueAt = [now + 3_600_000, now + 48 * 3_600_000];
+    const queue = new LocalQueue(
+      { maxLength: 1000, maxBytes: 100_000, maxKeys: 10 },
+      { snapshot: { ...snapshot, messages: messages.map((each, n) => ({ ...each, dueAt: dueAt[n] as number })) } },
+    );
+    afterTest(() => queue.close());
+    const [a, b] = await Promise.all(['a', 'b'].map((id) => queue.find(id)));
+    expect(a).to.include({ state: 'retrying', dueAt: dueAt[0] });
+    expect(b)
+      .to.have.property('dueAt')
+      .that.is.within(now + 24 * 3_600_000, Date.now() + 24 * 3_600_000);
+  });
+
   it('puts a retry behind what has come meanwhile', async () => {
     const queue = fresh();
     await publishAll(queue, 'ab');

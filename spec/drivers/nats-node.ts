@@ -3,7 +3,7 @@ import { connect, type NatsConnection } from '@nats-io/transport-node';
 import { openNatsQueue } from '../../main/cluster/queue/queue.ts';
 import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { sharedNatsServer } from '../support/nats-server.ts';
+import { openLink, sharedNatsServer } from '../support/nats-server.ts';
 import { ownName } from '../support/servers.ts';
 import type { QueueBounds } from './inbox.ts';
 
@@ -22,7 +22,8 @@ export function ownPrefix(nats: NatsConnection): string {
   const prefix = ownName();
   afterTest(async () => {
     const manager = await jetstreamManager(nats);
-    for (const kind of ['tasks', 'letters', 'notes', 'keys']) await manager.streams.delete(`${prefix}-${kind}`);
+    for (const kind of ['tasks', 'letters', 'notes', 'keys', 'cancelled'])
+      await manager.streams.delete(`${prefix}-${kind}`);
   });
   return prefix;
 }
@@ -32,13 +33,14 @@ export interface NodeOptions {
   prefix: string;
   bounds?: Partial<QueueBounds>;
   ackWaitMs?: number;
+  holdMs?: number;
   onEvent?: (event: TaskEvent) => void;
 }
 
 /** Opens the queue as a further node does. It is closed after the test. */
 export async function openNode({ nats, prefix, bounds = {}, ...rest }: NodeOptions): Promise<Queue> {
-  const options = { connection: nats, prefix, bounds: { ...roomy, ...bounds }, replicas: 1, ...rest };
-  const { queue } = await openNatsQueue(options);
+  const link = await openLink(nats, prefix);
+  const { queue } = await openNatsQueue(link, { bounds: { ...roomy, ...bounds }, ...rest });
   afterTest(() => queue.close());
   return queue;
 }

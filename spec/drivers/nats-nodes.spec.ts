@@ -121,6 +121,18 @@ describeWithNats('two nodes with one NATS queue', () => {
     expect(first.counts().bytes).to.equal(2 * 36);
   });
 
+  it('count a task once that one returned and the other started', async () => {
+    const { first, second } = await twoNodes();
+    await publishAll(first, [randomUUID()]);
+    const inbox = openInbox(first);
+    const delivery = await inbox.next();
+    inbox.stop();
+    await delivery.settle(retry());
+    await (await openInbox(second).next()).markRunning();
+    await until(() => first.counts().inFlight === 1);
+    expect(first.counts()).to.include({ accepted: 1, waiting: 0, delayed: 0, inFlight: 1 });
+  });
+
   it('keep attempts, crashes and reasons from one to the other', async () => {
     const { first, second } = await twoNodes();
     await publishAll(first, 'a');

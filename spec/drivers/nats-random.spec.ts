@@ -33,6 +33,12 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
       const nats = await connection();
       const unsettled: Received[] = [];
       const queue = await openNode({ nats, prefix, ackWaitMs });
+      // No delivery has started.
+      queue.onCancel(({ message: { id } }) => {
+        const index = unsettled.findIndex(({ message }) => message.id === id);
+        if (index >= 0) unsettled.splice(index, 1);
+        return index >= 0;
+      });
       const inbox = openInbox(queue);
       const fill = async () => void unsettled.push(...(await inbox.takeReady(PREFETCH - unsettled.length)));
       return { queue, unsettled, fill, cutOff: () => nats.close() };
@@ -60,13 +66,32 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
 
     for (let step = 0; step < STEPS; step++) {
       const node = nodes[below(nodes.length)] as Node;
-      const does = pick(['publish', 'publish', 'publish', 'ack', 'ack', 'retry', 'release', 'give up', 'turn']);
+      const does = pick([
+        'publish',
+        'publish',
+        'publish',
+        'ack',
+        'ack',
+        'retry',
+        'release',
+        'give up',
+        'turn',
+        'cancel',
+      ]);
       if (does === 'publish') {
         const id = `task ${step}`;
         expect(await node.queue.publish({ id, body: id })).to.equal(id);
         accepted.add(id);
       } else if (does === 'turn') await new Promise(setImmediate);
-      else await settle(node, does);
+      else if (does === 'cancel') {
+        const unfinished = [...accepted].filter((id) => !ended.has(id));
+        // A message of a disconnected node could only be cancelled after its ack wait.
+        if (unfinished.length > 0 && step < STEPS_WITHOUT_LOSS) {
+          const id = pick(unfinished);
+          expect(await node.queue.cancel(id)).to.equal('cancelled');
+          end(id);
+        }
+      } else await settle(node, does);
       await node.fill();
       expect(node.unsettled.length).to.be.at.most(PREFETCH);
       if (step < STEPS_WITHOUT_LOSS) {
@@ -89,14 +114,16 @@ describeWithNats('nodes with one NATS queue, whatever is done to them', () => {
       }
       await new Promise(setImmediate);
     }
+    // Tasks that were delivered again meanwhile.
+    for (const node of nodes) while (node.unsettled.length > 0) await settle(node, 'ack');
     expect(cuts).to.equal(2);
     expect([...ended.keys()].sort()).to.deep.equal([...accepted].sort());
     for (const { queue } of nodes) {
       // Counts of the other nodes arrive with a delay.
       const { dead } = await eventually(
         () => queue.counts(),
-        ({ accepted: all, completed, dead, waiting, delayed, inFlight }) =>
-          all === accepted.size && completed + dead === all && waiting + delayed + inFlight === 0,
+        ({ accepted: all, completed, dead, cancelled, waiting, delayed, inFlight }) =>
+          all === accepted.size && completed + dead + cancelled === all && waiting + delayed + inFlight === 0,
       );
       expect((await lettersOf(queue)).length).to.equal(dead);
     }

@@ -8,8 +8,11 @@ const PREFETCH = 4;
 /** One operation on a queue. `which` picks an unsettled delivery or a dead letter. */
 type Operation =
   | { does: 'publish'; body: string }
-  | { does: 'ack' | 'retry' | 'crash' | 'give up' | 'release' | 'settle twice' | 'turn'; which: number }
-  | { does: 'retry letter' | 'delete letter'; which: number };
+  | {
+      does: 'ack' | 'retry' | 'crash' | 'give up' | 'release' | 'settle twice' | 'cancel delivery' | 'turn';
+      which: number;
+    }
+  | { does: 'retry letter' | 'delete letter' | 'cancel'; which: number };
 
 const operations = fc.array(
   fc.oneof(
@@ -27,6 +30,8 @@ const operations = fc.array(
           'give up',
           'release',
           'settle twice',
+          'cancel delivery',
+          'cancel',
           'turn',
           'retry letter',
           'delete letter' as const,
@@ -39,7 +44,10 @@ const operations = fc.array(
 );
 
 /** Settles `delivery`. @returns the counter that its message moves to if it leaves the queue */
-async function settle(delivery: Received, does: Operation['does']): Promise<'completed' | 'dead' | undefined> {
+async function settle(
+  delivery: Received,
+  does: Operation['does'],
+): Promise<'completed' | 'dead' | 'cancelled' | undefined> {
   switch (does) {
     case 'ack':
       await delivery.ack();
@@ -47,6 +55,9 @@ async function settle(delivery: Received, does: Operation['does']): Promise<'com
     case 'give up':
       await delivery.settle(discard());
       return 'dead';
+    case 'cancel delivery':
+      await delivery.settle({ kind: 'cancel' });
+      return 'cancelled';
     case 'release':
       await delivery.release();
       return undefined;
@@ -65,9 +76,11 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf, numRuns: num
         const open: Received[] = [];
         const unsettled = new Map<string, { body: string; reason: string | null }>();
         // Counted here because a driver may derive `accepted` from the other counts.
-        const ended = { completed: 0, dead: 0, dropped: 0 };
+        const ended = { completed: 0, dead: 0, dropped: 0, cancelled: 0 };
         let accepted = 0;
         const inbox = openInbox(queue);
+        // No worker has started any delivery, so every delivery can be withdrawn.
+        queue.onCancel(() => true);
         const check = () => {
           const counts = queue.counts();
           expect(counts).to.include(ended).and.to.include({ accepted });
@@ -104,6 +117,14 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf, numRuns: num
             else unsettled.delete(message.id);
           } else if (step.does === 'turn') {
             await new Promise(setImmediate);
+          } else if (step.does === 'cancel') {
+            const [id] = [...unsettled.keys()].slice(step.which % Math.max(unsettled.size, 1));
+            if (id === undefined) continue;
+            expect(await queue.cancel(id)).to.equal('cancelled');
+            unsettled.delete(id);
+            ended.cancelled += 1;
+            const index = open.findIndex(({ message }) => message.id === id);
+            if (index >= 0) open.splice(index, 1);
           } else if (step.does === 'retry letter' || step.does === 'delete letter') {
             const letters = await lettersOf(queue);
             const letter = letters[step.which % letters.length];
@@ -129,7 +150,7 @@ export function describeCounts(fresh: FreshQueue, bytesOf: BytesOf, numRuns: num
           await end(open[0] ?? (await inbox.next()), 'ack');
           check();
         }
-        expect(ended.completed + ended.dead + ended.dropped).to.equal(accepted);
+        expect(ended.completed + ended.dead + ended.dropped + ended.cancelled).to.equal(accepted);
         expect(queue.counts()).to.deep.equal({ ...ended, accepted, waiting: 0, delayed: 0, inFlight: 0, bytes: 0 });
         expect(await lettersOf(queue)).to.have.lengthOf(ended.dead);
         await queue.close();

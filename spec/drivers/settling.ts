@@ -14,6 +14,7 @@ export function describeSettling(fresh: FreshQueue): void {
         completed: 1,
         dead: 0,
         dropped: 0,
+        cancelled: 0,
         waiting: 0,
         delayed: 0,
         inFlight: 0,
@@ -40,8 +41,8 @@ export function describeSettling(fresh: FreshQueue): void {
     });
 
     it('takes the first settlement of a delivery and ignores the others', async () => {
-      const settlements: Settlement[] = [{ kind: 'ack' }, retry(60_000), snooze(60_000), discard()];
-      const counted = ['completed', 'delayed', 'delayed', 'dead'] as const;
+      const settlements: Settlement[] = [{ kind: 'ack' }, retry(60_000), snooze(60_000), discard(), { kind: 'cancel' }];
+      const counted = ['completed', 'delayed', 'delayed', 'dead', 'cancelled'] as const;
       for (const [index, first] of settlements.entries()) {
         const queue = await fresh();
         await publishAll(queue, 'a');

@@ -1,25 +1,11 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { cp, mkdir, writeFile } from 'node:fs/promises';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { expect } from 'chai';
-import { runtimeIsNewEnough } from '../../main/reexec.ts';
 import { temporaryFolder } from '../support/cleanup.ts';
+import { oldNode } from '../support/old-node.ts';
 import { post, projectFolder, startProgram, startServices, watch } from '../support/program.ts';
 import { describeWith } from '../support/requirements.ts';
-
-/** Returns a Node on this machine's PATH that is too old to run the services, if any. */
-function oldNode(): string | undefined {
-  const folders = (process.env.PATH ?? '').split(delimiter).filter((folder) => !folder.includes('node_modules'));
-  return folders
-    .map((folder) => join(folder, 'node'))
-    .find((node) => {
-      try {
-        return !runtimeIsNewEnough(execFileSync(node, ['--version'], { encoding: 'utf8' }).slice(1));
-      } catch {
-        return false;
-      }
-    });
-}
 
 const node = oldNode() ?? '';
 

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -52,6 +53,20 @@ describe('the start', () => {
     expect(code).to.equal(1);
     expect(text).to.have.lengthOf(1);
     expect(text[0]).to.match(/QUEUE_MAX_BYTES .* more than half of the heap limit .*--max-old-space-size=\d+/);
+  });
+
+  it('ends with one line and exit code 1 when the price source cannot be used, before it touches anything', async () => {
+    const folder = await temporaryFolder();
+    const DATA_DIR = join(folder, 'data');
+    const PRICE_SOURCE = join(folder, 'source.ts');
+    for (const source of ['throw new Error("no key");', 'await new Promise(() => {});', 'export default [];']) {
+      await writeFile(PRICE_SOURCE, source);
+      const { code, text } = await failure({ DATA_DIR, PRICE_SOURCE });
+      expect(code).to.equal(1);
+      expect(text).to.have.length(1);
+      expect(text[0]).to.match(/^the price source \S+source\.ts cannot be used: /);
+      expect(existsSync(DATA_DIR)).to.equal(false);
+    }
   });
 
   for (const variable of ['TICKER_PORT', 'TASKS_PORT', 'ADMIN_PORT']) {

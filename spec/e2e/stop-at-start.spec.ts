@@ -18,7 +18,7 @@ const ADMIN_LISTENER = '3';
 
 /** Opens a process's in-memory queue with its snapshot. */
 function open(dataDir: string) {
-  return openQueue({ ...defaults, dataDir, queueDriver: 'memory' }, captureLog().log);
+  return openQueue({ ...defaults.queue, driver: 'memory' }, dataDir, captureLog().log);
 }
 
 /** Creates a data folder in which a stopped process left two tasks. */

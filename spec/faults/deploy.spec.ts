@@ -23,7 +23,7 @@ describe('a deploy with the in-memory queue', () => {
     const early = await startProgram({ env });
     expect((await early.exited).code).to.equal(1);
     const { msg } = early.lines.at(-1) ?? {};
-    expect(msg).to.equal(`another process uses ${env.DATA_DIR}: stop it, or set DATA_DIR to another folder`);
+    expect(msg).to.equal(`${env.DATA_DIR} is in use: stop the services that use it, or set DATA_DIR to another folder`);
     const dead = (await post(`${first.tasks}/tasks`, { action: 'sum', data: { numbers: ['1'] } })).body.id;
     await first.logged(({ msg }) => msg === 'task failed');
     const rows = lockRows(env.DATA_DIR);

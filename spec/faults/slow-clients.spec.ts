@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { closeCodes } from '../../main/ticker/close-codes.ts';
-import { SOCKET_BUFFER } from '../../main/ticker/relay.ts';
+import { SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
 import { gather } from '../support/crowd.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { eventually, until } from '../support/until.ts';

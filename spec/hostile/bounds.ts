@@ -20,11 +20,12 @@ export interface Bounds {
 export const LEFT_SHARE = 0.2;
 
 /**
- * Growth of the resident memory since the start of the process, in MiB, beside that of objects and buffers. Allocators do not return all
- * pages, so the memory of bodies (64 MiB), responses (128 MiB) and the thread that parses bodies (64 MiB), and a quarter of it for
- * garbage, may stay resident, once.
+ * Allowed growth of the resident memory since the start of the process, in MiB, in addition to that of objects and buffers. Allocators
+ * do not return all pages, so the memory of bodies (64 MiB), responses (128 MiB) and the thread that parses bodies (64 MiB) may stay
+ * resident, once, with a quarter of it for garbage. So may 64 MiB of garbage in each of the two task threads, which collect garbage
+ * only when they allocate.
  */
-export const RESIDENT_MIB = 320;
+export const RESIDENT_MIB = 448;
 
 export const usualBounds: Bounds = {
   tickMs: 100,

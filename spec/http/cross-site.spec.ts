@@ -1,6 +1,6 @@
 import { expect } from 'chai';
+import { Registry } from 'prom-client';
 import { createAdminApp } from '../../main/admin/app.ts';
-import { MetricsRegistry } from '../../main/metrics/registry.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { holdToContract } from '../support/contract-watch.ts';
 import { captureLog } from '../support/log.ts';
@@ -27,7 +27,7 @@ const writes = [
 
 async function startAdminApp(corsOrigins: readonly string[] = []): Promise<string> {
   const { log } = captureLog();
-  const app = createAdminApp({ checks: {}, metrics: new MetricsRegistry(), corsOrigins, log });
+  const app = createAdminApp({ checks: {}, metrics: new Registry(), corsOrigins, log });
   const { url, listener } = await serve(app.callback());
   afterTest(holdToContract(listener.port, 'admin').forget);
   return url;

@@ -1,19 +1,20 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
+import { defaults } from '../../main/config.ts';
 import { openFilesLimit, shareDescriptors } from '../../main/http/descriptor-shares.ts';
 import { openDescriptors } from '../support/proc.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
-const DEFAULT = { taskConcurrency: 2 };
+const DEFAULT = defaults.tasks.concurrency;
 
 describe('the descriptors', () => {
   it('are shared out so that the process has its own, and each listener some, whatever the limit', () => {
     const limits = fc.integer({ min: 800, max: 2 ** 31 });
     fc.assert(
-      fc.property(limits, fc.integer({ min: 1, max: 64 }), (limit, taskConcurrency) => {
-        const { ticker, webSockets, tasks, admin } = shareDescriptors(limit, { taskConcurrency });
-        expect(limit - ticker - tasks - admin).to.be.at.least(80 + 10 * taskConcurrency);
+      fc.property(limits, fc.integer({ min: 1, max: 64 }), (limit, taskThreads) => {
+        const { ticker, webSockets, tasks, admin } = shareDescriptors(limit, taskThreads);
+        expect(limit - ticker - tasks - admin).to.be.at.least(80 + 10 * taskThreads);
         expect(webSockets).to.be.lessThan(ticker);
         expect(tasks).to.be.lessThan(ticker);
         expect(Math.min(webSockets, tasks, admin)).to.be.greaterThan(0);

@@ -9,10 +9,16 @@ const errorOf = (code: string) => Object.assign(new Error(code), { code });
 class HeldOutput implements StandardOutput {
   #taken: Buffer[] = [];
   #held: { bytes: Buffer; onWritten: OnWritten } | undefined;
+  closed = 0;
 
   write(bytes: Buffer, onWritten: OnWritten): void {
     expect(this.#held, 'one write at a time').to.equal(undefined);
     this.#held = { bytes, onWritten };
+  }
+
+  close(): void {
+    expect(this.#held, 'no write in progress').to.equal(undefined);
+    this.closed += 1;
   }
 
   get text(): string {
@@ -119,11 +125,30 @@ describe('the buffer of lines', () => {
     while (output.isWriting) output.take();
     await ended;
     expect([output.text.startsWith('one\ntwo\n'), lines.lost]).to.deep.equal([true, 1]);
+    expect(lines.end()).to.equal(ended);
+    await lines.end();
+    expect(output.closed).to.equal(1);
   });
 
-  it('ends although standard output takes nothing', async () => {
-    const { lines } = setUp();
+  it('ends although standard output takes nothing, and closes it after the write in progress', async () => {
+    const { output, lines } = setUp();
     lines.write('one\n');
+    lines.write('two\n');
     await lines.end();
+    expect(output.closed).to.equal(0);
+    output.fail('EAGAIN');
+    expect([output.closed, output.isWriting]).to.deep.equal([1, false]);
+  });
+
+  it('closes standard output at its end without another retry', async () => {
+    const { output, lines } = setUp();
+    lines.write('one\n');
+    const ended = lines.end();
+    while (output.closed === 0) {
+      if (output.isWriting) output.fail('EAGAIN');
+      await new Promise(setImmediate);
+    }
+    await ended;
+    expect(output.isWriting).to.equal(false);
   });
 });

@@ -5,7 +5,7 @@ describe('a tally', () => {
   it('counts by name, and starts the given names at zero', () => {
     const tally = new CounterByLabel(['a', 'b']);
     for (const name of ['b', 'c', 'b']) tally.count(name);
-    expect([...tally.entries()]).to.deep.equal([
+    expect([...tally]).to.deep.equal([
       ['a', 0],
       ['b', 2],
       ['c', 1],
@@ -16,7 +16,7 @@ describe('a tally', () => {
     const tally = new CounterByLabel();
     for (let name = 0; name < 1000; name++) tally.count(String(name));
     tally.count('7');
-    const counts = new Map(tally.entries());
+    const counts = new Map(tally);
     expect(counts.size).to.equal(101);
     expect(counts.get('7')).to.equal(2);
     expect(counts.get('other')).to.equal(900);

@@ -2,7 +2,6 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Database } from '../../db/sqlite/database.ts';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import { TaskRetention } from '../../db/sqlite/retention.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 
 /** A row, identified by its arrival number. Times are Unix seconds. */
@@ -38,7 +37,7 @@ export async function freshRows() {
       .prepare('SELECT rowid FROM tasks ORDER BY rowid')
       .all()
       .map(({ rowid }) => rowid as number);
-  return { dataDir, database, beside, add, rowids, retention: new TaskRetention(database) };
+  return { dataDir, database, beside, add, rowids };
 }
 
 /** Returns the whole numbers from `first` to `last`. */

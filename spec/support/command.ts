@@ -11,7 +11,7 @@ export interface Ended {
 
 /** Runs `main/cli/<name>` as a program. `DATA_DIR` and `DATABASE_URL` are unset if undefined. */
 export async function runCommand(
-  name: 'keys' | 'backup',
+  name: 'keys' | 'backup' | 'handlers',
   args: readonly string[],
   { dataDir, databaseUrl, cwd }: { dataDir?: string; databaseUrl?: string; cwd?: string },
 ): Promise<Ended> {

@@ -1,23 +1,24 @@
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
+import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
 import { type Answered, checkAnswer, checkFrame } from './contract.ts';
 import { parseResponses } from './http-responses.ts';
 
 /** Service by listening port. Responses of other ports are not checked. */
 const services = new Map<number, ServiceName>();
-/** Ports of service A that send made-up messages. */
-const invented = new Set<number>();
+/** Symbols by port of service A. The frames of other ports, which send made-up messages, are not checked. */
+const symbolsAt = new Map<number, readonly TickerSymbol[]>();
 const failures = new Set<string>();
 
 /**
- * Checks all responses of a port against the contract until `forget` is called, and its frames if `realFrames` is
- * set.
+ * Checks all responses of a port against the contract until `forget` is called, and its frames unless `symbols` is
+ * empty.
  */
-export function holdToContract(port: number, service: string, realFrames = true): { forget(): void } {
+export function holdToContract(port: number, service: string, symbols = defaultSymbols): { forget(): void } {
   if (service in servers) services.set(port, service as ServiceName);
-  if (!realFrames) invented.add(port);
+  if (symbols.length > 0) symbolsAt.set(port, symbols);
   const forget = () => {
     services.delete(port);
-    invented.delete(port);
+    symbolsAt.delete(port);
   };
   return { forget };
 }
@@ -41,7 +42,8 @@ export function noteAnswer(service: ServiceName | undefined, answer: Omit<Answer
 
 /** Checks a frame. A mismatch fails the test at its end. */
 export function noteFrame(url: string, text: string): void {
-  if (serviceAt(url) === 'ticker' && !invented.has(Number(new URL(url).port))) note(() => checkFrame(text));
+  const symbols = symbolsAt.get(Number(new URL(url).port));
+  if (serviceAt(url) === 'ticker' && symbols !== undefined) note(() => checkFrame(text, symbols));
 }
 
 /**

@@ -6,6 +6,7 @@ import type { PathItem } from '../../main/contracts/path-item.ts';
 import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../../main/contracts/responses.ts';
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
 import { taskEvents } from '../../main/contracts/task-schemas.ts';
+import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/symbols.ts';
 
 /** A response as the client received it. */
 export interface Answered {
@@ -35,16 +36,25 @@ export function mismatch(schema: object, value: unknown): string | undefined {
   return validate(value) ? undefined : ajv.errorsText(validate.errors);
 }
 
-/** Schemas of the server's messages, by type. */
-const frames: Readonly<Record<string, object>> = Object.fromEntries(
-  (['welcome', 'ticker', 'pong'] as const).map((name) => [name, asyncApi.components.messages[name].payload]),
-);
+/** Schemas of the server's messages by type, for each set of symbols. */
+const frames = new Map<string, Readonly<Record<string, object>>>();
 
-/** @throws {Error} if the contract does not describe a text frame of the server */
-export function checkFrame(text: string): void {
+function framesOf(symbols: readonly TickerSymbol[]): Readonly<Record<string, object>> {
+  const key = symbolNames(symbols);
+  let found = frames.get(key);
+  if (found === undefined) {
+    const { welcome, ticker, pong } = asyncApi(symbols).components.messages;
+    found = { welcome: welcome.payload, ticker: ticker.payload, pong: pong.payload };
+    frames.set(key, found);
+  }
+  return found;
+}
+
+/** @throws {Error} if the contract does not describe a text frame of a server with the given symbols */
+export function checkFrame(text: string, symbols: readonly TickerSymbol[] = defaultSymbols): void {
   const message: unknown = parse(text, 'a frame');
   const { type } = (message ?? {}) as { type?: unknown };
-  const schema = frames[String(type)];
+  const schema = framesOf(symbols)[String(type)];
   if (schema === undefined) throw new Error(`contract: no frame of type ${JSON.stringify(type)} is described`);
   const wrong = mismatch(schema, message);
   if (wrong !== undefined) throw new Error(`contract: frame ${text} is not as described: ${wrong}`);

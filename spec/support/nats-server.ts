@@ -5,8 +5,11 @@ import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect, type NatsConnection } from '@nats-io/transport-node';
+import { NatsLink } from '../../main/cluster/nats-link.ts';
+import { defaults } from '../../main/config.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { onFreePort } from './free-port.ts';
+import { captureLog } from './log.ts';
 import { program } from './requirements.ts';
 
 /** A NATS server of one test, with JetStream in its own folder. */
@@ -14,6 +17,8 @@ export interface NatsServer {
   url: string;
   /** A connection that reconnects without limit and is closed after the test. */
   connect(): Promise<NatsConnection>;
+  /** A node's link over a connection of its own, with the prefix `spec`. */
+  link(): Promise<NatsLink>;
   /** Starts the server again, on the same port and with the same data. */
   start(): Promise<void>;
   /** Kills the server with SIGKILL. */
@@ -21,6 +26,11 @@ export interface NatsServer {
   /** Stops the process with SIGSTOP, so that its connections stay open but silent. */
   freeze(): void;
   thaw(): void;
+}
+
+/** Opens a node's link over a connection, with its own log. */
+export function openLink(connection: NatsConnection, prefix = 'spec'): Promise<NatsLink> {
+  return NatsLink.open(connection, { ...defaults.nats, prefix }, captureLog().log);
 }
 
 /**
@@ -82,19 +92,21 @@ export async function startNatsServer(): Promise<NatsServer> {
   });
   const port = await onFreePort(startOn);
   const url = `nats://127.0.0.1:${port}`;
+  const connectTo = async () => {
+    const connection = await connect({
+      servers: url,
+      maxReconnectAttempts: -1,
+      reconnectTimeWait: 50,
+      reconnectJitter: 0,
+      pingInterval: 1_000,
+    });
+    afterTest(() => connection.close());
+    return connection;
+  };
   return {
     url,
-    async connect() {
-      const connection = await connect({
-        servers: url,
-        maxReconnectAttempts: -1,
-        reconnectTimeWait: 50,
-        reconnectJitter: 0,
-        pingInterval: 1_000,
-      });
-      afterTest(() => connection.close());
-      return connection;
-    },
+    connect: connectTo,
+    link: async () => openLink(await connectTo()),
     start: () => startOn(port).then(() => {}),
     kill,
     freeze: () => child?.kill('SIGSTOP'),

@@ -1,6 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { loadConfig } from '../../main/config.ts';
+import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract, noteAnswer, serviceAt } from './contract-watch.ts';
 import type { LogLine } from './log.ts';
@@ -43,7 +45,16 @@ export async function startProgram(options: ProgramOptions = {}): Promise<Progra
     env: { ...process.env, ...(await freshSettings()), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  return watch(child);
+  return watch(child, symbolsOf(env));
+}
+
+/** Returns the symbols that settings name. A program with invalid ones does not start. */
+function symbolsOf({ TICKER_SYMBOLS }: Record<string, string>): readonly TickerSymbol[] {
+  try {
+    return loadConfig({ TICKER_SYMBOLS }).ticker.symbols;
+  } catch {
+    return [];
+  }
 }
 
 /**
@@ -62,8 +73,12 @@ export async function freshSettings(): Promise<Record<string, string>> {
   };
 }
 
-/** Collects the output of a child process that logs JSON lines. The child is killed after the test. */
-export function watch(child: ChildProcess): Program {
+/**
+ * Collects the output of a child process that logs JSON lines. The child is killed after the test.
+ *
+ * @param symbols those of its ticker
+ */
+export function watch(child: ChildProcess, symbols = defaultSymbols): Program {
   const lines: LogLine[] = [];
   const held: { forget(): void }[] = [];
   let output = '';
@@ -78,7 +93,9 @@ export function watch(child: ChildProcess): Program {
       if (!line.startsWith('{')) continue;
       const logged: LogLine = JSON.parse(line);
       lines.push(logged);
-      if (logged.msg === 'listening') held.push(holdToContract(Number(logged.port), String(logged.service)));
+      if (logged.msg === 'listening') {
+        held.push(holdToContract(Number(logged.port), String(logged.service), symbols));
+      }
     }
     wake.resolve();
     wake = Promise.withResolvers();

@@ -12,10 +12,11 @@ import { HandlersByToken } from '../../main/ticker/handlers-by-token.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
-import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/relay.ts';
 import { Ticker } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
+import { Relay, type RelayLimits, SOCKET_BUFFER } from '../../main/ticker/ws-relay.ts';
+import { defaultSymbols } from '../../workers/symbols.ts';
 import { afterTest, temporaryFolder } from './cleanup.ts';
 import { holdToContract } from './contract-watch.ts';
 import { type CapturedLog, captureLog } from './log.ts';
@@ -92,7 +93,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
 
   const captured = captureLog();
   const ticker = new Recorder();
-  const relay = new Relay(processes, { ...defaults, ...limits });
+  const relay = new Relay(processes, { ...defaults.ticker, ...limits });
   afterTest(() => relay.close(Promise.resolve()));
   if (options.intervalMs === undefined) {
     processes.register(TICKER, ticker);
@@ -100,6 +101,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     const { intervalMs } = options;
     const thread = new Ticker({
       intervalMs,
+      symbols: defaultSymbols,
       processes,
       broadcast: (clients, message) => relay.broadcast(clients, message),
       log: captured.log,
@@ -126,7 +128,9 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const { timeouts = {}, maxConnections } = options;
   const bound = maxConnections === undefined ? {} : { maxConnections, addressShare: 0.5 };
   const server = await serve(handle, { highWaterMark: SOCKET_BUFFER, timeouts, ...bound });
-  afterTest(holdToContract(server.listener.port, 'ticker', options.intervalMs !== undefined).forget);
+  afterTest(
+    holdToContract(server.listener.port, 'ticker', options.intervalMs === undefined ? [] : defaultSymbols).forget,
+  );
   server.listener.server.on('upgrade', relay.upgradeListener(handle, server.listener.release));
 
   return {

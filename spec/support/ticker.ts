@@ -2,6 +2,7 @@ import { TICKER } from '../../main/ticker/handler.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { Ticker, type TickerOptions } from '../../main/ticker/ticker.ts';
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
+import { defaultSymbols } from '../../workers/symbols.ts';
 import { afterTest } from './cleanup.ts';
 import { captureLog } from './log.ts';
 import { Recorder } from './recorder.ts';
@@ -34,6 +35,7 @@ export function createTicker(options: Partial<TickerOptions> = {}) {
   let ticked = Promise.withResolvers<void>();
   const ticker = new Ticker({
     intervalMs: 10,
+    symbols: defaultSymbols,
     processes,
     broadcast(clients, message) {
       ticks.push({ clients: [...clients], message });

@@ -27,10 +27,11 @@ async function start(evicted: number, problem: string | undefined, unsynced = 0)
         unsynced: () => ({ tasks: unsynced, reason: 'EIO: i/o error, fdatasync' }),
       }),
     },
-    shareDescriptors(openFilesLimit(), config),
+    shareDescriptors(openFilesLimit(), config.tasks.concurrency),
     log,
   );
-  afterTest(() => service.stop({ connections: Promise.resolve(), all: Promise.resolve() }));
+  const now = Promise.resolve();
+  afterTest(() => service.stop({ connections: now, abort: now, all: now }));
   return service;
 }
 

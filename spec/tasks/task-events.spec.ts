@@ -4,8 +4,6 @@ import { type Cursor, TaskEvents } from '../../main/tasks/task-events.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { liveHeapBytes } from '../support/heap.ts';
 
-const never = new AbortController().signal;
-
 const MIB = 1024 * 1024;
 
 function create(): TaskEvents {
@@ -99,7 +97,7 @@ describe('the events of tasks', () => {
   it('release the memory of a wait that has ended', async () => {
     const events = create();
     const wait = async (id: string) => {
-      const ended = events.ended(id, 60_000, new AbortController().signal);
+      const { ended } = events.waitForEnd(id, 60_000);
       note(events, id);
       await ended;
     };
@@ -147,7 +145,7 @@ describe('the events of tasks', () => {
   it('end the wait for a completed or discarded task, and no other wait', async () => {
     const events = create();
     const over: string[] = [];
-    const wait = (id: string) => events.ended(id, 60_000, never).then(() => over.push(id));
+    const wait = (id: string) => events.waitForEnd(id, 60_000).ended.then(() => over.push(id));
     const waits = [wait('a'), wait('b'), wait('b'), wait('c')];
     events.record({ event: 'started', id: 'c', attempt: 1 });
     events.record({ event: 'completed', id: 'b' });
@@ -163,7 +161,7 @@ describe('the events of tasks', () => {
     mock.timers.enable({ apis: ['setTimeout'] });
     const events = create();
     let over = false;
-    const timed = events.ended('a', 1000, never).then(() => {
+    const timed = events.waitForEnd('a', 1000).ended.then(() => {
       over = true;
     });
     mock.timers.tick(999);
@@ -171,11 +169,9 @@ describe('the events of tasks', () => {
     expect(over).to.equal(false);
     mock.timers.tick(1);
     await timed;
-    const gone = new AbortController();
-    const left = events.ended('a', 1000, gone.signal);
-    gone.abort();
-    await left;
-    await events.ended('a', 1000, gone.signal);
+    const { ended, cancel } = events.waitForEnd('a', 1000);
+    cancel();
+    await ended;
   });
 
   it('end at once for a follower that comes too late', async () => {
@@ -196,6 +192,6 @@ describe('the events of tasks', () => {
     );
     events.close();
     expect(ended).to.equal(1);
-    await events.ended('a', 60_000, never);
+    await events.waitForEnd('a', 60_000).ended;
   });
 });

@@ -18,6 +18,49 @@ describe('the token store in memory', () => {
   itIsATokenStore(async (options) => create(options));
 });
 
+describe('the tokens of each API key', () => {
+  it('are the same newest ones, in whatever sequence they are added', () => {
+    const tokens = fc.uniqueArray(
+      fc.record({ id: fc.string(), keyId: fc.constantFrom('a', 'b'), order: fc.integer({ min: 1, max: 9 }) }),
+      { selector: ({ id }) => id, maxLength: 30 },
+    );
+    const sequences = tokens.chain((all) =>
+      fc.tuple(fc.constant(all), fc.shuffledSubarray(all, { minLength: all.length })),
+    );
+    const kept = (all: { id: string; keyId: string; order: number }[], maxTokensPerKey: number) => {
+      const store = new MemoryTokenStore({ maxTokensPerKey });
+      const removed = new Set<string>();
+      store.onRemove = (id) => removed.add(id);
+      const evicted = all.map(({ order, ...token }) =>
+        store.insert({ ...token, expiresAt: Date.now() + 60_000 }, order),
+      );
+      expect(removed).to.deep.equal(new Set(evicted.filter((id) => id !== undefined)));
+      const ids = new Set(store.ids());
+      store.close();
+      return ids;
+    };
+    fc.assert(
+      fc.property(sequences, fc.integer({ min: 1, max: 5 }), ([all, shuffled], max) => {
+        const ids = kept(all, max);
+        expect(kept(shuffled, max)).to.deep.equal(ids);
+        for (const keyId of ['a', 'b']) {
+          const ofKey = all.filter((token) => token.keyId === keyId);
+          expect(ofKey.filter(({ id }) => ids.has(id))).to.have.lengthOf(Math.min(max, ofKey.length));
+        }
+      }),
+    );
+  });
+
+  it('are removed when revoked, and their key with the last of them', () => {
+    const store = create({ maxTokensPerKey: 1 });
+    store.put({ id: 'a', keyId: 'k', expiresAt: Date.now() + 60_000 });
+    expect([store.isFull('k'), store.nextOrder('k')]).to.deep.equal([true, 2]);
+    store.revoke('a');
+    store.revoke('a');
+    expect([store.isFull('k'), store.nextOrder('k')]).to.deep.equal([false, 1]);
+  });
+});
+
 describe('the token store in memory, as time goes by', () => {
   beforeEach(() => mock.timers.enable({ apis: ['Date', 'setTimeout'], now: START }));
   afterEach(() => mock.timers.reset());

@@ -26,7 +26,11 @@ function fakeFeed() {
     publish: () => false,
     close: async () => void calls.push('closed'),
   };
-  return { feed, calls, tick: () => follower?.onTick({ prices: [1, 2, 3], data: '{}' }) };
+  return {
+    feed,
+    calls,
+    tick: (symbols = 'BTC-USD,ETH-USD,SOL-USD') => follower?.onTick({ symbols, prices: [1, 2, 3], data: '{}' }),
+  };
 }
 
 describe('service A with a feed', () => {
@@ -38,7 +42,7 @@ describe('service A with a feed', () => {
     const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
     const { feed, calls, tick } = fakeFeed();
-    const shares = shareDescriptors(openFilesLimit(), config);
+    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
     const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
     const stop = () => service.stop(Promise.resolve());
     const check = () => service.checks.ticker?.();
@@ -51,6 +55,12 @@ describe('service A with a feed', () => {
       expect(check()).to.equal(undefined);
       mock.timers.tick(1_501);
       expect(check()).to.equal('no tick from the leader for 4.5 s');
+      tick();
+      expect(check()).to.equal(undefined);
+      tick('BTC-USD,ETH-USD,XRP-USD');
+      expect(check()).to.equal(undefined);
+      mock.timers.tick(3_000);
+      expect(check()).to.match(/^the ticks of the leader have other symbols: set TICKER_SYMBOLS /);
       tick();
       expect(check()).to.equal(undefined);
     } finally {
@@ -67,7 +77,7 @@ describe('service A at its stop', () => {
     const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
     const { feed, calls } = fakeFeed();
-    const shares = shareDescriptors(openFilesLimit(), config);
+    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
     const service = await startTicker(config, { ...engine, openTickFeed: () => feed }, shares, log);
     const { store } = service.metrics.tokens;
     const unused = Promise.withResolvers<void>();
@@ -88,7 +98,7 @@ describe('service A with a full token store', () => {
     const engine = await openLocalBackend(config, log);
     afterTest(() => engine.close());
     const store = new MemoryTokenStore({ maxTokens: 1 });
-    const shares = shareDescriptors(openFilesLimit(), config);
+    const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
     const service = await startTicker(config, { ...engine, openTokenStore: () => store }, shares, log);
     afterTest(() => service.stop(Promise.resolve()));
     expect(await service.warnings.token_store?.()).to.equal(undefined);

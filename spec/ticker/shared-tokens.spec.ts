@@ -2,7 +2,6 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { openKvTokenStore } from '../../main/cluster/ticker-state.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { captureLog } from '../support/log.ts';
 import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { request } from '../support/program.ts';
 import { describeWithNats } from '../support/servers.ts';
@@ -16,8 +15,7 @@ async function startNode(
   server: NatsServer,
   { maxTokensPerKey = 1000, ...options }: TickerBundleOptions = {},
 ): Promise<TickerBundle> {
-  const connection = await server.connect();
-  const store = await openKvTokenStore({ connection, log: captureLog().log, prefix: 'spec', maxTokensPerKey });
+  const store = await openKvTokenStore(await server.link(), { maxTokensPerKey });
   afterTest(() => store.close());
   return startTickerBundle({ intervalMs: 20, ...options, shared: { store, key: KEY } });
 }

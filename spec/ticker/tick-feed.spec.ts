@@ -1,17 +1,20 @@
-import { jetstream, jetstreamManager } from '@nats-io/jetstream';
+import { readFile, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { jetstream } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import type { NatsConnection } from '@nats-io/transport-node';
 import { expect } from 'chai';
 import { openTickFeed } from '../../main/cluster/ticker-state.ts';
+import { defaults } from '../../main/config.ts';
 import type { TickerOptions } from '../../main/ticker/ticker.ts';
-import { afterTest } from '../support/cleanup.ts';
-import { captureLog } from '../support/log.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { pricesOf, startTicker, thread } from '../support/ticker.ts';
 import { until } from '../support/until.ts';
 
 const INTERVAL_MS = 100;
+const SETTINGS = { ...defaults.ticker, intervalMs: INTERVAL_MS };
 /** Longest takeover: far more than the lease duration, for a loaded machine. */
 const TAKEOVER_MS = 15_000;
 
@@ -19,8 +22,8 @@ type Node = Awaited<ReturnType<typeof startNode>>;
 
 /** Starts a ticker with one client, and a feed over its own connection. */
 async function startNode(server: NatsServer, options: Partial<TickerOptions> = {}) {
-  const connection = await server.connect();
-  const feed = await openTickFeed({ connection, prefix: 'spec', intervalMs: 100, log: captureLog().log });
+  const link = await server.link();
+  const feed = await openTickFeed(link, SETTINGS);
   if (feed === undefined) throw new Error('no feed');
   afterTest(() => feed.close());
   const node = await startTicker({ intervalMs: INTERVAL_MS, feed, ...options });
@@ -28,7 +31,7 @@ async function startNode(server: NatsServer, options: Partial<TickerOptions> = {
   const snapshot = await recorder.next();
   return {
     ...node,
-    connection,
+    connection: link.connection,
     feed,
     snapshot,
     /** Returns the texts of the ticks sent to the client. */
@@ -114,17 +117,16 @@ describeWithNats('the tickers of many nodes', () => {
     const [last] = (await startNodes(server, 1)) as [Node];
     await last.ticker.stop();
     await last.feed.close();
-    const feed = await openTickFeed({
-      connection: await server.connect(),
-      prefix: 'spec',
-      intervalMs: 100,
-      log: captureLog().log,
-    });
+    const feed = await openTickFeed(await server.link(), SETTINGS);
     afterTest(() => feed?.close());
     const told: unknown[] = [];
-    feed?.follow({ onPrices: (prices) => told.push(prices), onTick: (tick) => told.push(tick) });
+    feed?.follow({
+      onPrices: ({ symbols, prices }) => told.push({ symbols, prices }),
+      onTick: (tick) => told.push(tick),
+    });
     const data = last.texts().at(-1) ?? '';
-    expect(told).to.deep.equal([[...pricesOf({ topic: 'ws.send', type: 'text', data }).values()]]);
+    const prices = [...pricesOf({ topic: 'ws.send', type: 'text', data }).values()];
+    expect(told).to.deep.equal([{ symbols: 'BTC-USD,ETH-USD,SOL-USD', prices }]);
   });
 
   it('go on from the last prices when the connection of the leader is cut', async () => {
@@ -222,6 +224,60 @@ describeWithNats('the tickers of many nodes', () => {
     expect(leaders(nodes)).to.deep.equal([]);
   });
 
+  it('ask only the source of the leader, which a new leader starts with the last prices', async () => {
+    const folder = await temporaryFolder();
+    const source = join(folder, 'source.mjs');
+    // Each thread adds a different amount to the first price.
+    const code = `import { appendFileSync } from 'node:fs';
+      const step = 1 + Math.random();
+      let price;
+      export default {
+        start(symbols) { price = symbols[0].price; appendFileSync('${folder}/starts', price + '\\n'); },
+        prices: () => [price += step, 1, 1],
+      };`;
+    await writeFile(source, code);
+    const server = await startNatsServer();
+    const old = await startNode(server, { source });
+    await until(() => old.ticks.length > 3);
+    const next = await startNode(server, { source });
+    await until(() => next.ticks.length > 3);
+    const starts = async () => (await readFile(join(folder, 'starts'), 'utf8')).trim().split('\n').map(Number);
+    expect(await starts()).to.deep.equal([42_000]);
+    await old.ticker.stop();
+    await old.feed.close();
+    const received = next.ticks.length;
+    await until(() => next.ticks.length > received + 3);
+    const priceOf = (data: string) => pricesOf({ topic: 'ws.send', type: 'text', data }).get('BTC-USD');
+    const told = old.texts().map(priceOf);
+    expect((await starts())[1]).to.equal(told.at(-1));
+    expect(await starts()).to.have.length(2);
+  });
+
+  it('refuse the ticks of a node with other symbols, say so, and take over the prices of the symbols that they share', async () => {
+    const server = await startNatsServer();
+    const [leader] = (await startNodes(server, 1)) as [Node];
+    const symbols = [
+      { symbol: 'SOL-USD', price: 1, decimals: 2 },
+      { symbol: 'XRP-USD', price: 0.5, decimals: 4 },
+    ];
+    const other = await startNode(server, { symbols });
+    const line = await other.logged(({ msg }) => msg.startsWith('ticks of the leader are refused'));
+    expect(line).to.include({ level: 40, symbols: 'BTC-USD,ETH-USD,SOL-USD' });
+    expect([other.ticker.refusesTicks, other.ticker.lastDue, other.ticks.length]).to.deep.equal([true, 0, 0]);
+    const told = leader.texts().map((data) => pricesOf({ topic: 'ws.send', type: 'text', data }).get('SOL-USD'));
+    const snapshot = pricesOf(other.snapshot);
+    expect(told).to.include(snapshot.get('SOL-USD'));
+    expect([...snapshot.keys(), snapshot.get('XRP-USD')]).to.deep.equal(['SOL-USD', 'XRP-USD', 0.5]);
+
+    await leader.ticker.stop();
+    await leader.feed.close();
+    await until(() => other.ticks.length > 3);
+    expect(other.ticker.refusesTicks).to.equal(false);
+    expect(
+      new Set(other.texts().map((data) => [...pricesOf({ topic: 'ws.send', type: 'text', data }).keys()].join())),
+    ).to.deep.equal(new Set(['SOL-USD,XRP-USD']));
+  });
+
   it('are silent without the server, and go on when it is back', async () => {
     const server = await startNatsServer();
     const nodes = await startNodes(server, 2);
@@ -257,12 +313,10 @@ describeWithNats('the tickers of many nodes', () => {
 
   it('take no lease with a seed', async () => {
     const server = await startNatsServer();
-    const connection = await server.connect();
-    expect(
-      await openTickFeed({ connection, prefix: 'spec', intervalMs: 100, log: captureLog().log, seed: 'x' }),
-    ).to.equal(undefined);
+    const link = await server.link();
+    expect(await openTickFeed(link, { ...SETTINGS, seed: 'x' })).to.equal(undefined);
     const names: string[] = [];
-    for await (const name of (await jetstreamManager(connection)).streams.names()) names.push(name);
+    for await (const name of link.manager.streams.names()) names.push(name);
     expect(names).to.deep.equal([]);
   });
 });

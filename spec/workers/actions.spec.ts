@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { PermanentError, perform } from '../../workers/actions.ts';
+import { perform } from '../../workers/actions.ts';
+import { PermanentError } from '../../workers/handlers-api.ts';
 
 describe('the action uppercase', () => {
   it('gives the text in upper case', () => {

@@ -1,13 +1,22 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { nextPrice, PriceWalk, systemRandom } from '../../workers/price-walk.ts';
-import { initialPrices, symbols } from '../../workers/symbols.ts';
+import { defaultSymbols } from '../../workers/symbols.ts';
 
 const random = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 const price = fc.integer({ min: 1, max: 100_000_000 }).map((cents) => cents / 100);
 
-const create = (values: Float64Array = new Float64Array(symbols.length), draw?: () => number) =>
-  new PriceWalk(values, draw);
+const initial = defaultSymbols.map((each) => each.price);
+
+/** Returns a function that continues from given prices, or from those that it returned last. */
+function create(draw?: () => number, prices: readonly number[] = initial): () => readonly number[] {
+  const walk = new PriceWalk(defaultSymbols, draw);
+  let last = prices;
+  return () => {
+    last = walk.prices(0, last);
+    return last;
+  };
+}
 
 describe('the next price', () => {
   it('is within 0.1 % of the one before, but for the rounding to cents', () => {
@@ -47,46 +56,38 @@ describe('the next price', () => {
 });
 
 describe('the price walk', () => {
-  it('starts from the initial prices', () => {
-    const walk = create();
-    expect(initialPrices).to.deep.equal({ 'BTC-USD': 42_000, 'ETH-USD': 2_500, 'SOL-USD': 95 });
-    expect(walk.snapshot(1_700_000_000_999)).to.deep.equal([
-      { symbol: 'BTC-USD', price: 42_000, timestamp: 1_700_000_000 },
-      { symbol: 'ETH-USD', price: 2_500, timestamp: 1_700_000_000 },
-      { symbol: 'SOL-USD', price: 95, timestamp: 1_700_000_000 },
-    ]);
-  });
-
-  it('goes on from the prices that are there', () => {
-    const values = new Float64Array([50_000, 0, 100]);
-    const prices = create(values).snapshot(0);
-    expect(prices.map((entry) => entry.price)).to.deep.equal([50_000, 2_500, 100]);
-  });
-
-  it('keeps its prices in the memory it was given', () => {
-    const values = new Float64Array(64);
-    const walk = create(values, () => 0);
-    walk.step();
-    expect([...values.subarray(0, 4)]).to.deep.equal([41_958, 2_497.5, 94.91, 0]);
-    expect(create(values).snapshot(0)).to.deep.equal(walk.snapshot(0));
+  it('continues from the last known prices', () => {
+    const walk = new PriceWalk(defaultSymbols, () => 0.5);
+    for (const last of [
+      [50_000, 2_500, 100],
+      [420_000, 25_000, 950],
+    ])
+      expect(walk.prices(0, last)).to.deep.equal(last);
   });
 
   it('draws a new random number for each price', () => {
     const draws = [0, 0.5, 1 - 2 ** -53];
-    const walk = create(undefined, () => draws.shift() ?? Number.NaN);
-    walk.step();
-    expect(walk.snapshot(0).map((entry) => entry.price)).to.deep.equal([41_958, 2_500, 95.09]);
+    const next = create(() => draws.shift() ?? Number.NaN);
+    expect(next()).to.deep.equal([41_958, 2_500, 95.09]);
     expect(draws).to.deep.equal([]);
+  });
+
+  it('rounds to as many decimals as the symbol has', () => {
+    const symbols = [
+      { symbol: 'DOGE-USD', price: 0.08123, decimals: 5 },
+      { symbol: 'SHIB-USD', price: 0.00002345, decimals: 8 },
+    ];
+    expect(new PriceWalk(symbols, () => 0).prices(0, [0.08123, 0.00002345])).to.deep.equal([0.08115, 0.00002343]);
   });
 
   it('keeps every price a positive number with two decimals, however long it goes on', () => {
     fc.assert(
       fc.property(fc.infiniteStream(random), (draws) => {
-        const walk = create(undefined, () => draws.next().value);
-        for (let tick = 0; tick < 200; tick++) walk.step();
-        for (const entry of walk.snapshot(0)) {
-          expect(entry.price).to.be.greaterThan(0);
-          expect(entry.price).to.equal(Number(entry.price.toFixed(2)));
+        const next = create(() => draws.next().value);
+        for (let tick = 0; tick < 200; tick++) next();
+        for (const each of next()) {
+          expect(each).to.be.greaterThan(0);
+          expect(each).to.equal(Number(each.toFixed(2)));
         }
       }),
       { numRuns: 20 },
@@ -95,8 +96,8 @@ describe('the price walk', () => {
 
   it('takes its randomness from the system', () => {
     const [one, other] = [create(), create()];
-    for (let tick = 0; tick < 20; tick++) for (const walk of [one, other]) walk.step();
-    expect(one.snapshot(0)).to.not.deep.equal(other.snapshot(0));
+    for (let tick = 0; tick < 20; tick++) for (const next of [one, other]) next();
+    expect(one()).to.not.deep.equal(other());
   });
 });
 

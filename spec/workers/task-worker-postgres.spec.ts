@@ -5,6 +5,7 @@ import { afterTest } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
 import { startPostgres } from '../support/postgres-server.ts';
 import { describeWithPostgres, migratedSchema } from '../support/servers.ts';
+import { unheard } from '../tasks/pool/running.ts';
 
 /** Starts a thread of workers/task-worker with empty tables. */
 async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migratedSchema>>) {
@@ -18,7 +19,7 @@ async function start({ url: databaseUrl, sql }: Awaited<ReturnType<typeof migrat
   });
   afterTest(() => runner.destroy());
   const runBatch = (...bodies: string[]) =>
-    runner.run(bodies.map((body, index) => ({ body, sequence: index, onSettled() {} }))).outcomes;
+    runner.run(bodies.map((body, index) => ({ ...unheard, body, sequence: index }))).outcomes;
   const rows = () => sql('SELECT * FROM tasks ORDER BY arrival');
   return { sql, runBatch, rows };
 }

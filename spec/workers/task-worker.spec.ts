@@ -7,6 +7,7 @@ import { BatchRunner } from '../../main/tasks/pool/batch-runner.ts';
 import { workerFile } from '../../main/worker-file.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { captureLog } from '../support/log.ts';
+import { unheard } from '../tasks/pool/running.ts';
 
 /** Starts a thread of workers/task-worker with an empty database, and a second connection to the database. */
 async function start() {
@@ -18,14 +19,13 @@ async function start() {
     threads: 1,
     timeoutMs: 60_000,
     memoryMb: 64,
-    workerData: { dataDir },
+    workerData: { dataDir, writeLock: new SharedArrayBuffer(4) },
     log: captureLog().log,
   });
   afterTest(() => runner.destroy());
   const beside = new DatabaseSync(file);
   afterTest(() => beside.close());
-  const runBatch = (...bodies: string[]) =>
-    runner.run(bodies.map((body) => ({ body, sequence: null, onSettled() {} }))).outcomes;
+  const runBatch = (...bodies: string[]) => runner.run(bodies.map((body) => ({ ...unheard, body }))).outcomes;
   const work = async (body: string) => (await runBatch(body))[0];
   const task = (id: string, action: string, data: object) => work(JSON.stringify({ id, action, data, created_at: 5 }));
   const rows = () => beside.prepare('SELECT * FROM tasks ORDER BY rowid').all();

@@ -1,26 +1,39 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { workerFile } from '../../main/worker-file.ts';
 import {
   type HandlerToTicker,
   type MainToTicker,
+  SourceCount,
   SUBSCRIBERS,
   type TickerStart,
   type TickerToMain,
 } from '../../workers/messages.ts';
-import { afterTest } from '../support/cleanup.ts';
+import { defaultSymbols } from '../../workers/symbols.ts';
+import { afterTest, temporaryFolder } from '../support/cleanup.ts';
 import { until } from '../support/until.ts';
 
 /** An interval in milliseconds whose next tick is weeks away. */
 const NEVER = 2 ** 31 - 1;
 
+/** Returns shared memory that contains numbers. */
+function shared(...numbers: number[]): SharedArrayBuffer {
+  const memory = new SharedArrayBuffer(numbers.length * Float64Array.BYTES_PER_ELEMENT);
+  new Float64Array(memory).set(numbers);
+  return memory;
+}
+
 function start(options: Partial<TickerStart> = {}) {
-  const prices = new SharedArrayBuffer(64 * Float64Array.BYTES_PER_ELEMENT);
+  const prices = shared(42_000, 2_500, 95);
+  const sourceCounts = new SharedArrayBuffer(SourceCount.count * Float64Array.BYTES_PER_ELEMENT);
   const lastDue = new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT);
   const delays = { bounds: [0.1], cells: new SharedArrayBuffer(3 * Float64Array.BYTES_PER_ELEMENT) };
   const heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
-  const shared = { prices, lastDue, delays, heartbeat };
-  const base = { intervalMs: 5, seed: undefined, lease: undefined, ...shared, subscriptions: [] };
+  const memory = { prices, sourceCounts, lastDue, delays, heartbeat };
+  const settings = { intervalMs: 5, symbols: defaultSymbols, seed: undefined, source: undefined, lease: undefined };
+  const base = { ...settings, ...memory, subscriptions: [] };
   const workerData: TickerStart = { ...base, ...options };
   const worker = new Worker(workerFile('ticker'), { workerData });
   afterTest(() => worker.terminate());
@@ -146,14 +159,27 @@ describe('the thread of the ticker', () => {
   });
 
   it('goes on from prices and subscriptions that it is started with', async () => {
-    const prices = new SharedArrayBuffer(64 * Float64Array.BYTES_PER_ELEMENT);
-    new Float64Array(prices).set([50_000, 3_000, 100]);
-    const { next } = start({ prices, subscriptions: [['handler:1', 'client:1']] });
+    const { next } = start({ prices: shared(50_000, 3_000, 100), subscriptions: [['handler:1', 'client:1']] });
     await next();
     const { to, data } = sendOf(await next());
     expect(to).to.equal(SUBSCRIBERS);
     for (const [index, from] of [50_000, 3_000, 100].entries())
       expect(data[index].price).to.be.closeTo(from, from * 0.01);
+  });
+
+  it('starts its source again after another node has made a tick', async () => {
+    const source = join(await temporaryFolder(), 'source.mjs');
+    await writeFile(source, 'let starts = 0; export default { start() { starts++; }, prices: () => [starts, 1, 1] };');
+    const { next, tell } = start({ source, lease: shared(Number.POSITIVE_INFINITY) });
+    const tickOfStart = async (count: number) => {
+      for (;;) {
+        const message = await next();
+        if (!('topic' in message) && sendOf(message).data[0]?.price === count) return;
+      }
+    };
+    await tickOfStart(1);
+    tell({ topic: 'tick', data: '{"type":"ticker","data":[]}', due: 0 });
+    await tickOfStart(2);
   });
 
   it('runs nowhere but in a thread', async () => {

@@ -57,11 +57,23 @@ describe('WriteLock', () => {
     expect(cell[0]).to.equal(0);
   });
 
-  it('continues without the lock when its holder keeps it too long', () => {
+  it('is taken from a holder that keeps it too long, so that only one write waits for a dead thread', async () => {
     const shared = share();
     const cell = new Int32Array(shared.lock);
-    cell[0] = 12_345;
-    expect(new WriteLock(shared.lock).run(() => 'done')).to.equal('done');
+    const dead = startThread('lock.run(() => process.exit());', shared);
+    const { threadId: deadId } = dead;
+    await once(dead, 'exit');
+    expect(cell[0]).to.equal(deadId);
+    expect(new WriteLock(shared.lock).run(() => cell[0])).to.equal(threadId);
+    expect(cell[0]).to.equal(0);
+  });
+
+  it('is not released by a thread from which it was taken', () => {
+    const shared = share();
+    const cell = new Int32Array(shared.lock);
+    new WriteLock(shared.lock).run(() => {
+      cell[0] = 12_345;
+    });
     expect(cell[0]).to.equal(12_345);
   });
 });

@@ -1,16 +1,16 @@
 import { part } from './dom.ts';
 
-/** Connection state that {@link ConnectionPill} shows. */
+/** Connection state shown by {@link ConnectionPill}. */
 export interface Connection {
-  /** Name of the state, for the stylesheet. */
+  /** State name, used by the stylesheet. */
   kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'failing' | 'signed-out';
-  /** Returns the text of the state. Called every second, because the text may contain a countdown. */
+  /** Returns the text to show. Called every second, because the text may contain a countdown. */
   text: () => string;
   /** Text for screen readers, announced when `kind` changes. */
   announcement: string;
 }
 
-/** Element that always shows the state of the page's connection. */
+/** Element that shows the state of the page's connection. */
 export class ConnectionPill {
   readonly #pill = part(document, 'connection', HTMLElement);
   readonly #text = part(document, 'connection-text', HTMLElement);
@@ -35,7 +35,7 @@ export class ConnectionPill {
   }
 }
 
-/** Returns the whole seconds until `time` (milliseconds since the epoch), at least 1, for a countdown. */
+/** Returns the seconds until `time` (milliseconds since the epoch) for a countdown, rounded up and at least 1. */
 export function secondsUntil(time: number): number {
   return Math.max(1, Math.ceil((time - Date.now()) / 1000));
 }

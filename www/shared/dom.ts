@@ -1,7 +1,7 @@
 /**
- * Returns the element below `root` that the page's HTML marks as `data-part="<name>"`.
+ * Returns the descendant of `root` marked with `data-part="<name>"` in the page's HTML.
  *
- * @throws {Error} if there is no such element, or if it is not of `type`
+ * @throws {Error} if there is no such element, or if it is not an instance of `type`
  */
 export function part<T extends Element>(root: ParentNode, name: string, type: abstract new () => T): T {
   const found = root.querySelector(`[data-part="${name}"]`);
@@ -9,7 +9,7 @@ export function part<T extends Element>(root: ParentNode, name: string, type: ab
   throw new Error(`the page has no ${type.name} marked as ${name}`);
 }
 
-/** Returns a copy of the only element in the template `name`. @throws {Error} if the template is missing or empty */
+/** Returns a copy of the single element in the template `name`. @throws {Error} if the template is missing or empty */
 export function stamp(name: string): HTMLElement {
   const { content } = part(document, name, HTMLTemplateElement);
   const copy = content.firstElementChild?.cloneNode(true);

@@ -1,4 +1,4 @@
-/** Result of a sign-in, kept in memory only. */
+/** Result of a sign-in, kept only in memory. */
 export interface Session {
   token: string;
   userId: string;
@@ -6,7 +6,7 @@ export interface Session {
   expiresAt: number;
 }
 
-/** Error of a failed sign-in, whose message is shown to the user. */
+/** Thrown if a sign-in fails. The message is shown to the user. */
 export class SignInError extends Error {
   override name = 'SignInError';
 }

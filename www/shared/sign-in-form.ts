@@ -20,7 +20,7 @@ export class SignInForm {
     this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
   }
 
-  /** Opens the form. @param reason text that tells the user why they must sign in again */
+  /** Opens the form. @param reason message telling the user why they must sign in again */
   open(reason?: string): void {
     this.#reason.textContent = reason ?? '';
     this.#reason.hidden = reason === undefined;

@@ -1,12 +1,12 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/dom.ts';
+import { TaskEvents } from './event-stream.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { Poller, type PollState } from './poller.ts';
 import { Access } from './sign-in.ts';
 import { SubmitForm } from './submit-form.ts';
-import { TaskEvents } from './task-events.ts';
 import { TaskList } from './task-list.ts';
-import { listTasks } from './tasks-api.ts';
+import { listActions, listTasks } from './tasks-api.ts';
 
 const filter = part(document, 'filter', HTMLFieldSetElement);
 const search = part(document, 'search', HTMLInputElement);
@@ -17,7 +17,9 @@ const pill = new ConnectionPill();
 const ownTasks = new OwnTasks(() => poller.now());
 const taskList = new TaskList();
 let paused = false;
-/** Whether the next listing is shown even while updates are paused, because the user changed the filter or signed in. */
+/** Whether the form offers the actions that the service currently has. */
+let offered = false;
+/** Whether to show the next listing even if updates are paused. Set when the user changes the filter or signs in. */
 let asked = false;
 
 const poller = new Poller({
@@ -29,12 +31,18 @@ const poller = new Poller({
       taskList.show(rows, status);
     }
     await ownTasks.refresh();
+    if (!offered) {
+      submitForm.offer(await listActions());
+      offered = true;
+    }
   },
   expecting: () => ownTasks.open,
   hinted: () => events.live,
   onState(state) {
     retry.hidden = state.kind === 'live' || state.kind === 'signed-out';
     pill.show(connection(state));
+    // The service may have been restarted with other actions.
+    if (state.kind !== 'live') offered = false;
     document.body.dataset.connection = state.kind;
     const unseen = document.visibilityState === 'hidden';
     if (unseen && state.kind === 'live' && !ownTasks.open) {
@@ -49,7 +57,10 @@ const poller = new Poller({
   },
 });
 
-const events = new TaskEvents(() => poller.hint());
+const events = new TaskEvents({
+  onChange: () => poller.hint(),
+  onState: (id, state) => ownTasks.report(id, state),
+});
 
 const submitForm = new SubmitForm(
   (id, submission) => {

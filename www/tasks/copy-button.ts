@@ -1,4 +1,4 @@
-/** Makes a button copy the text of `source` to the clipboard, and show whether that succeeded. */
+/** Makes `button` copy the text of `source` to the clipboard and show whether that succeeded. */
 export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): void {
   const label = button.textContent;
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -11,7 +11,7 @@ export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): 
   });
 }
 
-/** Copies a text, or selects it where browsers deny clipboard access: on insecure origins. @returns whether it was copied */
+/** Copies the text of `source`, or selects it if clipboard access is denied (as on insecure origins). @returns whether it was copied */
 async function copy(source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(source.textContent);

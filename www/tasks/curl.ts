@@ -1,12 +1,12 @@
 import { authorization, type Submission } from './tasks-api.ts';
 
-/** Returns the curl command that queues the same task, with the shell variable `TOKEN` in place of a token. */
+/** Returns a curl command that queues the same task. If a token is needed, the command reads it from the shell variable `TOKEN`. */
 export function curlCommand(origin: string, submission: Submission): string {
   const header = 'Authorization' in authorization() ? ' -H "Authorization: Bearer $TOKEN"' : '';
   return `curl ${origin}/tasks${header} -d ${quote(JSON.stringify(submission))}`;
 }
 
-/** Quotes a text as one word of a POSIX shell. */
+/** Quotes `text` as a single POSIX shell word. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,17 +1,19 @@
 import type { Submission } from './tasks-api.ts';
 
-/** Fields of the submit form, as the user typed them. */
+/** Values of the submit form's fields, as entered by the user. */
 export interface Draft {
   kind: 'uppercase' | 'sum' | 'other';
   text: string;
   numbers: string;
+  /** Name of the chosen action. Empty or undefined if the user types the name. */
+  choice?: string;
   action: string;
   json: string;
 }
 
-export type DraftField = Exclude<keyof Draft, 'kind'>;
+export type DraftField = Exclude<keyof Draft, 'kind' | 'choice'>;
 
-/** A mistake in a draft that the user must fix. */
+/** Thrown if a field of a draft is invalid. The message tells the user what to fix. */
 export class DraftError extends Error {
   override name = 'DraftError';
   readonly field: DraftField;
@@ -30,6 +32,7 @@ export function parseDraft(draft: Draft): Submission {
     case 'sum':
       return { action: 'sum', data: { numbers: parseNumbers(draft.numbers) } };
     case 'other':
+      if (draft.choice) return { action: draft.choice, data: parseData(draft.json) };
       if (draft.action.trim() === '') throw new DraftError('action', 'Give the action a name.');
       return { action: draft.action.trim(), data: parseData(draft.json) };
   }

@@ -1,6 +1,6 @@
 import type { Submission } from './tasks-api.ts';
 
-/** Returns a JSON text with indentation. Text that is not JSON is returned unchanged. */
+/** Indents JSON text. Invalid JSON is returned unchanged. */
 export function indent(json: string): string {
   try {
     return JSON.stringify(JSON.parse(json), null, 2);
@@ -9,7 +9,7 @@ export function indent(json: string): string {
   }
 }
 
-/** Returns the submission in a stored payload, or a placeholder if the payload is unreadable. */
+/** Returns the submission in a stored payload, or a placeholder if the payload cannot be parsed. */
 export function readPayload(payload: string): Submission {
   try {
     const { action, data } = JSON.parse(payload);
@@ -19,7 +19,7 @@ export function readPayload(payload: string): Submission {
   }
 }
 
-/** Returns the output in a stored result as a text. Empty without a result. */
+/** Returns the output in a stored result as text, or an empty string if there is no result. */
 export function readOutput(result: string | null): string {
   if (result === null) return '';
   try {

@@ -1,9 +1,9 @@
 import { part, stamp } from '../shared/dom.ts';
 import { formatMeasured } from './durations.ts';
-import { readOutput } from './json-text.ts';
-import { findTask, retryTask, type Submission, type TaskState } from './tasks-api.ts';
+import { describeState, isUnfinished, type OwnTaskState } from './own-task-state.ts';
+import { cancelTask, findTask, Refused, retryTask, type Submission, type TaskProgress } from './tasks-api.ts';
 
-/** Maximum number of own tasks that are shown. Beyond it, the oldest is removed. */
+/** Maximum number of tasks shown. Adding one more removes the oldest. */
 const LIMIT = 8;
 
 interface OwnTask {
@@ -11,24 +11,26 @@ interface OwnTask {
   action: string;
   queuedAt: number;
   element: HTMLElement;
-  status: TaskState['status'] | 'gone';
+  status: OwnTaskState['status'];
+  /** Whether the user has cancelled the task. */
+  cancelling: boolean;
 }
 
-/** List of the tasks queued from this page, with their progress. */
+/** List of the tasks queued from this page and their progress. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
   readonly #status = part(this.#panel, 'own-status', HTMLElement);
-  readonly #onRetry: () => void;
+  readonly #onChange: () => void;
   #tasks: OwnTask[] = [];
 
-  /** @param onRetry called when a failed task is queued again */
-  constructor(onRetry: () => void) {
-    this.#onRetry = onRetry;
+  /** @param onChange called after the user has queued a failed task again or tried to cancel a task */
+  constructor(onChange: () => void) {
+    this.#onChange = onChange;
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether any of the tasks is neither completed nor failed. */
+  /** Whether any task is still unfinished. */
   get open(): boolean {
     return this.#tasks.some(isOpen);
   }
@@ -37,8 +39,10 @@ export class OwnTasks {
     const element = stamp('own-task');
     element.dataset.id = id;
     part(element, 'action', HTMLElement).textContent = action;
-    const task: OwnTask = { id, action, queuedAt: performance.now(), element, status: 'queued' };
+    part(element, 'progress-bar', HTMLElement).setAttribute('aria-label', `Progress of ${action}`);
+    const task: OwnTask = { id, action, queuedAt: performance.now(), element, status: 'queued', cancelling: false };
     part(element, 'try-again', HTMLButtonElement).addEventListener('click', () => void this.#retry(task));
+    part(element, 'cancel', HTMLButtonElement).addEventListener('click', () => void this.#cancel(task));
     this.#show(task, { status: 'queued' });
     this.#tasks.unshift(task);
     this.#list.prepend(element);
@@ -47,11 +51,20 @@ export class OwnTasks {
     this.#status.textContent = `Queued ${action}`;
   }
 
-  /** Requests and shows the progress of the unfinished tasks. @throws as `findTask` */
+  /** Fetches and shows the state of all unfinished tasks. @throws the same errors as `findTask` */
   async refresh(): Promise<void> {
     await Promise.all(
-      this.#tasks.filter(isOpen).map(async (task) => this.#show(task, (await findTask(task.id)) ?? { status: 'gone' })),
+      this.#tasks.filter(isOpen).map(async (task) => {
+        const state = (await findTask(task.id)) ?? { status: task.cancelling ? 'cancelled' : 'gone' };
+        if (isOpen(task)) this.#show(task, state);
+      }),
     );
+  }
+
+  /** Shows a state reported by an event if the task is in the list and unfinished. */
+  report(id: string, state: OwnTaskState): void {
+    const task = this.#tasks.find((each) => each.id === id);
+    if (task !== undefined && isOpen(task)) this.#show(task, state);
   }
 
   async #retry(task: OwnTask): Promise<void> {
@@ -62,7 +75,7 @@ export class OwnTasks {
       task.queuedAt = performance.now();
       this.#show(task, { status: 'queued' });
       this.#status.textContent = `Queued ${task.action} again`;
-      this.#onRetry();
+      this.#onChange();
     } catch (error) {
       part(task.element, 'output', HTMLElement).textContent = (error as Error).message;
     } finally {
@@ -70,17 +83,39 @@ export class OwnTasks {
     }
   }
 
-  #show(task: OwnTask, state: TaskState | { status: 'gone' }): void {
-    const ends = isOpen(task) && !isOpen(state);
+  async #cancel(task: OwnTask): Promise<void> {
+    if (task.cancelling) return;
+    task.cancelling = true;
+    showCancel(task);
+    try {
+      const cancelled = await cancelTask(task.id);
+      if (!isOpen(task)) return;
+      if (cancelled) this.#show(task, { status: 'cancelled' });
+      else this.#status.textContent = `Cancelling ${task.action}`;
+    } catch (error) {
+      task.cancelling = false;
+      showCancel(task);
+      // A task that the service does not know or that has finished is shown as such by the next poll.
+      const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
+      if (!isOver) this.#status.textContent = `Cannot cancel ${task.action}: ${(error as Error).message}`;
+    }
+    this.#onChange();
+  }
+
+  #show(task: OwnTask, state: OwnTaskState): void {
+    const ends = isOpen(task) && !isUnfinished(state.status);
     task.status = state.status;
+    task.cancelling &&= isOpen(task);
     task.element.dataset.state = state.status;
-    const { word, output, said } = describe(state);
-    part(task.element, 'state', HTMLElement).textContent = word;
+    const { word, output, said } = describeState(state);
+    part(task.element, 'state', HTMLElement).textContent = task.cancelling ? 'cancelling' : word;
     part(task.element, 'output', HTMLElement).textContent = output;
     part(task.element, 'try-again', HTMLElement).hidden = state.status !== 'failed';
+    showProgress(task.element, state.status === 'running' ? state.progress : undefined);
+    showCancel(task);
     const took = formatMeasured(performance.now() - task.queuedAt);
     part(task.element, 'time', HTMLElement).textContent = state.status === 'completed' ? `after ${took}` : '';
-    if (ends) this.#status.textContent = `${said} ${task.action}: ${output}`;
+    if (ends) this.#status.textContent = output === '' ? `${said} ${task.action}` : `${said} ${task.action}: ${output}`;
   }
 
   #age(): void {
@@ -91,26 +126,24 @@ export class OwnTasks {
   }
 }
 
-function isOpen({ status }: { status: OwnTask['status'] }): boolean {
-  return status === 'queued' || status === 'running' || status === 'retrying';
+function isOpen({ status }: OwnTask): boolean {
+  return isUnfinished(status);
 }
 
-/** Returns the name of a task's state, its output or failure reason, and the word that announces the state. */
-function describe(state: TaskState | { status: 'gone' }): { word: string; output: string; said: string } {
-  switch (state.status) {
-    case 'queued':
-      return { word: 'queued', output: '', said: 'Queued' };
-    case 'running':
-      return { word: state.attempt > 1 ? `running, attempt ${state.attempt}` : 'running', output: '', said: 'Running' };
-    case 'retrying': {
-      const seconds = Math.max(1, Math.ceil(state.next_attempt_at - Date.now() / 1000));
-      return { word: `again in ${seconds} s`, output: state.reason, said: 'Retrying' };
-    }
-    case 'completed':
-      return { word: 'completed', output: readOutput(state.result), said: 'Completed' };
-    case 'failed':
-      return { word: 'failed', output: state.reason, said: 'Failed' };
-    case 'gone':
-      return { word: 'unknown', output: 'The service does not know this task any more.', said: 'Lost sight of' };
-  }
+function showProgress(element: HTMLElement, progress: TaskProgress | undefined): void {
+  part(element, 'progress', HTMLElement).hidden = progress === undefined;
+  if (progress === undefined) return;
+  part(element, 'progress-bar', HTMLProgressElement).value = progress.fraction;
+  part(element, 'progress-percent', HTMLElement).textContent = `${Math.floor(progress.fraction * 100)} %`;
+  part(element, 'progress-note', HTMLElement).textContent = progress.note ?? '';
+}
+
+/** Shows a task's cancel button while the task is unfinished. When a focused button is hidden, moves the focus to its task. */
+function showCancel(task: OwnTask): void {
+  const button = part(task.element, 'cancel', HTMLButtonElement);
+  const isFocused = document.activeElement === button;
+  button.hidden = !isOpen(task);
+  // The `disabled` attribute would make the button lose focus.
+  button.ariaDisabled = String(task.cancelling);
+  if (isFocused && button.hidden) task.element.focus();
 }

@@ -2,9 +2,9 @@ import { backoff } from '../shared/backoff.ts';
 import { Refused } from './tasks-api.ts';
 
 const CALM_MS = 2_000;
-/** Milliseconds between two polls while events report all changes and no change is expected. */
+/** Milliseconds between polls while events report all changes and no change is expected soon. */
 const RARE_MS = 30_000;
-/** Milliseconds from an event to the poll that it causes, so that many events cause one poll. */
+/** Milliseconds between an event and the poll it triggers, so that a burst of events triggers only one poll. */
 const HINT_MS = 100;
 const EAGER_MS = 100;
 /** Factor by which the interval between polls grows while a change is expected, up to {@link CALM_MS}. */
@@ -22,14 +22,14 @@ export interface PollerOptions {
   look(): Promise<void>;
   /** Returns whether a change is expected soon, which shortens the interval between polls. */
   expecting(): boolean;
-  /** Returns whether `hint` is called on every change, which makes frequent polls unnecessary. */
+  /** Returns whether `hint` is called for every change, which makes frequent polls unnecessary. */
   hinted(): boolean;
   onState(state: PollState): void;
 }
 
 /**
- * Polls the service on request, often while a change is expected, with growing delays after failures, and never while the
- * user is signed out.
+ * Polls the service frequently while a change is expected, and with growing delays after failures. Stops polling when the
+ * user is signed out, until `now` is called.
  */
 export class Poller {
   readonly #options: PollerOptions;
@@ -45,7 +45,7 @@ export class Poller {
     this.#options = options;
   }
 
-  /** Polls now, and restarts the short intervals if a change is expected. */
+  /** Polls immediately, and resets the interval between polls to its minimum. */
   now(): void {
     this.#stopped = false;
     this.#wait = EAGER_MS;
@@ -54,7 +54,7 @@ export class Poller {
     else void this.#look();
   }
 
-  /** Polls after {@link HINT_MS}, because an event reported a change. */
+  /** Polls after {@link HINT_MS}. Called when an event reports a change. */
   hint(): void {
     this.#hint ??= setTimeout(() => {
       this.#hint = undefined;
@@ -87,12 +87,12 @@ export class Poller {
     this.#timer = setTimeout(() => void this.#look(), delay);
   }
 
-  /** Reports a failed poll. @returns milliseconds until the next one */
+  /** Reports a failed poll. @returns milliseconds until the next poll */
   #failed(error: unknown): number {
     const { onState } = this.#options;
     if (error instanceof Refused && error.signedOut) {
       this.#failures = 0;
-      // Stops polling until the user signs in, unless they have done so during this poll.
+      // Stops polling until the user signs in, unless `now` was called during this poll.
       this.#stopped = !this.#again;
       if (this.#stopped) onState({ kind: 'signed-out' });
       return 0;

@@ -13,7 +13,7 @@ export class Access {
   #session: Session | undefined;
   #asking = false;
 
-  /** @param onSignIn called after each sign-in, when requests already carry the new token */
+  /** @param onSignIn called after each sign-in, once requests carry the new token */
   constructor(onSignIn: () => void) {
     this.#form = new SignInForm((session) => {
       this.#session = session;
@@ -25,7 +25,7 @@ export class Access {
     });
     this.#signOut.addEventListener('click', () => {
       if (this.#session !== undefined) revoke(this.#session.token);
-      // A reload removes all data of the user from the page.
+      // Reloading removes all of the user's data from the page.
       location.reload();
     });
   }

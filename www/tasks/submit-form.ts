@@ -1,19 +1,21 @@
 import { part } from '../shared/dom.ts';
+import { ActionField } from './action-field.ts';
 import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { type Draft, DraftError, type DraftField, parseDraft } from './draft.ts';
-import { Refused, type Submission, submitTask } from './tasks-api.ts';
+import { type ActionList, Refused, type Submission, submitTask, type WrongField } from './tasks-api.ts';
 
-/** Form with which the user queues a task. */
+/** Form for queueing a task. */
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
   readonly #button = part(this.#form, 'submit', HTMLButtonElement);
   readonly #error = part(this.#form, 'submit-error', HTMLElement);
   readonly #curl = part(document, 'curl', HTMLElement);
+  readonly #action = new ActionField(this.#form);
   readonly #onQueued: (id: string, submission: Submission) => void;
   readonly #onSignedOut: () => void;
 
-  /** @param onSignedOut called if the service refuses a task because a valid token is missing */
+  /** @param onSignedOut called if the service refuses a task because the token is missing or invalid */
   constructor(onQueued: (id: string, submission: Submission) => void, onSignedOut: () => void) {
     this.#onQueued = onQueued;
     this.#onSignedOut = onSignedOut;
@@ -34,6 +36,13 @@ export class SubmitForm {
     this.showCurl();
   }
 
+  /** Offers the actions that the service knows. */
+  offer(actions: ActionList): void {
+    this.#action.offer(actions);
+    this.#showKind();
+    this.showCurl();
+  }
+
   async #submit(): Promise<void> {
     this.#clearErrors();
     const submission = this.#parse((error) => {
@@ -46,6 +55,7 @@ export class SubmitForm {
       this.#onQueued(await submitTask(submission), submission);
     } catch (error) {
       if (error instanceof Refused && error.signedOut) this.#onSignedOut();
+      else if (error instanceof Refused && error.wrongField) this.#showWrong(error.message, error.wrongField);
       else this.#error.textContent = (error as Error).message;
     } finally {
       this.#button.disabled = false;
@@ -65,13 +75,16 @@ export class SubmitForm {
   }
 
   #showKind(): void {
-    const { kind } = Object.fromEntries(new FormData(this.#form));
     for (const group of this.#form.querySelectorAll<HTMLElement>('[data-kind]')) {
-      group.hidden = group.dataset.kind !== kind;
+      group.hidden = group.dataset.kind !== this.#kind;
     }
   }
 
-  /** Shows the curl command that queues the same task as the form. */
+  get #kind(): FormDataEntryValue | null {
+    return new FormData(this.#form).get('kind');
+  }
+
+  /** Shows the curl command that queues the task in the form, or hides it if the form is invalid. */
   showCurl(): void {
     const submission = this.#parse(() => {});
     part(document, 'curl-panel', HTMLElement).hidden = submission === undefined;
@@ -83,7 +96,19 @@ export class SubmitForm {
     part(this.#form, `${field}-error`, HTMLElement).textContent = message;
   }
 
+  /** Shows which field of the data the service has refused. */
+  #showWrong(refusal: string, field: WrongField): void {
+    const message = `${refusal}: ${field.path === '' ? 'it' : field.path} ${field.detail}`;
+    if (this.#kind !== 'other') {
+      this.#error.textContent = message;
+      return;
+    }
+    this.#showError(new DraftError('json', message));
+    this.#action.showWrong(field);
+  }
+
   #clearErrors(): void {
+    this.#action.clearWrong();
     for (const error of this.#form.querySelectorAll('.field-error')) {
       if (error.textContent !== '') error.textContent = '';
     }

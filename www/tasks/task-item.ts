@@ -5,7 +5,7 @@ import { formatBetween, formatMoment } from './durations.ts';
 import { indent, readOutput, readPayload } from './json-text.ts';
 import type { TaskRow } from './tasks-api.ts';
 
-/** Element of the task list for one stored task: a line and its details. */
+/** Task list element for one stored task: a summary line and its details. */
 export class TaskItem {
   readonly element = stamp('task-item');
   #shown = '';

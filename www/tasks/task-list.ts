@@ -2,7 +2,7 @@ import { part } from '../shared/dom.ts';
 import { TaskItem } from './task-item.ts';
 import type { TaskRow } from './tasks-api.ts';
 
-/** Shows the newest stored tasks that match the search. Items are updated in place, so that they stay open or focused. */
+/** Shows the newest stored tasks that match the search. Items are updated in place, so that they stay open and focused. */
 export class TaskList {
   readonly #list = part(document, 'task-list', HTMLElement);
   readonly #count = part(document, 'task-count', HTMLElement);
@@ -12,7 +12,7 @@ export class TaskList {
   #status = '';
   #search = '';
 
-  /** Shows the rows of a listing. @param status status by which the listing is filtered; empty for all */
+  /** Shows the rows of a listing. @param status the status that the listing was filtered by, or empty for all tasks */
   show(rows: TaskRow[], status: string): void {
     this.#rows = rows;
     this.#status = status;

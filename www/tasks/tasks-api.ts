@@ -1,4 +1,4 @@
-/** A stored task as the service lists it; `payload` and `result` are JSON texts, times are Unix seconds. */
+/** Stored task as listed by the service. `payload` and `result` are JSON text; times are Unix seconds. */
 export interface TaskRow {
   id: string;
   payload: string;
@@ -8,13 +8,39 @@ export interface TaskRow {
   processed_at: number | null;
 }
 
-/** Progress of a task as the service reports it. Times are Unix seconds. */
+/** Progress reported by a handler: the fraction done, from 0 to 1, and an optional note. */
+export interface TaskProgress {
+  fraction: number;
+  note?: string;
+}
+
+/** State of a task as reported by the service. Times are Unix seconds. */
 export type TaskState =
   | { status: 'queued' }
-  | { status: 'running'; attempt: number }
+  | { status: 'running'; attempt: number; progress?: TaskProgress }
   | { status: 'retrying'; reason: string; next_attempt_at: number }
   | { status: 'completed'; result: string | null }
   | { status: 'failed'; reason: string };
+
+/** Action that has a handler. `schema` is the JSON Schema of its data. */
+export interface Action {
+  name: string;
+  schema?: object;
+}
+
+/** Actions that have a handler, and whether tasks with other actions are refused. */
+export interface ActionList {
+  actions: Action[];
+  unknown_actions: 'process' | 'reject';
+}
+
+/** First field of a task's data that does not match the schema of its action. */
+export interface WrongField {
+  /** JSON Pointer of the field within the data. */
+  path: string;
+  /** What is wrong, for example `must be number`. */
+  detail: string;
+}
 
 /** Body of `POST /tasks`. */
 export interface Submission {
@@ -22,10 +48,10 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
-/** Token of the signed-in user. Always undefined without `TASKS_REQUIRE_TOKEN`. */
+/** Token of the signed-in user. Always undefined unless `TASKS_REQUIRE_TOKEN=true`. */
 let token: string | undefined;
 
-/** Sets the token of all further requests; undefined for none. */
+/** Sets the token sent with all further requests. Undefined removes it. */
 export function useToken(newToken: string | undefined): void {
   token = newToken;
 }
@@ -35,13 +61,17 @@ export function authorization(): Record<string, string> {
   return token === undefined ? {} : { Authorization: `Bearer ${token}` };
 }
 
-/** Thrown if the service responds with an error, whose text is `message`. */
+/** Thrown if the service responds with an error. `message` is the service's error text. */
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
-  constructor(message: string, status: number) {
+  /** Set if the data of a submission does not match its schema. */
+  readonly wrongField: WrongField | undefined;
+
+  constructor(message: string, status: number, wrongField?: WrongField) {
     super(message);
     this.status = status;
+    this.wrongField = wrongField;
   }
 
   /** Whether the request lacked a valid token. */
@@ -61,12 +91,28 @@ export async function submitTask(submission: Submission): Promise<string> {
   return id;
 }
 
-/** Returns the progress of a task, or undefined if the service does not know it. @throws {Refused | Unreachable} */
+/** Returns the state of a task, or undefined if the service does not know the task. @throws {Refused | Unreachable} */
 export async function findTask(id: string): Promise<TaskState | undefined> {
   return call(`/tasks/${id}`, {}).catch((error) => {
     if (error instanceof Refused && error.status === 404) return undefined;
     throw error;
   });
+}
+
+/**
+ * Cancels a task.
+ *
+ * @returns whether the task has left the queue; if not, it is running and its signal is aborted
+ * @throws {Refused | Unreachable}
+ */
+export async function cancelTask(id: string): Promise<boolean> {
+  const { status } = await call(`/tasks/${id}`, { method: 'DELETE' });
+  return status !== 'cancelling';
+}
+
+/** Returns the actions that have a handler. @throws {Refused | Unreachable} */
+export async function listActions(): Promise<ActionList> {
+  return call('/actions', {});
 }
 
 /** Puts a dead-lettered task back into the queue. @throws {Refused | Unreachable} */
@@ -86,6 +132,9 @@ async function call(path: string, options: RequestInit) {
     throw new Unreachable('The service cannot be reached.', { cause });
   });
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refused(body.error ?? `status ${response.status}`, response.status);
+  if (!response.ok) {
+    const { error = `status ${response.status}`, path, detail } = body;
+    throw new Refused(error, response.status, path === undefined ? undefined : { path, detail });
+  }
   return body;
 }

@@ -1,9 +1,11 @@
-import { formatPrice, formatShare } from './format.ts';
+import { formatShare } from './format.ts';
 import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;
+/** Maximum number of prices announced. If there are more symbols, the prices that changed most are announced. */
+const MAX_PRICES = 8;
 
-/** Announces a summary of the prices to screen readers at intervals, without interrupting them, if the user enables it. */
+/** If the user enables it, announces a summary of the prices to screen readers every 30 seconds, without interrupting speech. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #quotes: () => Quote[];
@@ -24,13 +26,22 @@ export class Announcer {
   }
 
   #say(): void {
-    this.#region.textContent = this.#quotes().map(summary).join(' ');
+    const quotes = this.#quotes();
+    const isShort = quotes.length <= MAX_PRICES;
+    const announced = isShort ? quotes : quotes.toSorted((a, b) => movement(b) - movement(a)).slice(0, MAX_PRICES);
+    const others = isShort ? [] : [`And ${quotes.length - MAX_PRICES} others.`];
+    this.#region.textContent = [...announced.map(summary), ...others].join(' ');
   }
+}
+
+/** Returns the absolute value of a price's relative change since the page opened. */
+function movement(quote: Quote): number {
+  return Math.abs(quote.changeSinceOpening.share);
 }
 
 /** Returns a sentence such as `BTC-USD $42,013.37, up 0.03% since the page opened.` */
 function summary(quote: Quote): string {
   const change = quote.changeSinceOpening;
   const words = change.direction === 'none' ? 'unchanged' : `${change.direction} ${formatShare(change).slice(1)}`;
-  return `${quote.symbol} ${formatPrice(quote.price)}, ${words} since the page opened.`;
+  return `${quote.symbol} ${quote.format.price(quote.price)}, ${words} since the page opened.`;
 }

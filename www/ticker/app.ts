@@ -10,6 +10,7 @@ const tools = part(document, 'tools', HTMLElement);
 const windows = part(document, 'windows', HTMLFieldSetElement);
 const pauseButton = part(document, 'pause', HTMLButtonElement);
 const pauseNote = part(document, 'pause-note', HTMLElement);
+const filter = part(document, 'filter', HTMLInputElement);
 const announce = part(document, 'announce', HTMLInputElement);
 const signOut = part(document, 'sign-out', HTMLButtonElement);
 const retry = part(document, 'retry', HTMLButtonElement);
@@ -22,6 +23,7 @@ const stream = new Stream({
   onPrices(prices) {
     board.take(prices);
     tools.hidden = false;
+    filter.hidden = !board.isLong;
   },
   onRoundTrip(milliseconds) {
     roundTrip.textContent = milliseconds === undefined ? '' : formatRoundTrip(milliseconds);
@@ -82,6 +84,10 @@ pauseButton.addEventListener('click', () => {
   document.body.toggleAttribute('data-paused', paused);
   part(pauseButton, 'pause-label', HTMLElement).textContent = paused ? 'Resume' : 'Pause';
   pauseNote.textContent = second === undefined ? '' : `Paused at ${formatTime(second)}`;
+});
+
+filter.addEventListener('input', () => {
+  board.filter = filter.value;
 });
 
 announce.addEventListener('change', () => {

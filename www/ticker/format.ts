@@ -1,12 +1,5 @@
 import type { Change } from './quote.ts';
 
-const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' });
-const plain = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const signed = new Intl.NumberFormat('en-US', {
-  minimumFractionDigits: 2,
-  maximumFractionDigits: 2,
-  signDisplay: 'exceptZero',
-});
 const percent = new Intl.NumberFormat('en-US', {
   style: 'percent',
   minimumFractionDigits: 2,
@@ -16,16 +9,38 @@ const percent = new Intl.NumberFormat('en-US', {
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
 
-/** Formats a price as `$42,013.37`. */
-export const formatPrice = (price: number): string => money.format(price);
+/** Formats prices of one symbol. The currency is the part of the symbol after the hyphen, if it consists of three capital letters. */
+export class PriceFormat {
+  readonly #money: Intl.NumberFormat;
+  readonly #plain: Intl.NumberFormat;
+  readonly #signed: Intl.NumberFormat;
 
-/** Formats a price on a chart's axis as `42,013.37`. */
-export const formatAxisPrice = (price: number): string => plain.format(price);
+  constructor(symbol: string, decimals: number) {
+    const digits = { minimumFractionDigits: decimals, maximumFractionDigits: decimals };
+    const currency = /-([A-Z]{3})$/.exec(symbol)?.[1];
+    this.#plain = new Intl.NumberFormat('en-US', digits);
+    this.#signed = new Intl.NumberFormat('en-US', { ...digits, signDisplay: 'exceptZero' });
+    this.#money =
+      currency === undefined ? this.#plain : new Intl.NumberFormat('en-US', { ...digits, style: 'currency', currency });
+  }
 
-/** Formats the amount of a change as `+12.30`, `−12.30` or `0.00`, with a minus sign as wide as the plus. */
-export const formatAmount = ({ amount }: Change): string => signed.format(amount).replace('-', '−');
+  /** Formats a price as `$42,013.37`, or as `42,013.37` if the symbol does not name a currency. */
+  price(price: number): string {
+    return this.#money.format(price);
+  }
 
-/** Formats the share of a change as `+0.03%`. */
+  /** Formats a price for a chart's axis as `42,013.37`. */
+  axisPrice(price: number): string {
+    return this.#plain.format(price);
+  }
+
+  /** Formats the amount of a change as `+12.30`, `−12.30` or `0.00`, with a minus sign as wide as the plus sign. */
+  amount({ amount }: Change): string {
+    return this.#signed.format(amount).replace('-', '−');
+  }
+}
+
+/** Formats a relative change as `+0.03%`. */
 export const formatShare = ({ share }: Change): string => percent.format(share).replace('-', '−');
 
 /** Formats a Unix time as `14:03:22` in the user's time zone. */

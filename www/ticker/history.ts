@@ -1,10 +1,10 @@
 /** Longest time span that a chart can show, in seconds. */
 export const LONGEST_WINDOW = 15 * 60;
 
-/** Minimum seconds between two prices for the chart to show a gap instead of a line. */
+/** Minimum time between two prices, in seconds, for the chart to show a gap instead of a line. */
 const GAP = 3;
 
-/** Part of a history: Unix times and the price at each. A null price makes a gap in the chart's line. */
+/** Part of a history: Unix times and the price at each time. A null price marks a gap in the chart's line. */
 export interface Stretch {
   seconds: number[];
   prices: (number | null)[];
@@ -15,7 +15,7 @@ export class History {
   readonly #seconds: number[] = [];
   readonly #prices: number[] = [];
 
-  /** Adds a price. Replaces a price of the same second, and removes later ones, which exist if the clock was set back. */
+  /** Adds a price. Replaces any price of the same second and removes later prices, which exist if the clock was set back. */
   add(second: number, price: number): void {
     while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
       this.#seconds.pop();
@@ -23,7 +23,7 @@ export class History {
     }
     this.#seconds.push(second);
     this.#prices.push(price);
-    // Evicts old prices only when they are half of all prices, because each eviction moves the rest of the array.
+    // Evicts old prices only once they make up half of the array, because each eviction shifts the rest of the array.
     if (this.#seconds.length > 2 * LONGEST_WINDOW) this.#forgetBefore(second - LONGEST_WINDOW);
   }
 
@@ -31,14 +31,14 @@ export class History {
     return this.#seconds.length;
   }
 
-  /** Returns the price at a Unix time, or the last one less than {@link GAP} seconds before it. Undefined if there is none. */
+  /** Returns the latest price at a Unix time or less than {@link GAP} seconds before it, or undefined if there is none. */
   at(second: number): number | undefined {
     const index = this.#firstAfter(second) - 1;
     const found = this.#seconds[index];
     return found !== undefined && second - found < GAP ? this.#prices[index] : undefined;
   }
 
-  /** Returns the prices between two Unix times and the last price before them, from which the chart's line starts. */
+  /** Returns the prices between two Unix times, preceded by the last price before them, where the chart's line starts. */
   between(from: number, to: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];

@@ -1,12 +1,12 @@
 import { part, stamp } from '../shared/dom.ts';
-import { formatAmount, formatPrice, formatShare, formatTime } from './format.ts';
+import { formatShare, formatTime, type PriceFormat } from './format.ts';
 import { type Point, PriceChart } from './price-chart.ts';
 import type { Change, Quote } from './quote.ts';
 
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
-/** Element of the board for one symbol: its price, changes and chart. */
+/** Board element for one symbol: its price, changes and chart. */
 export class PriceCard {
   readonly element = stamp('price-card');
   readonly #price = part(this.element, 'price', HTMLElement);
@@ -18,8 +18,10 @@ export class PriceCard {
   readonly #slider = part(this.element, 'chart', HTMLElement);
   readonly #chart = new PriceChart(this.#slider, (point) => this.#read(point));
   #caption = '';
+  #format: PriceFormat;
 
-  constructor({ symbol }: Quote) {
+  constructor({ symbol, format }: Quote) {
+    this.#format = format;
     const heading = part(this.element, 'symbol', HTMLElement);
     heading.textContent = symbol;
     heading.id = `symbol-${symbol}`;
@@ -31,20 +33,22 @@ export class PriceCard {
 
   /** Shows the current, highest and lowest price, and the changes. */
   renderFigures(quote: Quote): void {
-    write(this.#price, formatPrice(quote.price));
-    write(this.#high, formatPrice(quote.high));
-    write(this.#low, formatPrice(quote.low));
-    writeChange(this.#opening, quote.changeSinceOpening);
-    writeChange(this.#minute, quote.changeOverMinute);
+    const { format } = quote;
+    this.#format = format;
+    write(this.#price, format.price(quote.price));
+    write(this.#high, format.price(quote.high));
+    write(this.#low, format.price(quote.low));
+    writeChange(this.#opening, quote.changeSinceOpening, format);
+    writeChange(this.#minute, quote.changeOverMinute, format);
   }
 
-  /** Shows the chart of the last `length` seconds before the Unix time `second`. */
+  /** Shows the chart of the `length` seconds up to the Unix time `second`. */
   renderChart({ history }: Quote, second: number, length: number): void {
     const from = second - length;
     this.#caption = length === 60 ? 'Last minute' : `Last ${length / 60} minutes`;
     this.#slider.setAttribute('aria-valuemin', String(from));
     this.#slider.setAttribute('aria-valuemax', String(second));
-    this.#chart.render(history.between(from, second), from, second);
+    this.#chart.render(history.between(from, second), from, second, this.#format);
     if (this.#readout.dataset.point === undefined) this.#read(undefined);
   }
 
@@ -60,7 +64,7 @@ export class PriceCard {
       this.#slider.setAttribute('aria-valuetext', 'no point chosen');
       return;
     }
-    const text = `${formatTime(point.second)}  ${formatPrice(point.price)}`;
+    const text = `${formatTime(point.second)}  ${this.#format.price(point.price)}`;
     this.#readout.dataset.point = String(point.second);
     write(this.#readout, text);
     this.#slider.setAttribute('aria-valuenow', String(point.second));
@@ -68,7 +72,7 @@ export class PriceCard {
   }
 }
 
-function writeChange(element: HTMLElement, change: Change | undefined): void {
+function writeChange(element: HTMLElement, change: Change | undefined, format: PriceFormat): void {
   const direction = change?.direction ?? 'unknown';
   element.dataset.direction = direction;
   part(element, 'arrow', SVGUseElement).setAttribute('href', `#arrow-${direction}`);
@@ -76,7 +80,7 @@ function writeChange(element: HTMLElement, change: Change | undefined): void {
     part(element, 'direction', HTMLElement),
     change === undefined ? 'known after a minute' : WORDS[change.direction],
   );
-  write(part(element, 'amount', HTMLElement), change === undefined ? '' : formatAmount(change));
+  write(part(element, 'amount', HTMLElement), change === undefined ? '' : format.amount(change));
   write(part(element, 'share', HTMLElement), change === undefined ? 'after 1 min' : formatShare(change));
 }
 

@@ -1,5 +1,5 @@
 import uPlot from '/vendor/uplot.js';
-import { formatAxisPrice, formatShortTime, formatTime } from './format.ts';
+import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
 import type { Stretch } from './history.ts';
 
 /** Unix time and price under the crosshair. */
@@ -8,10 +8,13 @@ export interface Point {
   price: number;
 }
 
+/** Minimum height of a chart with axes, in rem. A smaller chart shows only the line. */
+const MIN_REM_WITH_AXES = 5;
+
 /** Synchronizes the crosshairs of all charts. */
 const CROSSHAIRS = uPlot.sync('prices');
 
-/** Line chart of one symbol's price over time, with a crosshair for pointer and keyboard. */
+/** Line chart of one symbol's price over time, with a crosshair that follows the pointer or the keyboard. */
 export class PriceChart {
   readonly #host: HTMLElement;
   readonly #onPoint: (point: Point | undefined) => void;
@@ -22,6 +25,9 @@ export class PriceChart {
   /** Unix time selected by keyboard. The crosshair stays on it while the chart moves. */
   #pinned: number | undefined;
   #rem = 0;
+  #hasAxes = true;
+  /** Format of the price axis labels. Undefined until the first prices arrive. */
+  #format: PriceFormat | undefined;
 
   constructor(host: HTMLElement, onPoint: (point: Point | undefined) => void) {
     this.#host = host;
@@ -33,13 +39,14 @@ export class PriceChart {
   }
 
   /** Shows the prices between the Unix times `from` and `to`. */
-  render(stretch: Stretch, from: number, to: number): void {
+  render(stretch: Stretch, from: number, to: number, format: PriceFormat): void {
+    this.#format = format;
     this.#stretch = stretch;
     this.#from = from;
     this.#to = to;
     if (this.#plot === undefined) this.#fit();
     this.#plot?.setData([stretch.seconds, stretch.prices]);
-    // Moves the crosshair in a microtask, because uPlot applies the new scales in a microtask that `setData` queued before.
+    // Moves the crosshair in a microtask, because uPlot applies the new scales in a microtask that `setData` queues first.
     const pinned = this.#pinned;
     if (pinned !== undefined) queueMicrotask(() => this.#pin(Math.max(pinned, from)));
   }
@@ -51,14 +58,16 @@ export class PriceChart {
 
   #fit(): void {
     const { clientWidth: width, clientHeight: height } = this.#host;
-    if (width === 0 || height === 0) return;
+    if (width === 0 || height === 0 || this.#format === undefined) return;
     const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
-    if (this.#plot !== undefined && rem === this.#rem) {
+    const hasAxes = height >= MIN_REM_WITH_AXES * rem;
+    if (this.#plot !== undefined && rem === this.#rem && hasAxes === this.#hasAxes) {
       this.#plot.setSize({ width, height });
       return;
     }
-    // Creates a new plot if the font size has changed, because uPlot reads the size of axis labels only at its creation.
+    // Creates a new plot if the font size has changed, because uPlot reads the size of axis labels only on creation.
     this.#rem = rem;
+    this.#hasAxes = hasAxes;
     this.#plot?.destroy();
     this.#plot = new uPlot(this.#options(width, height), [this.#stretch.seconds, this.#stretch.prices], this.#host);
   }
@@ -79,7 +88,7 @@ export class PriceChart {
       width,
       height,
       legend: { show: false },
-      padding: [rem / 2, 0, 0, 0],
+      padding: this.#hasAxes ? [rem / 2, 0, 0, 0] : [rem / 4, rem / 4, rem / 4, 0],
       cursor: {
         y: false,
         drag: { x: false, y: false },
@@ -90,6 +99,7 @@ export class PriceChart {
       axes: [
         {
           ...axis,
+          show: this.#hasAxes,
           grid: { show: false },
           size: 1.25 * rem,
           gap: 0.4 * rem,
@@ -105,6 +115,7 @@ export class PriceChart {
         },
         {
           ...axis,
+          show: this.#hasAxes,
           grid,
           side: 1,
           gap: 0.5 * rem,
@@ -113,7 +124,7 @@ export class PriceChart {
             ctx.font = font;
             return Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width)) + 0.5 * rem;
           },
-          values: (_plot, splits) => splits.map(formatAxisPrice),
+          values: (_plot, splits) => splits.map((price) => this.#format?.axisPrice(price) ?? ''),
         },
       ],
       series: [
@@ -130,6 +141,8 @@ export class PriceChart {
     const price = this.#stretch.prices.at(-1);
     if (second === undefined || price == null) return;
     const { ctx } = plot;
+    // The fill style is restored afterwards, because uPlot caches it and would not set it again.
+    ctx.save();
     ctx.beginPath();
     ctx.arc(
       plot.valToPos(second, 'x', true),
@@ -140,6 +153,7 @@ export class PriceChart {
     );
     ctx.fillStyle = getComputedStyle(this.#host).getPropertyValue('--accent');
     ctx.fill();
+    ctx.restore();
   }
 
   #onCursor({ cursor }: uPlot): void {
@@ -179,7 +193,7 @@ export class PriceChart {
   }
 }
 
-/** Returns the range of the price axis: from the lowest to the highest price, with margins. A flat line is centred. */
+/** Returns the range of the price axis: the lowest to the highest price, plus margins. A flat line is centred. */
 function margins(low: number | null, high: number | null): [number, number] {
   if (low === null || high === null) return [0, 1];
   const air = low === high ? Math.max(low * 0.0005, 0.01) : (high - low) * 0.08;

@@ -1,14 +1,19 @@
+import { PriceFormat } from './format.ts';
 import { History } from './history.ts';
 import type { Price } from './stream.ts';
 
-/** Change of a price. `share` is the amount divided by the price before the change. */
+/** Price change. `share` is `amount` divided by the price before the change. */
 export interface Change {
   amount: number;
   share: number;
   direction: 'up' | 'down' | 'none';
 }
 
-/** Current, highest and lowest price of one symbol since the page was opened, and its history. */
+/** Minimum and maximum number of decimals in a displayed price. */
+const MIN_DECIMALS = 2;
+const MAX_DECIMALS = 8;
+
+/** Current price of one symbol, its highest and lowest price since the page was opened, and its history. */
 export class Quote {
   readonly symbol: string;
   readonly history = new History();
@@ -17,12 +22,17 @@ export class Quote {
   second: number;
   high: number;
   low: number;
+  /** Format with as many decimals as the most precise price so far. */
+  format: PriceFormat;
+  #decimals = MIN_DECIMALS;
   readonly #opening: number;
 
   constructor({ symbol, price, timestamp }: Price) {
     this.symbol = symbol;
     this.price = this.high = this.low = this.#opening = price;
     this.second = timestamp;
+    this.format = new PriceFormat(symbol, this.#decimals);
+    this.#show(price);
     this.history.add(timestamp, price);
   }
 
@@ -31,22 +41,39 @@ export class Quote {
     this.second = timestamp;
     this.high = Math.max(this.high, price);
     this.low = Math.min(this.low, price);
+    this.#show(price);
     this.history.add(timestamp, price);
   }
 
   get changeSinceOpening(): Change {
-    return change(this.#opening, this.price);
+    return change(this.#opening, this.price, this.#decimals);
   }
 
-  /** Change over the last minute. Undefined until the history is a minute long. */
+  /** Change over the last minute. Undefined if the price a minute ago is unknown. */
   get changeOverMinute(): Change | undefined {
     const before = this.history.at(this.second - 60);
-    return before === undefined ? undefined : change(before, this.price);
+    return before === undefined ? undefined : change(before, this.price, this.#decimals);
+  }
+
+  /** Adds decimals to the format if the price needs them. */
+  #show(price: number): void {
+    const decimals = decimalsOf(price);
+    if (decimals <= this.#decimals) return;
+    this.#decimals = decimals;
+    this.format = new PriceFormat(this.symbol, decimals);
   }
 }
 
-/** Returns the change from one price to another. Its amount is rounded to cents. */
-export function change(from: number, to: number): Change {
-  const amount = Math.round((to - from) * 100) / 100;
+/** Returns the change from one price to another. The amount is rounded to `decimals` decimal places. */
+export function change(from: number, to: number, decimals = MIN_DECIMALS): Change {
+  const unitsPerOne = 10 ** decimals;
+  const amount = Math.round((to - from) * unitsPerOne) / unitsPerOne;
   return { amount, share: amount / from, direction: amount > 0 ? 'up' : amount < 0 ? 'down' : 'none' };
+}
+
+/** Returns the number of decimals in a price's shortest notation, at most {@link MAX_DECIMALS}. */
+function decimalsOf(price: number): number {
+  const [digits = '', exponent = '0'] = String(price).split('e');
+  const decimals = (digits.split('.')[1]?.length ?? 0) - Number(exponent);
+  return Math.min(decimals, MAX_DECIMALS);
 }

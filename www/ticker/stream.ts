@@ -9,7 +9,7 @@ export interface Price {
   timestamp: number;
 }
 
-/** State of the price stream. `since` (last price) and `at` (next attempt) are times in milliseconds since the epoch. */
+/** State of the price stream. `since` is when the last price arrived, `at` when the next attempt is due, in epoch milliseconds. */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
   | { kind: 'connecting' }
@@ -20,32 +20,32 @@ export type StreamState =
 export interface StreamListener {
   onState(state: StreamState): void;
   onPrices(prices: Price[]): void;
-  /** Round trip of the last ping in milliseconds; undefined if unknown. */
+  /** Reports the round-trip time of the latest ping in milliseconds, or undefined if it is unknown. */
   onRoundTrip(milliseconds: number | undefined): void;
 }
 
-export const SESSION_ENDED = 'Your session has ended. Enter the API key again to go on; the charts are kept.';
+export const SESSION_ENDED = 'Your session has ended. Enter the API key again to continue; the charts are kept.';
 
-/** Milliseconds without a new price after which the shown prices are stale. */
+/** Milliseconds without a new price after which the displayed prices are considered stale. */
 const STALE_AFTER_MS = 3_000;
 const PING_INTERVAL_MS = 5_000;
-/** Milliseconds without a pong after which the connection counts as lost. */
+/** Milliseconds without a pong after which the connection is considered lost. */
 const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Milliseconds after which an open connection counts as stable, so that the backoff is reset. */
+/** Milliseconds after which an open connection is considered stable and the backoff is reset. */
 const STABLE_AFTER_MS = 10_000;
-/** WebSocket close codes that the service sends when a token is revoked or has expired. */
+/** WebSocket close codes that the service sends when a token is revoked or expires. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
 /** WebSocket close codes after which the page does not reconnect, because the service would close the connection again. */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
-/** The price stream: one WebSocket, reconnected whenever it is lost, until the session ends. */
+/** Price stream: one WebSocket connection, reopened whenever it is lost, until the session ends. */
 export class Stream {
   readonly #listener: StreamListener;
   #session: Session | undefined;
   #state: StreamState = { kind: 'signed-out', reason: undefined };
   #socket: WebSocket | undefined;
-  /** Aborted to cancel the timers and listeners of the current socket. */
+  /** Cancels the timers and listeners of the current socket when aborted. */
   #release = new AbortController();
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
@@ -61,7 +61,7 @@ export class Stream {
     this.#connect(session);
   }
 
-  /** Closes the connection and discards the session. @param reason text that tells the user why they are signed out */
+  /** Closes the connection and discards the session. @param reason message telling the user why they are signed out */
   stop(reason?: string): void {
     this.#session = undefined;
     this.#drop();
@@ -74,7 +74,7 @@ export class Stream {
     this.stop();
   }
 
-  /** Ends the wait for a reconnection, or pings a stale connection. Called when the network or the page returns. */
+  /** Reconnects at once if a reconnect is pending, or pings a stale connection. Called, for example, when the network is back. */
   wake(): void {
     if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
     else if (this.#state.kind === 'stale') this.#ping();
@@ -148,7 +148,7 @@ export class Stream {
     const delay = backoff(this.#failures++);
     this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
     this.#retry = setTimeout(() => this.#connect(session), delay);
-    // Checks whether the handshake was refused because of the token: then no retry can succeed.
+    // If the handshake was refused because of the token, no retry can succeed.
     if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
     if (this.#session === session) this.stop(SESSION_ENDED);
   }

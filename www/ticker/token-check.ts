@@ -1,6 +1,6 @@
 /**
- * Returns whether the service accepts a token, because browsers do not tell why a WebSocket handshake failed. The endpoint
- * of the handshake responds to a plain request with 426 if the token is valid, and otherwise with 401.
+ * Asks the service whether it accepts a token, because browsers do not reveal why a WebSocket handshake failed. The
+ * WebSocket endpoint responds to a plain HTTP request with 426 if the token is valid, and with 401 if it is not.
  */
 export async function checkToken(token: string): Promise<'good' | 'refused' | 'unreachable'> {
   try {

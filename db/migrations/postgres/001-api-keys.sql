@@ -6,6 +6,6 @@ CREATE TABLE IF NOT EXISTS api_keys (
   created_at bigint NOT NULL
 );
 
--- Keys are looked up by their digest, so that how long that takes tells nothing about them. Doubled backslashes make of any
--- text the input of a bytea with the same bytes.
+-- Keys are looked up by their digest, so that the lookup time reveals nothing about them. Doubling the backslashes allows any text
+-- to be cast to bytea with its bytes unchanged.
 CREATE UNIQUE INDEX IF NOT EXISTS api_keys_by_digest ON api_keys (sha256(replace(api_key, '\', '\\')::bytea));

@@ -5,10 +5,10 @@ CREATE TABLE IF NOT EXISTS tasks (
   result text,
   created_at bigint NOT NULL,
   processed_at bigint,
-  -- The order of arrival, which created_at tells only to the second.
+  -- Position in the order of arrival, because created_at has a resolution of only one second.
   arrival bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 );
 
--- The listing reads the newest rows, of all or of one status; the retention begins at the other end.
+-- A listing reads the newest rows, either all or those with one status. Retention starts at the oldest row.
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at, arrival);
 CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, created_at, arrival);

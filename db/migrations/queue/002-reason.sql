@@ -1,2 +1,2 @@
--- Why the last attempt failed.
+-- Reason for the last failure or snooze; null if there was none.
 ALTER TABLE messages ADD COLUMN reason TEXT;

@@ -7,6 +7,6 @@ CREATE TABLE IF NOT EXISTS tasks (
   processed_at INTEGER
 );
 
--- The listing reads the newest rows, of all or of one status; an index ends in the rowid, which breaks ties.
+-- A listing reads the newest rows, either all or those with one status. Every index ends with the rowid, which breaks ties.
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at);
 CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, created_at);

@@ -1,67 +1,64 @@
 import type { Msg } from '@nats-io/transport-node';
-import { Fifo } from '../../tasks/queue/fifo.ts';
-import type { Delivery, Settlement } from '../../tasks/queue/queue.ts';
+import type { Delivery, Queue, Settlement, SettlementOf, TaskProgress } from '../../tasks/queue/queue.ts';
+import { type Answer, Canceller } from './canceller.ts';
 import type { OwnMessages } from './counts.ts';
+import { NodeDeliveries } from './node-deliveries.ts';
+import { OwnCancellations } from './own-cancellations.ts';
 import { type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
+import { NatsPublisher } from './publisher.ts';
 import { PullRequester } from './pull-requester.ts';
-import { NatsSettler, type SettlerParts } from './settlement.ts';
-import { CONSUMER_NAME, streamName } from './streams.ts';
+import type { QueueParts } from './queue-parts.ts';
+import { NatsSettler } from './settlement.ts';
 
-/** Number of in-progress acks sent per ack wait. JetStream redelivers a message only if several of them are lost. */
+/** Number of in-progress acks sent per ack wait. JetStream redelivers a message only if several in a row are lost. */
 const PROGRESS_ACKS = 4;
 
-export interface NatsConsumerOptions extends SettlerParts {
-  prefix: string;
-  ackWaitMs: number;
-}
-
 /**
- * Deliveries of this node, from their arrival until they are settled. A released delivery can be taken again at once, in its
+ * Deliveries to this node, from their arrival until they are settled. A released delivery can be taken again at once, in its
  * original position. After the dispatcher has stopped, a released delivery is requeued for all nodes instead.
  */
-export class NatsConsumer {
-  /** Called with each message that arrives at this node, before the dispatcher can take it. */
-  onArrival: (pending: PendingDelivery) => void = () => {};
-  readonly #options: NatsConsumerOptions;
+export class NatsConsumer
+  implements Pick<Queue, 'onReady' | 'onCancel' | 'take' | 'markRunning' | 'reportProgress' | 'settle' | 'close'>
+{
+  protected readonly parts: QueueParts;
+  protected readonly publisher: NatsPublisher;
+  protected isClosed = false;
+  protected readonly canceller: Canceller;
   readonly #settler: NatsSettler;
-  /** Unsettled deliveries, by the stream sequence of their message. A delivery is removed when its settlement starts. */
-  readonly #pending = new Map<number, PendingDelivery>();
-  /** Pending deliveries that the dispatcher can take. */
-  readonly #ready = new Fifo<PendingDelivery>();
-  /** Pending deliveries that the dispatcher has taken and not settled. */
-  readonly #inFlight = new Map<Delivery, PendingDelivery>();
-  /**
-   * Messages that this node returned to JetStream for redelivery, by stream sequence. A message is removed when it arrives again,
-   * or two ack waits after `dueAt`, because another node then has it.
-   */
-  readonly #awaitingRedelivery = new Map<number, { acceptedAt: number; dueAt: number }>();
-  /** Redelivered messages whose stored state is being read. */
-  readonly #resolving = new Set<PendingDelivery>();
-  /** Promises of operations in progress, which `close` awaits. */
+  readonly #cancellations: OwnCancellations;
+  readonly #deliveries = new NodeDeliveries();
+  /** Operations in progress, which `close` awaits. */
   readonly #operations = new Set<Promise<unknown>>();
   readonly #progressTimer: NodeJS.Timeout;
-  /** Pull requester, present from the call of `onReady` until its listener is removed. */
+  /** Pull requester, present while a listener of `onReady` is registered. */
   #requester: PullRequester | undefined;
   #onReady = () => {};
-  /** Number of deliveries that the last `take` requested and did not get. */
+  /** Number of deliveries that the last `take` asked for but did not get. */
   #wanted = 0;
   /** Number of messages that have arrived at this node. */
   #arrivals = 0;
 
-  constructor(options: NatsConsumerOptions) {
-    this.#options = options;
-    this.#settler = new NatsSettler(options);
-    this.#progressTimer = setInterval(() => this.#keepAlive(), options.ackWaitMs / PROGRESS_ACKS).unref();
+  constructor(parts: QueueParts) {
+    this.parts = parts;
+    this.publisher = new NatsPublisher(parts);
+    this.#settler = new NatsSettler(parts);
+    this.#cancellations = new OwnCancellations(parts, this.#deliveries, this.#settler);
+    this.canceller = new Canceller({
+      parts,
+      cancelHere: (streamSequence) => this.#cancelHere(streamSequence),
+      withdraw: (id, message) => this.#track(this.#cancellations.withdraw(id, message)),
+    });
+    parts.events.onElsewhere((id) => this.#deliveries.redeliveries.removeTask(id));
+    this.#progressTimer = setInterval(() => this.#keepAlive(), parts.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
-  /** Starts to request messages. @returns a function that ends the requests and requeues the deliveries that were not taken */
+  /** Starts requesting messages; see `Queue.onReady`. @returns a function that stops this and requeues deliveries not yet taken */
   onReady(listener: () => void): () => void {
+    if (this.isClosed) return () => {};
     if (this.#requester !== undefined) this.#stop();
     const requester = new PullRequester({
-      link: this.#options.link,
-      stream: streamName(this.#options.prefix, 'tasks'),
-      consumer: CONSUMER_NAME,
-      room: () => this.#wanted - this.#ready.size - this.#resolving.size,
+      tasks: this.parts.tasks,
+      room: () => this.#wanted - this.#deliveries.untaken,
       receive: (message) => this.#arrive(message),
     });
     this.#requester = requester;
@@ -71,14 +68,19 @@ export class NatsConsumer {
     };
   }
 
-  /** Takes up to `max` deliveries that have arrived, and requests the missing ones from JetStream. */
+  onCancel(listener: (delivery: Delivery) => boolean): () => void {
+    return this.#cancellations.onCancel(listener);
+  }
+
+  /**
+   * Takes up to `max` deliveries that have arrived, and requests the rest from JetStream. Nothing is recorded, because JetStream
+   * counts the deliveries of each message.
+   */
   take(max: number): Delivery[] {
     const deliveries: Delivery[] = [];
     while (deliveries.length < max) {
-      const pending = this.#ready.shift();
-      if (pending === undefined) break;
-      const delivery = deliveryOf(pending);
-      this.#inFlight.set(delivery, pending);
+      const delivery = this.#deliveries.take();
+      if (delivery === undefined) break;
       deliveries.push(delivery);
     }
     this.#wanted = max - deliveries.length;
@@ -87,49 +89,47 @@ export class NatsConsumer {
   }
 
   async markRunning(delivery: Delivery): Promise<void> {
-    const pending = this.#inFlight.get(delivery);
+    const pending = this.#deliveries.inFlight(delivery);
     if (pending === undefined) return;
     pending.isRunning = true;
     await this.#track(this.#settler.markRunning(pending));
   }
 
   async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
-    const pending = this.#inFlight.get(delivery);
+    const pending = this.#deliveries.inFlight(delivery);
     if (pending === undefined) return;
-    this.#inFlight.delete(delivery);
-    pending.isRunning = false;
-    await this.#track(this.#options.counts.during(() => this.#settle(pending, settlement)));
+    this.#deliveries.end(pending);
+    await this.#track(this.parts.counts.during(() => this.#settle(pending, settlement)));
   }
 
-  find(id: string): PendingDelivery | undefined {
-    for (const pending of this.#pending.values()) if (pending.id === id) return pending;
-    return undefined;
+  reportProgress(delivery: Delivery, progress: TaskProgress): void {
+    const pending = this.#deliveries.inFlight(delivery);
+    if (!pending?.isRunning) return;
+    pending.progress = progress;
+    this.parts.events.tell({ event: 'progress', id: pending.id, attempt: delivery.attempt, ...progress });
   }
 
-  own(): OwnMessages {
-    const now = Date.now();
-    let delayed = 0;
-    for (const { dueAt } of this.#awaitingRedelivery.values()) if (dueAt > now) delayed += 1;
-    return { inFlight: this.#inFlight.size, delayed, pending: this.#pending.size + this.#awaitingRedelivery.size };
+  protected findPending(id: string): PendingDelivery | undefined {
+    return this.#deliveries.find(id);
   }
 
-  /** Yields the pending deliveries and the messages that this node returned to JetStream for redelivery. */
-  *unsettled(): Generator<{ acceptedAt: number }> {
-    yield* this.#pending.values();
-    yield* this.#awaitingRedelivery.values();
+  protected own(): OwnMessages {
+    return this.#deliveries.own();
   }
 
-  /** Repeats the requests to JetStream. Must be called after every reconnect. */
-  renew(): void {
-    this.#requester?.renew();
+  protected unsettled(): Iterable<{ acceptedAt: number }> {
+    return this.#deliveries.unsettled();
   }
 
   /** Requeues all deliveries, and waits up to a few seconds for settlements in progress. */
   async close(): Promise<void> {
+    this.isClosed = true;
     this.#stop();
-    this.#inFlight.clear();
+    this.canceller.close();
+    this.#deliveries.endAll();
+    const { resolving } = this.#deliveries;
     // Skips the messages whose state is still being read, because `#admit` requeues them.
-    for (const pending of this.#pending.values()) if (!this.#resolving.has(pending)) void this.#requeue(pending);
+    for (const pending of this.#deliveries.all()) if (!resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#progressTimer);
   }
@@ -139,42 +139,50 @@ export class NatsConsumer {
     this.#wanted = 0;
     if (this.#requester !== undefined) void this.#track(this.#requester.stop());
     this.#requester = undefined;
-    for (let next = this.#ready.shift(); next !== undefined; next = this.#ready.shift()) void this.#requeue(next);
+    for (let next = this.#deliveries.shift(); next !== undefined; next = this.#deliveries.shift())
+      void this.#requeue(next);
   }
 
   #arrive(message: Msg): void {
     const pending = pendingDelivery(message, ++this.#arrivals);
-    const known = this.#pending.get(pending.streamSequence);
+    const known = this.#deliveries.at(pending.streamSequence);
     if (known !== undefined) {
-      // The in-progress acks were lost, so JetStream redelivered the message, to the node that already has it.
+      // The in-progress acks were lost, so JetStream redelivered the message to the node that already has it.
       Object.assign(known, { reply: pending.reply, deliveries: pending.deliveries, progressAt: pending.progressAt });
       return;
     }
-    this.#pending.set(pending.streamSequence, pending);
-    this.#awaitingRedelivery.delete(pending.streamSequence);
-    this.#options.events.arrived(pending.id);
-    this.onArrival(pending);
-    if (pending.deliveries === 1) this.#admit(pending);
+    this.#deliveries.add(pending);
+    this.parts.events.arrived(pending.id);
+    // Counts the message before the dispatcher can take it.
+    this.publisher.arrived(pending);
+    const isFirst = pending.deliveries === 1 && !this.canceller.wasAsked(pending.streamSequence);
+    if (isFirst) this.#admit(pending);
     else void this.#track(this.#resolve(pending));
   }
 
   async #resolve(pending: PendingDelivery): Promise<void> {
-    this.#resolving.add(pending);
-    try {
-      const isUnfinished = await this.#options.counts.during(() => this.#settler.resolve(pending));
-      this.#resolving.delete(pending);
-      if (isUnfinished) return this.#admit(pending);
-    } catch {
-      // If the state cannot be read, JetStream redelivers the message after its ack wait.
-      this.#resolving.delete(pending);
-    }
-    this.#remove(pending);
+    const { resolving } = this.#deliveries;
+    resolving.add(pending);
+    await this.canceller.released(pending.streamSequence);
+    // If the state cannot be read, JetStream redelivers the message after the ack wait.
+    const resolve = async () => !pending.isCancelled && (await this.#settler.resolve(pending));
+    const isUnfinished = await this.parts.counts.during(resolve).catch(() => false);
+    resolving.delete(pending);
+    if (pending.isCancelled) return;
+    if (isUnfinished) this.#admit(pending);
+    else this.#remove(pending);
   }
 
   #admit(pending: PendingDelivery): void {
     if (this.#requester === undefined) return void this.#requeue(pending);
-    this.#ready.push(pending);
+    this.#deliveries.admit(pending);
     this.#onReady();
+  }
+
+  #cancelHere(streamSequence: number): Promise<Answer> | undefined {
+    const cancelled = this.#cancellations.cancel(streamSequence);
+    this.#requester?.ask();
+    return cancelled && this.#track(cancelled);
   }
 
   #settle(pending: PendingDelivery, settlement: Settlement): Promise<void> {
@@ -182,28 +190,34 @@ export class NatsConsumer {
     this.#remove(pending);
     if (settlement.kind === 'ack') return this.#settler.complete(pending);
     if (settlement.kind === 'discard') return this.#settler.deadLetter(pending, settlement);
+    if (settlement.kind === 'cancel') return this.#settler.cancel(pending);
+    return this.#postpone(pending, settlement);
+  }
+
+  async #postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>): Promise<void> {
     const dueAt = Date.now() + settlement.delayMs;
-    this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt });
-    return this.#settler.postpone(pending, settlement, dueAt);
+    this.#deliveries.redeliveries.add(pending, dueAt);
+    if (await this.#settler.postpone(pending, settlement, dueAt))
+      this.#deliveries.redeliveries.confirm(pending.streamSequence);
   }
 
   async #release(pending: PendingDelivery): Promise<void> {
     if (this.#requester === undefined) return this.#requeue(pending);
     const recorded = this.#settler.unmarkRunning(pending);
-    this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
+    this.#deliveries.putBack(pending);
     this.#onReady();
     await recorded;
   }
 
   #requeue(pending: PendingDelivery): Promise<void> {
-    this.#awaitingRedelivery.set(pending.streamSequence, { acceptedAt: pending.acceptedAt, dueAt: 0 });
+    this.#deliveries.redeliveries.add(pending);
     this.#remove(pending);
-    // If the requeue fails, JetStream redelivers the message after its ack wait.
-    return this.#track(this.#options.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
+    // If the requeue fails, JetStream redelivers the message after the ack wait.
+    return this.#track(this.parts.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
   }
 
   #remove(pending: PendingDelivery): void {
-    this.#pending.delete(pending.streamSequence);
+    this.#deliveries.remove(pending);
     this.#requester?.ask();
   }
 
@@ -215,20 +229,15 @@ export class NatsConsumer {
   }
 
   #keepAlive(): void {
-    const { link, ackWaitMs } = this.#options;
+    const { link, ackWaitMs } = this.parts;
     const now = Date.now();
-    for (const pending of this.#pending.values()) {
+    for (const pending of this.#deliveries.all()) {
       if (!link.up || now - pending.progressAt < ackWaitMs / PROGRESS_ACKS / 2) continue;
       pending.progressAt = now;
       link.connection.publish(pending.reply, '+WPI');
     }
-    for (const [streamSequence, { dueAt }] of this.#awaitingRedelivery)
-      if (dueAt + 2 * ackWaitMs < now) this.#awaitingRedelivery.delete(streamSequence);
+    this.#deliveries.redeliveries.evict(ackWaitMs);
+    void this.#track(this.#cancellations.removeWithdrawn());
     this.#requester?.check();
   }
-}
-
-function deliveryOf({ id, body, sequence, acceptedAt, note }: PendingDelivery): Delivery {
-  const { attempts, crashes, suspect } = note;
-  return { message: { id, body }, sequence, acceptedAt, attempt: attempts + 1, crashes, suspect };
 }

@@ -1,67 +1,59 @@
-import type { JetStreamManager } from '@nats-io/jetstream';
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
-import { CONSUMER_NAME, overhead, streamName } from './streams.ts';
+import { CONSUMER_NAME, overhead, type QueueStreams } from './queue-streams.ts';
 
-/** Number of successive stale readings, the last of which is used. A reading is stale if this node changed a stream meanwhile. */
+/** Number of stale readings in a row after which one is used anyway. A reading is stale if this node changed a stream during it. */
 const MAX_STALE = 5;
 
-/** Numbers of messages that were delivered to this node, or that this node returned to JetStream. */
+/** Numbers of messages that were delivered to this node or that this node returned to JetStream. */
 export interface OwnMessages {
-  /** Number of messages that the dispatcher has taken and not settled. */
+  /** Number of messages that the dispatcher has taken but not settled. */
   inFlight: number;
   /** Number of messages returned to JetStream for a retry or snooze that is not due yet. */
   delayed: number;
-  /** Number of messages that JetStream counts as pending: in flight, delayed, delivered but not taken, and just requeued. */
+  /** Number of messages that JetStream counts as pending: in flight, delayed, delivered but not taken, or just requeued. */
   pending: number;
 }
 
 /**
- * Counts of the whole queue, as known to this node. This node's operations are counted at once and exactly. The operations of other
- * nodes are read from JetStream every second.
+ * Counts of the whole queue, as known to this node. This node's operations are counted at once and exactly. The effects of other
+ * nodes' operations are read from JetStream every second.
  *
- * `accepted` derives from the last sequence of the stream of tasks, `dead + dropped` from that of the stream of dead letters. So
- * both survive a restart of all nodes. A message in neither stream is completed. JetStream counts a redriven message as a new
- * one, so a dead letter redriven by another node, or before this node started, counts as dropped, and as accepted once more.
- * Delayed messages of other nodes count as in flight, because JetStream reports both as pending.
+ * `accepted` is derived from the last sequence in the stream of tasks, `dead + dropped` from the last sequence in the stream of dead
+ * letters, and `cancelled` from the last sequence in the stream of cancellations, so all survive a restart of all nodes. A message in
+ * none of the streams is completed. JetStream counts a redriven message as a new one. A dead letter redriven by another node, or before
+ * this node started, therefore counts as dropped, and its message as accepted once more. Delayed messages of other nodes count as in
+ * flight, because JetStream reports both as pending.
  */
 export class NatsCounts {
-  readonly #manager: JetStreamManager;
-  readonly #prefix: string;
-  /** Last stream sequence in the stream of tasks. */
+  /** Number of messages that are waiting, delayed or in flight. */
+  unsettled = 0;
+  /** Total bytes of the bodies of messages that are waiting, delayed or in flight. */
+  bytes = 0;
+  readonly #streams: QueueStreams;
+  /** Last sequence in the stream of tasks. */
   #stored = 0;
-  /** Last stream sequence in the stream of dead letters. */
+  /** Last sequence in the stream of dead letters. */
   #deadLettered = 0;
-  #unsettled = 0;
-  #bytes = 0;
   #dead = 0;
-  /** Number of dead letters that this node put back into the queue. */
+  /** Last sequence in the stream of cancellations, which is the number of cancelled messages. */
+  #cancelled = 0;
+  /** Number of dead letters redriven by this node. */
   #redriven = 0;
-  /** Number of messages that are in flight or delayed on other nodes. */
+  /** Number of messages in flight or delayed on other nodes. */
   #elsewhere = 0;
-  /** First message in the stream of tasks. `at` is its time of acceptance in milliseconds since the epoch. */
+  /** First message in the stream of tasks. `at` is the time when it was accepted, in milliseconds since the epoch. */
   #first: { streamSequence: number; at: number } | undefined;
-  /** Number of operations that this node has started to change the streams. */
+  /** Number of stream-changing operations that this node has started. */
   #operations = 0;
-  /** Number of this node's operations in progress that change the streams. */
+  /** Number of this node's stream-changing operations still in progress. */
   #inProgress = 0;
   #staleReadings = 0;
 
-  constructor(manager: JetStreamManager, prefix: string) {
-    this.#manager = manager;
-    this.#prefix = prefix;
+  constructor(streams: QueueStreams) {
+    this.#streams = streams;
   }
 
-  /** Number of messages that are waiting, delayed or in flight. */
-  get unsettled(): number {
-    return this.#unsettled;
-  }
-
-  /** Total bytes of the bodies of messages that are waiting, delayed or in flight. */
-  get bytes(): number {
-    return this.#bytes;
-  }
-
-  /** Runs an operation that changes the streams. Readings of JetStream's counts that overlap with the operation are stale. */
+  /** Runs an operation that changes the streams. Any reading of JetStream's counts that overlaps the operation is stale. */
   async during<T>(operation: () => Promise<T>): Promise<T> {
     this.#operations += 1;
     this.#inProgress += 1;
@@ -74,33 +66,39 @@ export class NatsCounts {
 
   /** Counts a message that was stored in the stream of tasks. */
   stored(streamSequence: number, bytes: number): void {
-    if (this.#unsettled === 0) this.#first = { streamSequence, at: Date.now() };
+    if (this.unsettled === 0) this.#first = { streamSequence, at: Date.now() };
     this.#stored = Math.max(this.#stored, streamSequence);
-    this.#unsettled += 1;
-    this.#bytes += bytes;
+    this.unsettled += 1;
+    this.bytes += bytes;
   }
 
-  /** Registers a message that was delivered to this node, and counts it if another node has just published it. */
+  /** Registers a message delivered to this node, and counts it if another node has just published it. */
   arrived(streamSequence: number, bytes: number, storedAt: number): void {
     if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
   }
 
-  /** Counts a message that leaves the stream of tasks because it is settled. */
+  /** Updates the counts for a settled message, which leaves the stream of tasks. */
   settled(streamSequence: number, bytes: number): void {
-    this.#unsettled = Math.max(0, this.#unsettled - 1);
-    this.#bytes = Math.max(0, this.#bytes - bytes);
+    this.unsettled = Math.max(0, this.unsettled - 1);
+    this.bytes = Math.max(0, this.bytes - bytes);
+    this.#elsewhere = Math.min(this.#elsewhere, this.unsettled);
     if (streamSequence === this.#first?.streamSequence) this.#first = undefined;
   }
 
-  /** Counts a dead letter that was stored. */
+  /** Counts a stored dead letter. */
   deadLettered(streamSequence: number): void {
     if (streamSequence <= this.#deadLettered) return;
     this.#deadLettered = streamSequence;
     this.#dead += 1;
   }
 
-  /** Counts a dead letter that was removed. @param isRedriven whether it was put back into the queue */
+  /** Counts a stored cancellation. */
+  cancelled(streamSequence: number): void {
+    this.#cancelled = Math.max(this.#cancelled, streamSequence);
+  }
+
+  /** Updates the counts for a removed dead letter. @param isRedriven whether it was redriven, not purged */
   removed(isRedriven: boolean): void {
     this.#dead = Math.max(0, this.#dead - 1);
     if (isRedriven) this.#redriven += 1;
@@ -108,25 +106,25 @@ export class NatsCounts {
 
   counts({ inFlight, delayed }: OwnMessages): QueueCounts {
     const allInFlight = inFlight + this.#elsewhere;
-    const unsettled = Math.max(this.#unsettled, allInFlight + delayed);
+    const unsettled = Math.max(this.unsettled, allInFlight + delayed);
     const dropped = Math.max(0, this.#deadLettered - this.#dead - this.#redriven);
-    const completed = Math.max(0, this.#stored - this.#deadLettered - unsettled);
-    const dead = this.#dead;
+    const completed = Math.max(0, this.#stored - this.#deadLettered - this.#cancelled - unsettled);
     return {
-      accepted: completed + dead + dropped + unsettled,
+      accepted: completed + this.#dead + dropped + this.#cancelled + unsettled,
       completed,
-      dead,
+      dead: this.#dead,
       dropped,
+      cancelled: this.#cancelled,
       waiting: unsettled - allInFlight - delayed,
       delayed,
       inFlight: allInFlight,
-      bytes: this.#bytes,
+      bytes: this.bytes,
     };
   }
 
   /** Returns when the oldest unsettled message was accepted, in ms since the epoch. @param own messages delivered to this node */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
-    let oldest = this.#unsettled > 0 ? this.#first?.at : undefined;
+    let oldest = this.unsettled > 0 ? this.#first?.at : undefined;
     for (const { acceptedAt } of own) oldest = Math.min(oldest ?? acceptedAt, acceptedAt);
     return oldest;
   }
@@ -134,25 +132,27 @@ export class NatsCounts {
   /** Reads the counts of the whole queue from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(own: () => OwnMessages): Promise<void> {
     const operations = this.#operations;
-    const { streams, consumers } = this.#manager;
-    const stream = streamName(this.#prefix, 'tasks');
-    const [tasks, letters, consumer] = await Promise.all([
-      streams.info(stream),
-      streams.info(streamName(this.#prefix, 'letters')),
-      consumers.info(stream, CONSUMER_NAME),
+    const isChanging = this.#inProgress > 0;
+    const { tasks, letters, cancellations } = this.#streams;
+    const [stored, dead, cancelled, consumer] = await Promise.all([
+      tasks.state(),
+      letters.state(),
+      cancellations.state(),
+      tasks.link.manager.consumers.info(tasks.name, CONSUMER_NAME),
     ]);
-    const stale = this.#inProgress > 0 || operations !== this.#operations;
+    const stale = isChanging || this.#inProgress > 0 || operations !== this.#operations;
     if (stale && ++this.#staleReadings < MAX_STALE) return;
     this.#staleReadings = 0;
-    const { messages, bytes, last_seq, first_seq, first_ts } = tasks.state;
-    if (messages !== this.#unsettled || last_seq !== this.#stored) {
-      this.#unsettled = messages;
+    const { messages, bytes, last_seq, first_seq, first_ts } = stored;
+    if (messages !== this.unsettled || last_seq !== this.#stored) {
+      this.unsettled = messages;
       this.#stored = last_seq;
-      this.#bytes = Math.max(0, bytes - messages * overhead(this.#prefix));
+      this.bytes = Math.max(0, bytes - messages * overhead(tasks));
     }
     this.#first = messages > 0 ? { streamSequence: first_seq, at: Date.parse(String(first_ts)) } : undefined;
-    this.#deadLettered = letters.state.last_seq;
-    this.#dead = letters.state.messages;
+    this.#deadLettered = dead.last_seq;
+    this.#dead = dead.messages;
+    this.#cancelled = cancelled.last_seq;
     this.#elsewhere = Math.max(0, consumer.num_ack_pending - own().pending);
   }
 }

@@ -1,14 +1,13 @@
-import { DeliverPolicy, type JetStreamManager, type PubAck, type StoredMsg } from '@nats-io/jetstream';
-import type { DeadLetter } from '../../tasks/queue/queue.ts';
-import { removeMessage } from './revisioned-store.ts';
-import { streamName, subject, token } from './streams.ts';
+import { DeliverPolicy, type PubAck, type StoredMsg } from '@nats-io/jetstream';
+import type { DeadLetter, ListedDeadLetter } from '../../tasks/queue/queue.ts';
+import { Stream, token } from './stream.ts';
 
-/** Longest wait for one batch of messages when dead letters are listed. */
+/** Longest wait for a batch of messages while listing dead letters. */
 const LISTING_WAIT_MS = 2000;
-/** Maximum length of a stored failure reason. Longer reasons are truncated, so that every queued task can be dead-lettered. */
+/** Maximum length of a stored failure reason. Longer reasons are truncated, so that a dead letter never exceeds NATS's message size. */
 const MAX_REASON_LENGTH = 4096;
 
-/** A dead letter with its sequences in the streams. */
+/** A dead letter, with its sequence in each stream. */
 export interface StoredLetter {
   letter: DeadLetter;
   /** Sequence in the stream of dead letters. */
@@ -17,7 +16,7 @@ export interface StoredLetter {
   taskSequence: number;
 }
 
-/** First line of a stored dead letter, followed by the body. The field names must match dead letters stored by earlier versions. */
+/** First line of a stored dead letter. The body follows it. Field names must match dead letters stored by earlier versions. */
 interface StoredHead {
   id: string;
   seq: number;
@@ -28,37 +27,25 @@ interface StoredHead {
   taskPlace: number;
 }
 
-/** Dead letters of all nodes in a stream, one message each. At a bound of the stream, JetStream evicts the oldest dead letter. */
-export class DeadLetterStore {
-  readonly #manager: JetStreamManager;
-  readonly #prefix: string;
-  readonly #stream: string;
-
-  constructor(manager: JetStreamManager, prefix: string) {
-    this.#manager = manager;
-    this.#prefix = prefix;
-    this.#stream = streamName(prefix, 'letters');
-  }
-
-  /** Stores a dead letter. Storing the same dead letter again leaves only one. */
-  store(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
+/** Dead letters of all nodes in one stream, one message each. When the stream is full, JetStream evicts the oldest dead letter. */
+export class DeadLetterStore extends Stream {
+  /** Stores a dead letter. If it is stored twice, only one copy remains. */
+  add(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
     const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
     const reason = letter.reason.slice(0, MAX_REASON_LENGTH);
     const head: StoredHead = { id, seq, reason, attempts, firstAt, lastAt, taskPlace: taskSequence };
     const text = `${JSON.stringify(head)}\n${body}`;
-    const options = { msgID: `${token(id)} ${taskSequence}` };
-    return this.#manager.jetstream().publish(subject(this.#prefix, 'letters', token(id)), text, options);
+    return this.store(token(id), text, { msgID: `${token(id)} ${taskSequence}` });
   }
 
   async get(id: string): Promise<StoredLetter | undefined> {
-    const query = { last_by_subj: subject(this.#prefix, 'letters', token(id)) };
-    const message = await this.#manager.streams.getMessage(this.#stream, query);
+    const message = await this.last(token(id));
     return message === null ? undefined : parse(message);
   }
 
-  /** Returns the stream sequences and sizes in bytes of up to `limit` dead letters, newest first. */
-  async newest(limit: number): Promise<Array<{ streamSequence: number; bytes: number }>> {
-    const { messages, first_seq: first, last_seq: last } = (await this.#manager.streams.info(this.#stream)).state;
+  /** Returns up to `limit` dead letters, newest first, without their bodies. */
+  async newest(limit: number): Promise<ListedDeadLetter[]> {
+    const { messages, first_seq: first, last_seq: last } = await this.state();
     if (messages === 0) return [];
     // Removed dead letters leave gaps in the stream sequences, so the range is doubled until it holds `limit` dead letters.
     for (let range = limit; ; range *= 2) {
@@ -68,15 +55,16 @@ export class DeadLetterStore {
     }
   }
 
-  /** Reads a dead letter by its stream sequence. Returns undefined if it was removed. */
-  async read(streamSequence: number): Promise<DeadLetter | undefined> {
-    const message = await this.#manager.streams.getMessage(this.#stream, { seq: streamSequence });
+  async #read(streamSequence: number): Promise<DeadLetter | undefined> {
+    this.link.checkUp();
+    const message = await this.at(streamSequence);
     return message === null ? undefined : parse(message).letter;
   }
 
-  async #heads(from: number, last: number) {
-    const heads: Array<{ streamSequence: number; bytes: number }> = [];
-    const consumer = await this.#manager.jetstream().consumers.get(this.#stream, {
+  /** Lists the dead letters with stream sequences `from` to `last`, oldest first. */
+  async #heads(from: number, last: number): Promise<ListedDeadLetter[]> {
+    const heads: ListedDeadLetter[] = [];
+    const consumer = await this.link.jetstream.consumers.get(this.name, {
       headers_only: true,
       deliver_policy: DeliverPolicy.StartSequence,
       opt_start_seq: from,
@@ -88,10 +76,10 @@ export class DeadLetterStore {
         for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
           pending = message.info.pending;
           const bytes = Number(message.headers?.get('Nats-Msg-Size') || 0);
-          if (message.seq <= last) heads.push({ streamSequence: message.seq, bytes });
+          if (message.seq <= last) heads.push({ bytes, read: () => this.#read(message.seq) });
           if (pending === 0 || message.seq >= last) return heads;
         }
-        // Ends if no message arrived, because dead letters may have been removed since `pending` was read.
+        // Stops if no message arrived, because dead letters may have been removed since `pending` was read.
         if (heads.length === before) break;
       }
       return heads;
@@ -99,11 +87,6 @@ export class DeadLetterStore {
       // Without this, the server would keep the ephemeral consumer for minutes.
       await consumer.delete().catch(() => {});
     }
-  }
-
-  /** Removes a dead letter. @returns false if it was already removed */
-  remove(streamSequence: number): Promise<boolean> {
-    return removeMessage(this.#manager, this.#stream, streamSequence);
   }
 }
 

@@ -1,77 +1,126 @@
 import { randomUUID } from 'node:crypto';
 import type { Subscription } from '@nats-io/transport-node';
-import type { TaskEvent } from '../../tasks/queue/queue.ts';
+import type { TaskEvent, TaskProgress } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
-/** Maximum number of events in one NATS message, so that its size stays far below the 1 MiB that a server accepts. */
+/** Maximum number of events per NATS message, so that a message stays far below the 1 MiB that a server accepts. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
-/** Kinds of task events that this version knows. A message with any other kind is ignored. */
-const KINDS: ReadonlySet<TaskEvent['event']> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
+type Kind = TaskEvent['event'];
 
-/** Maximum number of tasks that are remembered as running on other nodes. */
+/** Kinds of task events that all versions know. Version 0.1.0 ignores a NATS message that contains any other kind. */
+const FIRST_KINDS: ReadonlySet<Kind> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
+
+/** Kinds of task events known to this version. Others are ignored. */
+const KINDS: ReadonlySet<Kind> = new Set([...FIRST_KINDS, 'cancelled', 'progress']);
+
+/** Maximum number of tasks remembered as running on other nodes. */
 const MAX_ELSEWHERE = 10_000;
+
+/** Maximum number of tasks remembered as cancelled. One more evicts the oldest. */
+const MAX_CANCELLED = 10_000;
+
+/** A task that another node is running. */
+interface RunningElsewhere {
+  attempt: number;
+  progress?: TaskProgress;
+}
 
 /** Exchanges task events with the other nodes over core NATS. Delivery is at most once: a disconnected node misses events. */
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
-  /** Random identifier of this node, by which it ignores its own messages. */
+  /** Random id of this node, used to recognize and ignore its own messages. */
   readonly #node = randomUUID();
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
-  /** Number of the attempt in progress on another node, by task id. If that node dies, the entry stays until a redelivery. */
-  readonly #elsewhere = new Map<string, number>();
-  /** Events of this node to send in the next message. */
+  /** Tasks running on other nodes, by task id. If such a node dies, the entry stays until a redelivery. */
+  readonly #elsewhere = new Map<string, RunningElsewhere>();
+  /** Ids of tasks whose cancellation this node has reported. */
+  readonly #cancelled = new Set<string>();
+  #onElsewhere = (_id: string) => {};
+  /** Events of this node that have not been sent yet. */
   #unsent: TaskEvent[] = [];
 
-  constructor(link: NatsLink, subject: string, onEvent: (event: TaskEvent) => void) {
+  constructor(link: NatsLink, onEvent: (event: TaskEvent) => void) {
     this.#link = link;
-    this.#subject = subject;
+    this.#subject = `${link.prefix}.events`;
     this.#onEvent = onEvent;
-    this.#subscription = link.connection.subscribe(subject, {
-      callback: (error, message) => {
-        if (error === null) this.#receive(message.string());
-      },
-    });
+    this.#subscription = link.subscribe(this.#subject, (message) => this.#receive(message.string()));
   }
 
-  /** Reports an event of this node to its own listener and to the other nodes. */
+  /** Reports an event of this node to its own listener and to the other nodes, unless it repeats a cancellation. */
   tell(event: TaskEvent): void {
+    if (!this.#remember(event)) return;
     this.#elsewhere.delete(event.id);
     this.#onEvent(event);
     this.#unsent.push(event);
     if (this.#unsent.length === 1) setImmediate(() => this.#send());
   }
 
-  /** Returns the number of the task's attempt in progress on another node, or undefined if there is none. */
-  attemptElsewhere(id: string): number | undefined {
+  /**
+   * Sets the listener called with the task id of every event of another node except `accepted`. Such an event means that the task
+   * no longer waits for a redelivery to this node.
+   */
+  onElsewhere(listener: (id: string) => void): void {
+    this.#onElsewhere = listener;
+  }
+
+  /** Returns the task's attempt number and progress if another node is running it, otherwise undefined. */
+  runningElsewhere(id: string): RunningElsewhere | undefined {
     return this.#elsewhere.get(id);
   }
 
-  /** Registers that a task was delivered to this node, so it is no longer in progress on another node. */
+  /** Registers that a task was delivered to this node, so it is no longer running on another node. */
   arrived(id: string): void {
     this.#elsewhere.delete(id);
   }
 
   close(): void {
     this.#send();
-    if (!this.#link.connection.isClosed()) this.#subscription.unsubscribe();
+    this.#subscription.unsubscribe();
   }
 
   #send(): void {
     while (this.#unsent.length > 0) {
-      const events = this.#unsent.splice(0, MAX_EVENTS_PER_MESSAGE);
+      const events = this.#unsent.splice(0, Math.min(this.#known(), MAX_EVENTS_PER_MESSAGE));
       if (this.#link.up) this.#link.connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
     }
+  }
+
+  /** Returns how many of the unsent events come before the first that only one of the next and its own version knows. */
+  #known(): number {
+    const isFirstKind = ({ event }: TaskEvent) => FIRST_KINDS.has(event);
+    const [next] = this.#unsent;
+    const end = this.#unsent.findIndex((event) => isFirstKind(event) !== isFirstKind(next as TaskEvent));
+    return end === -1 ? this.#unsent.length : end;
+  }
+
+  /**
+   * Remembers a cancellation. An accepted task may be cancelled again, because a redrive accepts its message once more.
+   *
+   * @returns false if this node has reported the cancellation before
+   */
+  #remember({ event, id }: TaskEvent): boolean {
+    if (event === 'accepted') this.#cancelled.delete(id);
+    if (event !== 'cancelled') return true;
+    if (this.#cancelled.has(id)) return false;
+    this.#cancelled.add(id);
+    const [oldest] = this.#cancelled;
+    if (this.#cancelled.size > MAX_CANCELLED) this.#cancelled.delete(oldest as string);
+    return true;
   }
 
   #receive(text: string): void {
     const received = parseEvents(text);
     if (received === undefined || received.node === this.#node) return;
     for (const event of received.events) {
+      if (!this.#remember(event)) continue;
       this.#elsewhere.delete(event.id);
-      if (event.event === 'started') this.#elsewhere.set(event.id, event.attempt);
+      if (event.event === 'started') this.#elsewhere.set(event.id, { attempt: event.attempt });
+      if (event.event === 'progress')
+        this.#elsewhere.set(event.id, { attempt: event.attempt, progress: progressOf(event) });
+      if (event.event !== 'accepted') this.#onElsewhere(event.id);
       this.#onEvent(event);
     }
     for (const id of this.#elsewhere.keys()) {
@@ -81,12 +130,15 @@ export class NatsEvents {
   }
 }
 
-/** Parses a message of another node. Returns undefined, and does not throw, for a message in an unknown format. */
+function progressOf({ fraction, note }: Extract<TaskEvent, { event: 'progress' }>): TaskProgress {
+  return note === undefined ? { fraction } : { fraction, note };
+}
+
+/** Parses a message from another node. Returns undefined if its format is unknown, and never throws. */
 function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
   try {
     const { node, events } = JSON.parse(text);
-    const known = Array.isArray(events) && events.every((each) => typeof each.id === 'string' && KINDS.has(each.event));
-    return known ? { node, events } : undefined;
+    return { node, events: events.filter((each: TaskEvent) => typeof each.id === 'string' && KINDS.has(each.event)) };
   } catch {
     return undefined;
   }

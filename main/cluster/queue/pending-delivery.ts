@@ -1,41 +1,45 @@
 import type { Msg, MsgHdrs } from '@nats-io/transport-node';
+import type { Delivery, TaskProgress } from '../../tasks/queue/queue.ts';
 import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 
-/** Timeout of a request to JetStream. */
-export const REQUEST_TIMEOUT_MS = 2000;
-
-/** Message headers: the task id if the subject does not contain it, and original values of a redriven dead letter. */
+/** Message headers: the task id, if the subject does not contain it, and the original values of a redriven dead letter. */
 export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
 
-/** A delivery of JetStream that this node has not settled. */
+/** A JetStream delivery that this node has not settled. */
 export interface PendingDelivery {
   id: string;
   body: string;
   bytes: number;
   /** Sequence of the message in the stream of tasks. */
   streamSequence: number;
-  /** Sequence of the message when it was accepted; a redriven dead letter keeps it. */
+  /** Sequence of the message when it was first accepted. A redrive keeps this sequence. */
   sequence: number;
   acceptedAt: number;
   /** Position in the order of arrival at this node. */
   turn: number;
   /** Reply subject of the message, to which its acks are sent. */
   reply: string;
-  /** Number of deliveries of the message, including this one. */
+  /** Number of deliveries of the message so far, including this one. */
   deliveries: number;
-  /** State of the task, from its stored note if there is one. */
+  /** Delivery state of the task: the one stored in JetStream, or the initial one if none is stored. */
   note: DeliveryState;
-  /** Revision of the last stored note that this node has seen; 0 without a note. */
+  /** Latest revision of the stored delivery state that this node knows, or 0 if none is stored. */
   noteRevision: number;
+  /** The delivery that the dispatcher has taken and not settled. */
+  delivery?: Delivery | undefined;
   /** Whether a worker thread has started the task. */
   isRunning: boolean;
-  /** Time of the last in-progress ack or, before the first one, of the arrival, in milliseconds since the epoch. */
+  /** Last progress that the handler has reported in this attempt. */
+  progress?: TaskProgress | undefined;
+  /** Whether the task was cancelled before its start, so that the dispatcher must not take it. */
+  isCancelled: boolean;
+  /** Time of the last in-progress ack, or of the arrival if none was sent yet, in milliseconds since the epoch. */
   progressAt: number;
 }
 
 /**
  * Creates the pending delivery of an arrived message, with the state of a first delivery. The number of deliveries, the stream
- * sequence and the time of the message are parts of the ack subject:
+ * sequence and the time of the message are parts of its reply subject:
  * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
  */
 export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, turn: number): PendingDelivery {
@@ -54,6 +58,7 @@ export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, tur
     note: initialDeliveryState,
     noteRevision: 0,
     isRunning: false,
+    isCancelled: false,
     progressAt: Date.now(),
   };
 }

@@ -1,37 +1,37 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node';
-import type { NatsLink } from '../nats-link.ts';
+import { CONSUMER_NAME } from './queue-streams.ts';
+import type { Stream } from './stream.ts';
 
-/** Expiry of a pull request. */
+/** Time after which a pull request expires. */
 const EXPIRES_MS = 5000;
-/** Delay before the next pull request after a refused one, for example during a leader election. */
+/** Delay before the next pull request if one was refused, for example during a leader election. */
 const RETRY_MS = 250;
-/** Longest wait for requested messages that have not arrived when the requester stops. */
+/** Longest wait for outstanding messages when the requester stops. */
 const DRAIN_MS = 1000;
 
-/** Status codes of a pull request that ended normally: 404 no messages, 408 request timeout. */
+/** Status codes of a pull request that ended normally: 404 (no messages) and 408 (request timeout). */
 const EXPIRED = [404, 408];
 
 export interface PullRequesterOptions {
-  link: NatsLink;
-  stream: string;
-  consumer: string;
+  tasks: Stream;
   /** Returns the number of messages that this node can accept, including those already requested. */
   room(): number;
   receive(message: Msg): void;
 }
 
 /**
- * Requests messages from a pull consumer, never more than there is room for. The client library's `consume` cannot be used,
- * because it requests more messages when some are delivered, not when they are settled.
+ * Requests messages from a pull consumer, never more than this node has room for. The client library's `consume` cannot be used,
+ * because it requests more messages as soon as some are delivered, before they are settled.
  */
 export class PullRequester {
   readonly #options: PullRequesterOptions;
+  readonly #stopRenewals: () => void;
   #subscription: Subscription;
   #inbox = '';
-  /** Number of requested messages that have not arrived. */
+  /** Number of requested messages that have not arrived yet. */
   #outstanding = 0;
-  /** Time by which JetStream must have answered all requests, in milliseconds since the epoch. */
+  /** Time by which JetStream must have answered all pull requests, in milliseconds since the epoch. */
   #deadline = 0;
   #scheduled = false;
   #timer: NodeJS.Timeout | undefined;
@@ -40,9 +40,11 @@ export class PullRequester {
   constructor(options: PullRequesterOptions) {
     this.#options = options;
     this.#subscription = this.#subscribe();
+    // Requests sent over an earlier connection may never be answered.
+    this.#stopRenewals = options.tasks.link.onUp(() => this.#renew());
   }
 
-  /** Requests as many messages as there is room for. Calls in the same event loop turn share one request. */
+  /** Requests as many messages as this node has room for. Calls in the same event loop turn share one request. */
   ask(): void {
     if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
     this.#scheduled = true;
@@ -52,40 +54,38 @@ export class PullRequester {
     });
   }
 
-  /** Repeats the requests that JetStream has not answered in time. Must be called periodically. */
+  /** Repeats requests that JetStream has not answered in time. Must be called periodically. */
   check(): void {
-    if (this.#outstanding > 0 && this.#deadline < Date.now()) this.renew();
+    if (this.#outstanding > 0 && this.#deadline < Date.now()) this.#renew();
     else this.ask();
   }
 
-  /** Repeats all requests with a new inbox, because requests sent over an earlier connection may never be answered. */
-  renew(): void {
-    if (this.#stopped || !this.#options.link.up) return;
+  /** Stops requesting messages. Messages already requested are still received until the promise resolves. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#stopRenewals();
+    clearTimeout(this.#timer);
+    const drained = this.#subscription.drain().catch(() => {});
+    await Promise.race([drained, delay(DRAIN_MS, undefined, { ref: false })]);
+  }
+
+  /** Abandons all requests, and requests messages again with a new inbox. */
+  #renew(): void {
+    if (this.#stopped || !this.#options.tasks.link.up) return;
     this.#subscription.unsubscribe();
     this.#outstanding = 0;
     this.#subscription = this.#subscribe();
     this.ask();
   }
 
-  /** Stops requesting messages. Messages already requested are received until the promise is fulfilled. */
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    clearTimeout(this.#timer);
-    if (this.#options.link.connection.isClosed()) return;
-    const drained = this.#subscription.drain().catch(() => {});
-    await Promise.race([drained, delay(DRAIN_MS, undefined, { ref: false })]);
-  }
-
   #subscribe(): Subscription {
     this.#inbox = createInbox();
-    const callback = (error: Error | null, message: Msg) => {
-      if (error === null) this.#receive(message);
-    };
-    return this.#options.link.connection.subscribe(`${this.#inbox}.*`, { callback });
+    return this.#options.tasks.link.subscribe(`${this.#inbox}.*`, (message) => this.#receive(message));
   }
 
   #request(): void {
-    const { link, stream, consumer, room } = this.#options;
+    const { tasks, room } = this.#options;
+    const { link, name } = tasks;
     const batch = room() - this.#outstanding;
     if (batch <= 0 || this.#stopped || !link.up) return;
     this.#outstanding += batch;
@@ -93,7 +93,7 @@ export class PullRequester {
     const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
     // The reply subject ends with the number of requested messages, which is read if the request is refused.
     const reply = `${this.#inbox}.${batch}`;
-    link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${stream}.${consumer}`, request, { reply });
+    link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${name}.${CONSUMER_NAME}`, request, { reply });
   }
 
   #receive(message: Msg): void {
@@ -104,13 +104,8 @@ export class PullRequester {
     }
     const unanswered = message.headers?.get('Nats-Pending-Messages') || message.subject.slice(this.#inbox.length + 1);
     this.#outstanding = Math.max(0, this.#outstanding - Number(unanswered));
-    if (EXPIRED.includes(message.headers?.code ?? 0)) this.ask();
-    else this.#retryLater();
-  }
-
-  #retryLater(): void {
-    if (this.#stopped || this.#timer !== undefined) return;
-    this.#timer = setTimeout(() => {
+    if (EXPIRED.includes(message.headers?.code ?? 0)) return void this.ask();
+    this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.ask();
     }, RETRY_MS).unref();

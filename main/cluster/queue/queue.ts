@@ -1,137 +1,89 @@
-import { jetstreamManager } from '@nats-io/jetstream';
-import type { NatsConnection } from '@nats-io/transport-node';
 import type {
-  Delivery,
   KeyedSubmission,
   ListedDeadLetter,
   Message,
   OpenQueue,
   Progress,
   Queue,
+  QueueBounds,
   QueueCounts,
-  Settlement,
   TaskEvent,
 } from '../../tasks/queue/queue.ts';
-import { NatsLink } from '../nats-link.ts';
+import type { NatsLink } from '../nats-link.ts';
+import { HOLD_MS } from './canceller.ts';
 import { NatsConsumer } from './consumer.ts';
 import { NatsCounts } from './counts.ts';
-import { DeadLetterStore } from './dead-letter-store.ts';
-import type { DeliveryState } from './delivery-state.ts';
 import { NatsEvents } from './events.ts';
-import { IdempotencyStore } from './idempotency-store.ts';
-import { REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
-import { NatsPublisher, type Published, type PublishOptions } from './publisher.ts';
-import { RevisionedStore } from './revisioned-store.ts';
-import type { SettlerParts } from './settlement.ts';
-import { ACK_WAIT_MS, type StreamOptions, setUpStreams, token } from './streams.ts';
+import { publishOnce } from './publish-once.ts';
+import { ACK_WAIT_MS, openStreams } from './queue-streams.ts';
+import { token } from './stream.ts';
 
 /** Interval at which the counts of the whole queue are read from JetStream. */
 const REFRESH_MS = 1000;
 
-export interface NatsQueueOptions extends Omit<StreamOptions, 'ackWaitMs'> {
-  /** Connection to servers with JetStream. Stays open when the queue is closed. */
-  connection: NatsConnection;
+export interface NatsQueueOptions {
+  bounds: QueueBounds;
   ackWaitMs?: number;
+  holdMs?: number;
   /** Called for every state change of a message, on any node. */
   onEvent?: (event: TaskEvent) => void;
 }
 
 /**
- * Opens a queue that any number of nodes share. All of its state is in JetStream; `streams.ts` lists the streams.
+ * Opens a queue that any number of nodes can share. All of its state is in JetStream; `queue-streams.ts` lists the streams. Closing the
+ * queue leaves the link open.
  *
- * @throws {Error} if the servers have no JetStream or reject the settings
+ * @throws {Error} if the servers reject the settings
  */
-export async function openNatsQueue(options: NatsQueueOptions): Promise<OpenQueue> {
-  const { connection, prefix, bounds, replicas, ackWaitMs = ACK_WAIT_MS, onEvent = () => {} } = options;
-  const link = new NatsLink(connection);
-  const manager = await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS });
-  await setUpStreams(manager, { prefix, bounds, replicas, ackWaitMs });
-  const counts = new NatsCounts(manager, prefix);
-  const events = new NatsEvents(link, `${prefix}.events`, onEvent);
-  const letters = new DeadLetterStore(manager, prefix);
-  const notes = new RevisionedStore<DeliveryState>(manager, prefix, 'notes');
-  const keys = new IdempotencyStore(new RevisionedStore(manager, prefix, 'keys'));
-  const publisher = new NatsPublisher({ connection, manager, prefix, bounds, counts });
-  const settlerParts = { link, counts, events, letters, notes };
-  const consumer = new NatsConsumer({ prefix, ackWaitMs, ...settlerParts });
-  const queue = new NatsQueue({ ...settlerParts, keys, publisher, consumer });
+export async function openNatsQueue(
+  link: NatsLink,
+  { bounds, ackWaitMs = ACK_WAIT_MS, holdMs = HOLD_MS, onEvent = () => {} }: NatsQueueOptions,
+): Promise<OpenQueue> {
+  const streams = await openStreams(link, bounds, ackWaitMs);
+  const [counts, events] = [new NatsCounts(streams), new NatsEvents(link, onEvent)];
+  const queue = new NatsQueue({ ...streams, link, bounds, ackWaitMs, holdMs, counts, events });
   await queue.refresh();
   return { queue, close: () => queue.close().then(() => true) };
 }
 
-interface Parts extends SettlerParts {
-  keys: IdempotencyStore;
-  publisher: NatsPublisher;
-  consumer: NatsConsumer;
-}
-
-class NatsQueue implements Queue {
+/** A node's queue: the node's own deliveries, and the state that all nodes share. */
+class NatsQueue extends NatsConsumer implements Queue {
   readonly durable = true;
-  readonly #parts: Parts;
-  /** Ids of messages being published. JetStream may deliver such a message before it confirms the publish. */
-  readonly #publishing = new Set<string>();
-  /** Promise of the last redrive in progress for each task, by task id. */
+  /** Latest redrive in progress for each task, by task id. */
   readonly #redriving = new Map<string, Promise<unknown>>();
-  readonly #refreshTimer: NodeJS.Timeout;
-  readonly #unsubscribe: () => void;
-  #closed = false;
-
-  constructor(parts: Parts) {
-    this.#parts = parts;
-    parts.consumer.onArrival = (pending) => {
-      if (this.#publishing.has(pending.id)) this.#accept(pending.id, pending);
-      parts.counts.arrived(pending.streamSequence, pending.bytes, pending.acceptedAt);
-    };
-    this.#refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
-    this.#unsubscribe = parts.link.onUp(() => parts.consumer.renew());
-  }
+  readonly #refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
 
   /** Reads the counts of the whole queue from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
-    if (!this.#parts.link.up) return;
-    await this.#parts.counts.refresh(() => this.#parts.consumer.own());
+    if (this.parts.link.up) await this.parts.counts.refresh(() => this.own());
   }
 
   async publish(message: Message, keyed?: KeyedSubmission): Promise<string> {
     this.#checkOpen();
     if (keyed === undefined) {
-      await this.#publish(message);
+      await this.publisher.publish(message);
       return message.id;
     }
-    return this.#parts.keys.take(keyed, message.id, async (messageId, id) => {
-      const { duplicate, streamSequence } = await this.#publish(keyed.createMessage(id), { messageId });
-      return duplicate ? this.#parts.publisher.idAt(streamSequence) : id;
+    return publishOnce(this.parts.keys, keyed, message.id, async (messageId, id) => {
+      const { duplicate, seq } = await this.publisher.publish(keyed.createMessage(id), { messageId });
+      return duplicate ? this.publisher.idAt(seq) : id;
     });
   }
 
-  onReady(listener: () => void): () => void {
-    return this.#closed ? () => {} : this.#parts.consumer.onReady(listener);
-  }
-
-  /** Takes up to `max` deliveries. Nothing is recorded, because JetStream counts the deliveries of each message. */
-  take(max: number): Delivery[] {
-    return this.#closed ? [] : this.#parts.consumer.take(max);
-  }
-
-  markRunning(delivery: Delivery): Promise<void> {
-    return this.#parts.consumer.markRunning(delivery);
-  }
-
-  settle(delivery: Delivery, settlement: Settlement): Promise<void> {
-    return this.#parts.consumer.settle(delivery, settlement);
-  }
-
   async find(id: string): Promise<Progress | undefined> {
-    this.#checkReachable();
-    const { consumer, publisher, notes, letters, events } = this.#parts;
+    this.parts.link.checkUp();
+    const { tasks, notes, letters, events } = this.parts;
     await this.#redriving.get(id)?.catch(() => {});
-    const pending = consumer.find(id);
-    if (pending?.isRunning) return { state: 'running', attempt: pending.note.attempts + 1 };
+    const pending = this.findPending(id);
+    if (pending?.isRunning) {
+      const { note, progress } = pending;
+      return { state: 'running', attempt: note.attempts + 1, ...(progress && { progress }) };
+    }
     // A redrive stores the message before it removes the dead letter, and a discard stores the dead letter before it removes the
-    // message. So an unfinished task is in at least one of the two streams.
-    if (await publisher.isStored(id)) {
-      const attempt = events.attemptElsewhere(id);
-      if (pending === undefined && attempt !== undefined) return { state: 'running', attempt };
+    // message. So an unfinished or failed task is always in at least one of the two streams.
+    if ((await tasks.last(token(id))) !== null) {
+      const elsewhere = events.runningElsewhere(id);
+      if (pending === undefined && elsewhere !== undefined) return { state: 'running', ...elsewhere };
       const note = await notes.get(token(id));
       if (pending !== undefined || note === undefined || note.value.dueAt <= Date.now()) return { state: 'queued' };
       const { attempts, reason, dueAt } = note.value;
@@ -141,29 +93,31 @@ class NatsQueue implements Queue {
     return stored && { state: 'failed', letter: stored.letter };
   }
 
+  async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
+    this.#checkOpen();
+    await this.#redriving.get(id)?.catch(() => {});
+    return this.canceller.cancel(id);
+  }
+
   counts(): QueueCounts {
-    return this.#parts.counts.counts(this.#parts.consumer.own());
+    return this.parts.counts.counts(this.own());
   }
 
   oldest(): number | undefined {
-    return this.#parts.counts.oldest(this.#parts.consumer.unsettled());
+    return this.parts.counts.oldest(this.unsettled());
   }
 
   async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
-    this.#checkReachable();
-    const read = async (streamSequence: number) => {
-      this.#checkReachable();
-      return this.#parts.letters.read(streamSequence);
-    };
-    const newest = await this.#parts.letters.newest(limit);
-    return newest.map(({ streamSequence, bytes }) => ({ bytes, read: () => read(streamSequence) }));
+    this.parts.link.checkUp();
+    return this.parts.letters.newest(limit);
   }
 
   async redrive(id: string): Promise<boolean> {
-    const earlier = this.#redriving.get(id);
-    // Awaits only if there is an earlier redrive, so that the second of two concurrent calls always finds the first one.
-    if (earlier !== undefined) await earlier.catch(() => {});
-    const redriving = this.#parts.counts.during(() => this.#redrive(id));
+    const earlier = this.#redriving.get(id)?.catch(() => {});
+    const redriving = this.parts.counts.during(async () => {
+      await earlier;
+      return this.#redrive(id);
+    });
     this.#redriving.set(id, redriving);
     try {
       return await redriving;
@@ -173,8 +127,8 @@ class NatsQueue implements Queue {
   }
 
   async purge(id: string): Promise<boolean> {
-    this.#checkReachable();
-    const { counts, letters } = this.#parts;
+    this.parts.link.checkUp();
+    const { counts, letters } = this.parts;
     return counts.during(async () => {
       const stored = await letters.get(id);
       const removed = stored !== undefined && (await letters.remove(stored.streamSequence));
@@ -183,46 +137,16 @@ class NatsQueue implements Queue {
     });
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
+  override async close(): Promise<void> {
+    if (this.isClosed) return;
     clearInterval(this.#refreshTimer);
-    this.#unsubscribe();
-    await this.#parts.consumer.close();
-    this.#parts.events.close();
+    await super.close();
+    this.parts.events.close();
   }
 
   #checkOpen(): void {
-    if (this.#closed) throw new Error('the queue is closed');
-    this.#checkReachable();
-  }
-
-  /** Throws while NATS is disconnected, because the client library would buffer requests without a bound. */
-  #checkReachable(): void {
-    if (!this.#parts.link.up) throw new Error('the queue cannot be reached: there is no connection to NATS');
-  }
-
-  async #publish(message: Message, options: PublishOptions = {}): Promise<Published> {
-    const { counts, publisher } = this.#parts;
-    const { id, body } = message;
-    // Checked outside of `during`, because a refused message changes no stream, so it makes no reading of the counts stale.
-    publisher.checkRoom(Buffer.byteLength(body));
-    this.#publishing.add(id);
-    try {
-      return await counts.during(async () => {
-        const published = await publisher.publish(message, options);
-        if (this.#publishing.has(id) && !published.duplicate) this.#accept(id, published);
-        return published;
-      });
-    } finally {
-      this.#publishing.delete(id);
-    }
-  }
-
-  #accept(id: string, { streamSequence, bytes }: Pick<Published, 'streamSequence' | 'bytes'>): void {
-    this.#publishing.delete(id);
-    this.#parts.counts.stored(streamSequence, bytes);
-    this.#parts.events.tell({ event: 'accepted', id });
+    if (this.isClosed) throw new Error('the queue is closed');
+    this.parts.link.checkUp();
   }
 
   /**
@@ -231,13 +155,13 @@ class NatsQueue implements Queue {
    */
   async #redrive(id: string): Promise<boolean> {
     this.#checkOpen();
-    const { letters, counts } = this.#parts;
+    const { letters, counts } = this.parts;
     const stored = await letters.get(id);
     if (stored === undefined) return false;
     const { letter, streamSequence, taskSequence } = stored;
     const { body, sequence, acceptedAt } = letter;
     const messageId = `${token(id)} ${taskSequence}`;
-    const { duplicate } = await this.#publish({ id, body }, { messageId, sequence, acceptedAt });
+    const { duplicate } = await this.publisher.publish({ id, body }, { messageId, sequence, acceptedAt });
     const removed = await letters.remove(streamSequence);
     if (removed) counts.removed(true);
     return removed || !duplicate;

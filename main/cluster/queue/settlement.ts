@@ -1,55 +1,53 @@
+import type { StoredMsg } from '@nats-io/jetstream';
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
-import type { NatsLink } from '../nats-link.ts';
-import type { NatsCounts } from './counts.ts';
-import type { DeadLetterStore } from './dead-letter-store.ts';
+import { REQUEST_TIMEOUT_MS } from '../nats-link.ts';
 import { type DeliveryState, initialDeliveryState, resolveDeliveryState } from './delivery-state.ts';
-import type { NatsEvents } from './events.ts';
-import { type PendingDelivery, REQUEST_TIMEOUT_MS } from './pending-delivery.ts';
-import { Conflict, type RevisionedStore } from './revisioned-store.ts';
-import { token } from './streams.ts';
+import type { PendingDelivery } from './pending-delivery.ts';
+import type { QueueParts } from './queue-parts.ts';
+import { token } from './stream.ts';
 
-/** Maximum number of unconfirmed acks that are remembered. Past it, the oldest one is forgotten. */
+/** Maximum number of unconfirmed acks to remember. One more evicts the oldest. */
 const MAX_UNCONFIRMED_ACKS = 10_000;
-
-export interface SettlerParts {
-  link: NatsLink;
-  counts: NatsCounts;
-  events: NatsEvents;
-  letters: DeadLetterStore;
-  notes: RevisionedStore<DeliveryState>;
-}
 
 /** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
 export class NatsSettler {
-  readonly #parts: SettlerParts;
+  readonly #parts: QueueParts;
   /** Stream sequences of completed messages whose ack is unconfirmed. If such a message is redelivered, it is acked again. */
   readonly #unconfirmedAcks = new Set<number>();
 
-  constructor(parts: SettlerParts) {
+  constructor(parts: QueueParts) {
     this.#parts = parts;
   }
 
   /**
-   * Sets the state of a redelivered message from the stored note (the state after its earlier deliveries).
+   * Sets the delivery state of a message that was delivered earlier or may be cancelled, based on the state stored for its earlier deliveries.
    *
-   * @returns false if the message is already completed or dead-lettered, and only its ack was lost
+   * @returns false if the message is already completed, dead-lettered or cancelled, and only its ack was lost
    */
   async resolve(pending: PendingDelivery): Promise<boolean> {
-    const { notes, letters, counts } = this.#parts;
-    const [note, stored] = await Promise.all([notes.get(token(pending.id)), letters.get(pending.id)]);
+    const { notes, letters, cancellations, events } = this.#parts;
+    const [note, stored, isCancelled] = await Promise.all([
+      notes.get(token(pending.id)),
+      letters.get(pending.id),
+      cancellations.has(pending.id, pending.streamSequence),
+    ]);
     pending.noteRevision = note?.revision ?? 0;
     const earlier = note === undefined || isStale(note.value, pending) ? initialDeliveryState : note.value;
     pending.note = resolveDeliveryState(earlier, pending.deliveries);
-    const isCompleted = this.#unconfirmedAcks.has(pending.streamSequence);
-    if (!isCompleted && stored?.taskSequence !== pending.streamSequence) return true;
-    counts.settled(pending.streamSequence, pending.bytes);
-    if (isCompleted) await this.#ack(pending);
-    else await this.#send(pending, '+TERM');
-    await this.#removeNote(pending);
+    const isCompleted = this.isAckUnconfirmed(pending.streamSequence);
+    if (!isCompleted && !isCancelled && stored?.taskSequence !== pending.streamSequence) return true;
+    // The node that stored the cancellation may have reported nothing, because it got no confirmation.
+    if (isCancelled && !isCompleted) events.tell({ event: 'cancelled', id: pending.id });
+    await this.#finish(pending, isCompleted ? '+ACK' : '+TERM');
     return false;
   }
 
-  /** Reports the start of an attempt. For a suspect (its process died while it was in flight), the start is also stored. */
+  /** Whether the message is completed, and its ack is not confirmed yet. */
+  isAckUnconfirmed(streamSequence: number): boolean {
+    return this.#unconfirmedAcks.has(streamSequence);
+  }
+
+  /** Reports the start of an attempt. For a suspect (a task whose process died while it was in flight), also stores the start. */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { id, note } = pending;
     this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
@@ -57,53 +55,94 @@ export class NatsSettler {
   }
 
   async complete(pending: PendingDelivery): Promise<void> {
-    this.#parts.counts.settled(pending.streamSequence, pending.bytes);
     this.#parts.events.tell({ event: 'completed', id: pending.id });
-    await this.#ack(pending);
-    await this.#removeNote(pending);
+    await this.#finish(pending, '+ACK');
   }
 
-  /** Returns the message for redelivery at `dueAt`, to any node. A retry clears `suspect`, because an attempt has ended. */
-  async postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>, dueAt: number): Promise<void> {
+  /**
+   * Returns the message to JetStream, for redelivery to any node at `dueAt`. A retry clears `suspect`, because an attempt has ended.
+   *
+   * @returns false if a newer delivery of the message exists
+   */
+  async postpone(
+    pending: PendingDelivery,
+    settlement: SettlementOf<'retry' | 'snooze'>,
+    dueAt: number,
+  ): Promise<boolean> {
     const { kind, reason } = settlement;
     const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
     const { id, deliveries: lastSettledDelivery } = pending;
     // Sends no nak if a newer delivery exists, because JetStream would apply the nak to that delivery.
-    if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery }))) return;
+    if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery })))
+      return false;
     this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
     await this.#nak(pending, dueAt - Date.now());
+    return true;
   }
 
   /** Stores the dead letter before the ack. If the ack is lost, `resolve` finds the dead letter when the message is redelivered. */
   async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
-    const { letters, counts, events } = this.#parts;
-    const { id, body, sequence, streamSequence, bytes, acceptedAt } = pending;
+    const { letters, counts, events, cancellations } = this.#parts;
+    const { id, body, sequence, streamSequence, acceptedAt } = pending;
+    // If this node was disconnected, another node may have cancelled the task meanwhile.
+    if (await cancellations.has(id, streamSequence)) {
+      events.tell({ event: 'cancelled', id });
+      return this.#finish(pending, '+TERM');
+    }
     const letter: DeadLetter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
-    const stored = await letters.store(letter, streamSequence);
+    const stored = await letters.add(letter, streamSequence);
     counts.deadLettered(stored.seq);
-    counts.settled(streamSequence, bytes);
     events.tell({ event: 'failed', id, attempts, reason });
-    await this.#send(pending, '+TERM');
-    await this.#removeNote(pending);
+    await this.#finish(pending, '+TERM');
   }
 
-  /** Reverts `markRunning` of a suspect that was released before its attempt started. This node keeps the message. */
+  /** Records the cancellation before the message leaves the stream. If only the ack is lost, `resolve` finds the cancellation. */
+  async cancel(pending: PendingDelivery): Promise<void> {
+    await this.#recordCancellation(pending.id, pending.streamSequence);
+    await this.#finish(pending, '+TERM').catch(() => {});
+  }
+
+  /** Cancels a message that no node has. JetStream neither delivers nor redelivers a deleted message. */
+  async withdraw(id: string, { seq, data }: StoredMsg): Promise<void> {
+    const { tasks, notes, counts } = this.#parts;
+    if (await this.#recordCancellation(id, seq)) counts.settled(seq, data.length);
+    // If the message cannot be deleted, `resolve` finds the cancellation when the message is delivered.
+    await Promise.all([tasks.remove(seq), notes.purge(token(id))]).catch(() => {});
+  }
+
+  /** Reverts `markRunning` for a suspect that was released before its attempt started. This node keeps the message. */
   async unmarkRunning(pending: PendingDelivery): Promise<void> {
     if (pending.note.running) await this.#storeNote(pending, { ...pending.note, running: false });
   }
 
-  /** Returns the message for redelivery to any node at once, without counting an attempt. */
+  /** Returns the message to JetStream, for immediate redelivery to any node. No attempt is counted. */
   async requeue(pending: PendingDelivery): Promise<void> {
     const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
     if (await this.#storeNote(pending, note)) await this.#nak(pending, 0);
   }
 
-  async #ack(pending: PendingDelivery): Promise<void> {
-    this.#unconfirmedAcks.add(pending.streamSequence);
+  /** Stores, counts and reports a cancellation. @returns false if it was already stored */
+  async #recordCancellation(id: string, streamSequence: number): Promise<boolean> {
+    const { cancellations, counts, events } = this.#parts;
+    const { seq, duplicate } = await cancellations.add(id, streamSequence);
+    counts.cancelled(seq);
+    // Also reports a duplicate, because an earlier attempt to store the cancellation may have got no confirmation.
+    events.tell({ event: 'cancelled', id });
+    return !duplicate;
+  }
+
+  /** Removes a completed (`+ACK`), or dead-lettered or cancelled (`+TERM`) message from the stream of tasks, and its stored delivery state. */
+  async #finish(pending: PendingDelivery, ack: '+ACK' | '+TERM'): Promise<void> {
+    const { id, streamSequence, bytes } = pending;
+    const { counts, notes } = this.#parts;
+    counts.settled(streamSequence, bytes);
+    if (ack === '+ACK') this.#unconfirmedAcks.add(streamSequence);
     const [oldest] = this.#unconfirmedAcks;
     if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
-    await this.#send(pending, '+ACK');
-    this.#unconfirmedAcks.delete(pending.streamSequence);
+    await this.#send(pending, ack);
+    this.#unconfirmedAcks.delete(streamSequence);
+    // If the delivery state cannot be removed, it stays until its stream is full and evicts it.
+    if (pending.noteRevision > 0) await notes.purge(token(id)).catch(() => {});
   }
 
   /** Sends a nak, which requests a redelivery after `delayMs`. */
@@ -116,32 +155,26 @@ export class NatsSettler {
     await this.#parts.link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 
-  /** Stores the note (the task's state). @returns false if a newer delivery of the message has already stored a note */
+  /** Stores the delivery state. @returns false if a newer delivery of the message has already stored one */
   async #storeNote(pending: PendingDelivery, note: DeliveryState): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
     for (;;) {
-      try {
-        pending.noteRevision = await notes.put(token(pending.id), pending.note, pending.noteRevision);
+      const revision = await notes.put(token(pending.id), pending.note, pending.noteRevision);
+      if (revision !== undefined) {
+        pending.noteRevision = revision;
         return true;
-      } catch (error) {
-        if (!(error instanceof Conflict)) throw error;
-        const found = await notes.get(token(pending.id));
-        // Replaces the note of an earlier delivery, or of an unconfirmed write of this one, but not that of a newer delivery.
-        const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
-        if (isNewer && !isStale(found.value, pending)) return false;
-        pending.noteRevision = found?.revision ?? 0;
       }
+      const found = await notes.get(token(pending.id));
+      // Replaces the state stored by an earlier delivery, or by an unconfirmed write of this delivery, but not by a newer delivery.
+      const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
+      if (isNewer && !isStale(found.value, pending)) return false;
+      pending.noteRevision = found?.revision ?? 0;
     }
-  }
-
-  /** Removes the stored note. If that fails, the note stays until the stream reaches its bound and evicts the note. */
-  async #removeNote(pending: PendingDelivery): Promise<void> {
-    if (pending.noteRevision > 0) await this.#parts.notes.remove(token(pending.id)).catch(() => {});
   }
 }
 
-/** Whether the note belongs to an earlier message of the same task, which was stored before a redrive. */
+/** Whether the delivery state belongs to an earlier message of the same task, stored before a redrive. */
 function isStale(note: DeliveryState, { streamSequence }: PendingDelivery): boolean {
   return note.streamSequence < streamSequence;
 }

@@ -1,19 +1,22 @@
+import { DURATION_BOUNDS, Histogram } from '../../../workers/histogram.ts';
 import { CounterByLabel } from '../../metrics/counter-by-label.ts';
-import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
 import type { Settlement } from '../queue/queue.ts';
 
 /** Metrics of the deliveries that the dispatcher has settled. */
 export class DispatchMetrics {
   completed = 0;
+  /** Number of tasks whose attempt was cancelled. */
+  cancelled = 0;
   /** Number of failed attempts that are followed by a retry, by kind of failure. */
   readonly retried = new CounterByLabel(['error', 'crash']);
   /** Number of discarded tasks, by the reason why they are not retried. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
-  /** Seconds from a task's acceptance to the start of its first attempt. */
+  /** Time in seconds from a task's acceptance to the start of its first attempt. */
   readonly waits = new Histogram(DURATION_BOUNDS);
 
   note(settlement: Settlement): void {
     if (settlement.kind === 'ack') this.completed += 1;
+    if (settlement.kind === 'cancel') this.cancelled += 1;
     if (settlement.kind === 'retry') this.retried.count(settlement.failure === 'crash' ? 'crash' : 'error');
     if (settlement.kind === 'discard') this.dead.count(CAUSES[settlement.failure]);
   }

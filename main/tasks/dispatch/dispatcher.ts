@@ -1,3 +1,4 @@
+import type { HandlersManifest } from '../../../workers/handlers-manifest.ts';
 import type { Awaitable } from '../../awaitable.ts';
 import type { Log } from '../../log.ts';
 import { oncePerTurn } from '../once-per-turn.ts';
@@ -6,47 +7,53 @@ import type { Delivery, Queue, Settlement } from '../queue/queue.ts';
 import { DiscardCheck } from './discard-check.ts';
 import { DispatchMetrics } from './dispatch-metrics.ts';
 import { Pause } from './pause.ts';
-import { decide, discardExhausted } from './retry-policy.ts';
+import { decide, discardExhausted, type RetryPolicy, retryPolicies } from './retry-policy.ts';
 
 export interface DispatcherOptions {
   queue: Queue;
-  pool: Pick<WorkerPool, 'run' | 'releaseWaiting' | 'stop'>;
-  /** Maximum number of deliveries that are taken from the queue and not settled. */
+  pool: Pick<WorkerPool, 'run' | 'cancel' | 'releaseWaiting' | 'stop'>;
+  /** Maximum number of deliveries in flight: taken from the queue but not settled yet. */
   prefetch: number;
-  /** Returns how a delivery is settled after its run. The default is `decide` of `retry-policy`. */
-  decide?: (delivery: Delivery, outcome: Outcome) => Settlement;
+  /** Decides how to settle a delivery after its run. The default is `decide` from `retry-policy`. */
+  decide?: (delivery: Delivery, outcome: Outcome, policy: RetryPolicy) => Settlement;
+  /** Settings of the handlers module's actions; none by default. */
+  actions?: HandlersManifest;
   /** Returns whether the task with that id has a stored row. May throw. The default returns false. */
   isStored?: (id: string) => Awaitable<boolean>;
   log: Log;
 }
 
-/** Takes deliveries from the queue, runs each in the pool, and settles it by the outcome of the run. */
+/** Takes deliveries from the queue, runs each in the pool, and settles it according to the outcome. */
 export class Dispatcher {
   readonly metrics = new DispatchMetrics();
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
+  readonly #policyOf: (body: string) => RetryPolicy;
   /** Pause during which no deliveries are taken, because a row could not be stored or the queue could not record a delivery. */
   readonly #pause = new Pause(() => this.start());
   /** Schedules `#fill` after the pending promise callbacks, so that one `take` replaces all deliveries that settle together. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
-  /** Number of deliveries that were taken from the queue and not settled yet. */
+  /** Number of deliveries that have been taken from the queue but not settled yet. */
   #inFlight = 0;
   #taking = false;
-  /** Number of pending operations: deliveries whose settlement is not recorded yet, and the `take` in progress. */
+  /** Number of pending operations: deliveries whose settlement is not recorded yet, and the `take` in progress, if any. */
   #unfinished = 0;
   #stopped = false;
   #unsubscribe = () => {};
-  /** Resolves when the next of the `#unfinished` operations ends, so that `drain` and `stop` can wait for it. */
+  readonly #ignoreCancellations: () => void;
+  /** Resolves when deliveries are taken or one of the `#unfinished` operations ends, so that `drain` and `stop` can wait for it. */
   #progress = Promise.withResolvers<void>();
 
   constructor(options: DispatcherOptions) {
-    this.#options = { decide, isStored: () => false, ...options };
+    this.#options = { decide, actions: new Map(), isStored: () => false, ...options };
     this.#queue = options.queue;
+    this.#policyOf = retryPolicies(this.#options.actions);
+    this.#ignoreCancellations = this.#queue.onCancel((delivery) => options.pool.cancel(delivery));
     this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
   }
 
-  /** Reason of the last pause; undefined once a row has been stored again. */
+  /** Reason for the last pause; undefined once a row has been stored again. */
   get paused(): string | undefined {
     return this.#pause.reason;
   }
@@ -56,25 +63,34 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Waits until all messages of the queue are settled, but not longer than until `deadline` resolves. */
-  async drain(deadline: Promise<void>): Promise<void> {
+  /**
+   * Waits until all messages in the queue are settled or `deadline` resolves. Once `abort` has resolved, also ends as soon as a
+   * delivery is in flight, so that `stop` can abort its handler before the deadline.
+   */
+  async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     let isOver = false;
+    let isAbortDue = false;
     void deadline.then(() => {
       isOver = true;
       this.#advance();
     });
-    while (!isOver && unsettled(this.#queue) > 0) await this.#progress.promise;
+    void abort.then(() => {
+      isAbortDue = true;
+      this.#advance();
+    });
+    while (!isOver && !(isAbortDue && this.#inFlight > 0) && unsettled(this.#queue) > 0) await this.#progress.promise;
   }
 
   /**
-   * Stops taking deliveries, and returns deliveries that have not started to the queue. Started deliveries may finish until
-   * `deadline` resolves. Then their threads are terminated, and the unfinished deliveries are returned to the queue as well.
+   * Stops taking deliveries, and releases deliveries that have not started. Started deliveries may finish until `deadline` resolves. Then
+   * their threads are terminated, and the unfinished deliveries are released as well.
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
     this.#unsubscribe();
     this.#pause.stop();
     await this.#options.pool.stop(deadline);
+    this.#ignoreCancellations();
     while (this.#unfinished > 0) await this.#progress.promise;
   }
 
@@ -84,11 +100,12 @@ export class Dispatcher {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // Resets the pause if no task is left, because there is no write whose success could reset it.
+        // Resets the pause if no task is left, because no write remains whose success could reset it.
         if (this.#inFlight === 0) this.#pause.reset();
         return;
       }
       for (const delivery of taken) void this.#process(delivery);
+      this.#advance();
     }
   }
 
@@ -105,7 +122,7 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Runs and settles a delivery. The next delivery is taken after the call of `settle`, before the settlement is recorded. */
+  /** Runs and settles a delivery. The next delivery is taken as soon as `settle` is called, before the settlement is recorded. */
   async #process(delivery: Delivery): Promise<void> {
     this.#inFlight += 1;
     this.#unfinished += 1;
@@ -123,7 +140,8 @@ export class Dispatcher {
   }
 
   async #settlementOf(delivery: Delivery): Promise<Settlement> {
-    const discard = this.#discardCheck.waitingFor(delivery) ?? discardExhausted(delivery);
+    const policy = this.#policyOf(delivery.message.body);
+    const discard = this.#discardCheck.waitingFor(delivery) ?? discardExhausted(delivery, policy);
     if (discard !== undefined) return this.#discardCheck.settle(delivery, discard);
     let startedAt = 0;
     const outcome = await this.#options.pool.run(delivery, () => {
@@ -133,19 +151,20 @@ export class Dispatcher {
     if (outcome.ended === 'returned') this.#pause.reset();
     if (outcome.ended === 'unstored') this.#startPause(outcome.reason);
     const isAttempt = outcome.ended !== 'unstored' && outcome.ended !== 'interrupted';
-    if (isAttempt && delivery.attempt === 1) this.metrics.noteWait(startedAt - delivery.acceptedAt);
-    const settlement = this.#options.decide(delivery, outcome);
+    if (isAttempt && startedAt > 0 && delivery.attempt === 1) this.metrics.noteWait(startedAt - delivery.acceptedAt);
+    const settlement = this.#options.decide(delivery, outcome, policy);
+    if (settlement.kind === 'cancel') return this.#discardCheck.settle(delivery, settlement);
     const mayBeStored = outcome.ended === 'crashed' || delivery.crashes > 0 || delivery.suspect;
     return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
   }
 
-  /** Stops taking deliveries until the pause ends, and returns deliveries that have not started to the queue. */
+  /** Stops taking deliveries until the pause ends, and releases deliveries that have not started. */
   #startPause(reason: string): void {
     const delayMs = this.#pause.start(reason);
     if (delayMs === undefined) return;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
     this.#options.pool.releaseWaiting();
-    // Unsubscribes, so that a queue shared by several nodes gives the returned deliveries to other nodes.
+    // Unsubscribes, so that a queue shared by several nodes gives the released deliveries to other nodes.
     this.#unsubscribe();
   }
 
@@ -167,7 +186,7 @@ export class Dispatcher {
   }
 }
 
-/** Number of messages that are waiting, delayed or in flight. */
+/** Returns the number of messages that are waiting, delayed or in flight. */
 export function unsettled(queue: Pick<Queue, 'counts'>): number {
   const { waiting, delayed, inFlight } = queue.counts();
   return waiting + delayed + inFlight;

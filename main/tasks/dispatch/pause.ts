@@ -1,9 +1,9 @@
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5000;
 
-/** Timer of a pause after a failed write. The length of the pause doubles with each failure until a write succeeds. */
+/** A pause after a failed write. Its length doubles with each failure until a write succeeds. */
 export class Pause {
-  /** Reason of the last pause; undefined once a write has succeeded. */
+  /** Reason for the last pause; undefined once a write has succeeded. */
   reason: string | undefined;
   readonly #onOver: () => void;
   #timer: NodeJS.Timeout | undefined;
@@ -18,7 +18,7 @@ export class Pause {
     return this.#timer !== undefined;
   }
 
-  /** Starts a pause unless one is active. @returns its length in milliseconds, or undefined if one is active */
+  /** Starts a pause unless one is active. @returns its length in milliseconds, or undefined if one was already active */
   start(reason: string): number | undefined {
     if (this.on) return undefined;
     const delayMs = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** this.#failures++);

@@ -1,8 +1,10 @@
+import type { HandlersManifest } from '../../../workers/handlers-manifest.ts';
+import { actionOf } from '../../../workers/parse-submission.ts';
 import type { Outcome } from '../pool/worker-pool.ts';
 import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue.ts';
 
 export const retryPolicy = {
-  /** Maximum number of attempts at a task, including the first. */
+  /** Maximum number of attempts per task, including the first. */
   maxAttempts: 5,
   /** Number of crashes after which a task is discarded. A crash is the death of the thread or process during an attempt. */
   maxCrashes: 2,
@@ -16,22 +18,37 @@ export type RetryPolicy = typeof retryPolicy;
 /** The counts of a delivery that decide whether it is retried. */
 type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
 
+/** Returns a function that looks up the retry policy for a task message. @param actions settings of the handlers module's actions */
+export function retryPolicies(actions: HandlersManifest): (body: string) => RetryPolicy {
+  const policies = new Map<string | undefined, RetryPolicy>();
+  for (const [action, { maxAttempts }] of actions) {
+    if (maxAttempts !== undefined) policies.set(action, { ...retryPolicy, maxAttempts });
+  }
+  return (body) => (policies.size > 0 && policies.get(actionOf(body))) || retryPolicy;
+}
+
 /** Returns how to settle a delivery, depending on the outcome of its run. */
-export function decide(delivery: Attempts, outcome: Outcome): Settlement {
+export function decide(delivery: Attempts, outcome: Outcome, policy: RetryPolicy = retryPolicy): Settlement {
   switch (outcome.ended) {
     case 'returned':
       return { kind: 'ack' };
-    case 'raised':
-      return decideRetry(delivery, outcome.permanent ? 'permanent' : 'transient', outcome.reason);
+    case 'raised': {
+      const { permanent, reason, retryAfterMs } = outcome;
+      const settlement = decideRetry(delivery, permanent ? 'permanent' : 'transient', reason, policy);
+      const isDelayGiven = settlement.kind === 'retry' && retryAfterMs !== undefined;
+      return isDelayGiven ? { ...settlement, delayMs: retryAfterMs } : settlement;
+    }
     case 'crashed':
-      return decideRetry(delivery, 'crash', outcome.reason);
+      return decideRetry(delivery, 'crash', outcome.reason, policy);
+    case 'cancelled':
+      return { kind: 'cancel' };
     case 'unstored':
     case 'interrupted':
       return { kind: 'release' };
   }
 }
 
-/** Returns a discard if the failure is permanent or no attempt is left, else a retry with exponential backoff and full jitter. */
+/** Returns a discard if the failure is permanent or no attempts are left, otherwise a retry with exponential backoff and full jitter. */
 export function decideRetry(
   { attempt, crashes }: Attempts,
   failure: Failure,
@@ -47,9 +64,12 @@ export function decideRetry(
   return { kind: 'retry', delayMs: Math.floor(random() * bound), reason, failure };
 }
 
-/** Returns a discard for a delivery whose attempts were used up by deaths of the process, or undefined if attempts are left. */
-export function discardExhausted({ attempt, crashes }: Attempts): SettlementOf<'discard'> | undefined {
-  if (crashes < retryPolicy.maxCrashes && attempt <= retryPolicy.maxAttempts) return undefined;
+/** Returns a discard if process crashes have used up all attempts of a delivery, or undefined if attempts are left. */
+export function discardExhausted(
+  { attempt, crashes }: Attempts,
+  policy: RetryPolicy = retryPolicy,
+): SettlementOf<'discard'> | undefined {
+  if (crashes < policy.maxCrashes && attempt <= policy.maxAttempts) return undefined;
   const reason = 'the process died while the task was running, and no attempt is left';
   return { kind: 'discard', attempts: attempt - 1, reason, failure: 'crash' };
 }

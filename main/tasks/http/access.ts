@@ -8,17 +8,17 @@ export type Resource = 'task' | 'dead_letter' | 'queue';
 /** The authenticated user of a request. */
 export interface Actor {
   userId: string;
-  /** Whether the policies of the token allow an action. */
+  /** Whether the token's policies allow an action on a resource. */
   allows(action: Action, resource: Resource): boolean;
   /** Whether the token is still valid. */
   isSignedIn(): boolean;
 }
 
-/** Access control of service B. The routes of the service get the user of a request as an {@link Actor}, but never the token. */
+/** Access control for service B. Routes see the user of a request as an {@link Actor}, but never see the token. */
 export interface TaskAccess {
-  /** Returns the actor of a request, or undefined without a valid token. @throws {HttpError} if the token cannot be checked */
+  /** Returns the actor of a request, or undefined if its token is missing or invalid. @throws {HttpError} if the token cannot be checked */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
-  /** Routes of `/auth/token`, where the task board exchanges and revokes tokens. */
+  /** Routes for `/auth/token`, where the task board exchanges its API key for a token, and later revokes the token. */
   tokenRoutes: Middleware;
 }
 
@@ -27,7 +27,7 @@ export interface AccessState {
   actor?: Actor;
 }
 
-/** Middleware that requires a valid token for all routes after it, so that no new route is left unprotected. */
+/** Returns middleware that requires a valid token for all routes after it, so that no new route can be left unprotected. */
 export function requireToken({ authenticate }: TaskAccess): Middleware<AccessState> {
   return async (ctx, next) => {
     const actor = await authenticate(ctx.req);
@@ -37,7 +37,7 @@ export function requireToken({ authenticate }: TaskAccess): Middleware<AccessSta
   };
 }
 
-/** Checks that the actor may do an action. Without access control, anyone may do it. @throws {HttpError} `action not allowed` */
+/** Checks that the actor may perform an action. Without access control, any action is allowed. @throws {HttpError} `action not allowed` */
 export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
   if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
 }

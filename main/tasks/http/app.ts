@@ -1,5 +1,7 @@
 import Koa from 'koa';
 import type { TaskLocation, TaskRecord } from '../../../db/sqlite/tasks.ts';
+import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
+import type { MainThreadCheck } from '../../../workers/parse-submission.ts';
 import type { Awaitable } from '../../awaitable.ts';
 import { Admission } from '../../http/admission.ts';
 import type { BodyBounds } from '../../http/body-buffer.ts';
@@ -12,12 +14,13 @@ import { type RequestMetrics, recordRequests } from '../../metrics/request-metri
 import type { Queue } from '../queue/queue.ts';
 import type { TaskEvents } from '../task-events.ts';
 import { requireToken, type TaskAccess } from './access.ts';
+import { actionsRouter } from './actions-router.ts';
 import { eventsRouter } from './events-router.ts';
 import { queueRouter } from './queue-router.ts';
 import type { SubmissionThread } from './submission-thread.ts';
 import { tasksRouter } from './tasks-router.ts';
 
-/** Read access to the rows of tasks. The methods throw the same errors as `Tasks` in `db`. */
+/** Read access to task rows. The methods throw the same errors as `Tasks` in `db`. */
 export interface TaskStore {
   list(status?: string): Awaitable<TaskRecord[]>;
   locate(status?: string): Awaitable<TaskLocation[]>;
@@ -25,14 +28,18 @@ export interface TaskStore {
 }
 
 export interface TasksAppOptions {
-  queue: Pick<Queue, 'durable' | 'publish' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;
+  queue: Pick<Queue, 'durable' | 'publish' | 'cancel' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;
   tasks: TaskStore;
   events: TaskEvents;
   bodies: BodyBounds;
   submissions: Pick<SubmissionThread, 'parse'>;
-  /** Budget for the bytes of rows and listings that clients have not read yet. */
+  /** Checks submissions against the rules of the handlers module. If undefined, all actions and data are accepted. */
+  check?: MainThreadCheck | undefined;
+  /** Actions of the handlers module, and whether all other actions are rejected. */
+  rules: SubmissionRules;
+  /** Byte budget for responses that clients have not read yet. */
   responses: ByteBudget;
-  /** Access control. If undefined, requests need no token. */
+  /** Access control. If undefined, requests do not need a token. */
   access: TaskAccess | undefined;
   /** Origins whose pages may send requests and read responses; see `crossSite`. */
   corsOrigins: readonly string[];
@@ -43,7 +50,7 @@ export interface TasksAppOptions {
 }
 
 export interface TasksRouterOptions extends TasksAppOptions {
-  /** Limits the work in one event loop turn of all requests that are costly to parse or to respond to. */
+  /** Limits the work done per event loop turn for requests that are costly to parse or answer. */
   admission: Admission;
 }
 
@@ -62,8 +69,9 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
     app.use(options.access.tokenRoutes);
     app.use(requireToken(options.access));
   }
-  // The events router comes before the tasks router, which would take `events` for a task id.
+  // The events router comes before the tasks router, which would mistake `events` for a task id.
   app.use(eventsRouter(options).routes());
+  app.use(actionsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());
   app.use(queueRouter({ ...options, admission }).routes());
   app.use(notFound);

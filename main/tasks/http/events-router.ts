@@ -9,14 +9,14 @@ import type { Cursor, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Limits on open event streams. Above them, a request gets 503, or 429 if its address has reached its own limit. */
+/** Limits on open event streams. A request above a limit gets 503, or 429 if its address has reached the limit per address. */
 const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
 /** Delay before new events are written, so that several events share one write. */
 const WRITE_DELAY_MS = 50;
 const MAX_EVENTS_PER_WRITE = 1_000;
-/** Milliseconds between the empty comments (`:`) of an event stream, which keep proxies from closing an idle connection. */
+/** Interval between the empty comments (`:`) that keep proxies from closing an idle event stream. */
 const HEARTBEAT_MS = 15_000;
-/** Delay after which a disconnected client reconnects, sent in the field `retry` of the event stream. */
+/** Delay after which a disconnected client reconnects, sent in the event stream's `retry` field. */
 const RECONNECT_MS = 1_000;
 
 const headers = {
@@ -26,7 +26,7 @@ const headers = {
   'X-Accel-Buffering': 'no',
 };
 
-/** `GET /tasks/events`: the state changes of all tasks, as server-sent events. */
+/** Routes `GET /tasks/events`, which streams the state changes and progress of all tasks as server-sent events. */
 export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessState> {
   const router = exactRouter<AccessState>();
   const limiter = new ConnectionLimiter(BOUNDS);
@@ -48,8 +48,8 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 }
 
 /**
- * Sends the events after the event `lastId` as fast as the client reads them. A client that reads too slowly gets the number of
- * events that it missed. The stream ends before the next write if the actor's token is no longer valid.
+ * Sends the events after the event `lastId`, as fast as the client reads them. A client that reads too slowly is told how many events
+ * it missed. Ends the stream before the next write if the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);
@@ -58,7 +58,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
 
   const send = () => {
     timer = undefined;
-    // While the response's buffer is full, nothing is written. The `drain` listener calls `wake` later.
+    // Writes nothing while the response's buffer is full. The `drain` event then calls `wake`.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) return close();
     const text = nextText(events, cursor);
@@ -76,7 +76,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     response.off('drain', wake);
     unsubscribe();
   };
-  // Stops all timers before `end`, because nothing may be written afterwards, and a slow client can keep the response open for long.
+  // Stops all timers first, because nothing may be written after `end`, and a slow client can keep the response open for a long time.
   const close = () => {
     release();
     response.end();
@@ -95,7 +95,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   wake();
 }
 
-/** Returns the text of the events after the cursor, and advances the cursor. Returns an empty text if there are none. */
+/** Encodes the next events and moves the cursor past them. Returns an empty string if there are no new events. */
 function nextText(events: TaskEvents, cursor: Cursor): string {
   const missed = events.skipMissed(cursor);
   let text = missed > 0 ? gap(events, cursor, missed) : '';
@@ -107,24 +107,27 @@ function nextText(events: TaskEvents, cursor: Cursor): string {
   return text;
 }
 
-/** Encodes a `gap` event, which tells a client that it missed `missed` events (null: an unknown number) and should reload. */
+/** Encodes a `gap` event, which tells a client that it missed `missed` events (null if unknown) and should reload. */
 function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
   return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
 }
 
 /** Returns the data of an event, with the same field names as the response to `GET /tasks/<id>`. */
 function dataOf(event: TaskEvent): object {
-  const { id } = event;
-  switch (event.event) {
-    case 'accepted':
-      return unfinishedTask(id, { state: 'queued' });
-    case 'started':
-      return unfinishedTask(id, { state: 'running', attempt: event.attempt });
-    case 'retrying':
-      return unfinishedTask(id, { state: 'retrying', ...event });
-    case 'completed':
-      return { id, status: 'completed' };
-    case 'failed':
-      return { id, status: 'failed', attempts: event.attempts, reason: event.reason };
+  if (event.event === 'retrying') return unfinishedTask(event.id, { state: 'retrying', ...event });
+  if (event.event === 'progress') {
+    const { attempt, fraction, note } = event;
+    const progress = { fraction, ...(note !== undefined && { note }) };
+    return unfinishedTask(event.id, { state: 'running', attempt, progress });
   }
+  const { event: name, id, ...details } = event;
+  return { id, status: STATUSES[name], ...details };
 }
+
+const STATUSES = {
+  accepted: 'queued',
+  started: 'running',
+  completed: 'completed',
+  failed: 'failed',
+  cancelled: 'cancelled',
+} as const;

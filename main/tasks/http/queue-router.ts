@@ -8,13 +8,13 @@ import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { failedTask } from './task-status.ts';
 
-/** Maximum number of dead letters in a listing, the same as of rows in `GET /tasks`. */
+/** Maximum number of dead letters in a listing, the same as for rows in `GET /tasks`. */
 const LISTING_SIZE = 100;
 
-/** Header with the seconds after which a client should retry if the queue is full or its idempotency key is in use. */
+/** Header that tells the client to retry after one second, sent if the queue is full or the idempotency key is in use. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** Routes of the queue's counts (`/queue`) and dead letters (`/dead-letters`). */
+/** Routes for the queue's counts (`/queue`) and dead letters (`/dead-letters`). */
 export function queueRouter({ queue, admission, responses }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
@@ -59,7 +59,7 @@ export function queueRouter({ queue, admission, responses }: TasksRouterOptions)
   return router;
 }
 
-/** Converts an error of `publish` or `redrive`. @throws {HttpError} `failed to queue task`, or the conflict of an idempotency key */
+/** Throws the HttpError for an error from `publish` or `redrive`: an idempotency key conflict, or otherwise `failed to queue task`. */
 export function failedToQueue(cause: unknown): never {
   if (cause instanceof KeyReused) throw new HttpError('idempotencyKeyReused', { cause });
   if (cause instanceof KeyInUse) throw new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
@@ -67,12 +67,12 @@ export function failedToQueue(cause: unknown): never {
   throw new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
 }
 
-/** Converts an error of the queue. @throws {HttpError} `queue unavailable`, always */
-function unavailable(cause: unknown): never {
+/** Throws the HttpError `queue unavailable` for an error from the queue. */
+export function unavailable(cause: unknown): never {
   throw new HttpError('queueUnavailable', { cause });
 }
 
-/** Responds 202 with the id of a queued task, and its `Location`. */
+/** Responds with 202, the queued task's id and its `Location`. */
 export function replyQueued(ctx: ParameterizedContext, id: string): void {
   replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
 }

@@ -1,5 +1,11 @@
 import { Worker } from 'node:worker_threads';
-import { type ParsedSubmission, READY, type SubmittedBody } from '../../../workers/submission.ts';
+import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
+import {
+  type CheckStarted,
+  type ParsedSubmission,
+  READY,
+  type SubmittedBody,
+} from '../../../workers/parse-submission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import type { Log } from '../../log.ts';
 import { workerFile } from '../../worker-file.ts';
@@ -7,125 +13,142 @@ import { workerFile } from '../../worker-file.ts';
 export interface SubmissionThreadOptions {
   /** Heap limit of the thread in MB. */
   memoryMb: number;
-  /** Milliseconds without a submission after which the thread is terminated. */
+  /** Idle time after which the thread is terminated. */
   idleMs?: number;
+  /** Rules against which the thread checks submissions. */
+  rules?: SubmissionRules | undefined;
+  /** Time limit of a check that the thread announces, after which the thread is terminated. */
+  checkTimeoutMs?: number;
   log: Log;
-  /** Module of the thread. Replaced in tests. */
+  /** Module that the thread runs. Replaced in tests. */
   file?: URL;
 }
 
 const IDLE_MS = 2000;
-
-interface Job {
-  body: SubmittedBody;
-  parsed: PromiseWithResolvers<ParsedSubmission>;
-}
+const CHECK_TIMEOUT_MS = 2000;
 
 /**
- * Parses large submissions in a worker thread, one at a time. The first submission starts the thread. If the thread dies,
- * the submission that it was parsing fails, and the next submission starts a new thread.
+ * Parses submissions in a worker thread, one at a time: large ones, and those whose check needs a time limit. The first submission
+ * starts the thread. If the thread dies or a check exceeds its time limit, that submission fails, and the next one starts a new thread.
  */
 export class SubmissionThread {
-  readonly #options: SubmissionThreadOptions;
+  readonly #options: Required<SubmissionThreadOptions>;
   #worker: Worker | undefined;
-  #current: Job | undefined;
-  /** Submissions that wait for the thread. Their total size is bounded by the byte budget of unparsed request bodies. */
-  readonly #waiting: Job[] = [];
+  /** The thread's reply to the submission that it is parsing. */
+  #reply = Promise.withResolvers<ParsedSubmission>();
+  /** Fulfilled once the latest submission is parsed or fails. The byte budget for unparsed bodies limits how many submissions can wait. */
+  #last: Promise<unknown> = Promise.resolve();
+  /** Number of threads that ended before they had loaded their code. */
+  #failedStarts = 0;
   #idleTimer: NodeJS.Timeout | undefined;
+  /** Timer of the current check, if the check has a time limit. */
+  #checkTimer: NodeJS.Timeout | undefined;
+  /** Fulfilled once the latest thread that was terminated while the service ran has ended. */
+  #retired: Promise<unknown> = Promise.resolve();
   #stopped = false;
 
   constructor(options: SubmissionThreadOptions) {
-    this.#options = options;
+    this.#options = {
+      rules: undefined,
+      idleMs: IDLE_MS,
+      checkTimeoutMs: CHECK_TIMEOUT_MS,
+      file: workerFile('submission-parser'),
+      ...options,
+    };
   }
 
   /**
    * Parses a body in the thread. The body's buffer is transferred, so the caller can no longer use it.
    *
-   * @throws {HttpError} `failed to queue task` if the thread dies, `server busy` if it cannot start or is stopped
+   * @throws {HttpError} `failed to queue task` if the thread dies, `server busy` if it cannot start or has been stopped
    */
   parse(body: SubmittedBody): Promise<ParsedSubmission> {
-    const parsed = Promise.withResolvers<ParsedSubmission>();
-    this.#waiting.push({ body, parsed });
-    this.#next();
-    return parsed.promise;
+    const failedStarts = this.#failedStarts;
+    const parsed = this.#last.then(() => {
+      // Refuses submissions that were waiting when the thread failed to start. Otherwise, each would try to start it again.
+      if (this.#stopped || this.#failedStarts > failedStarts) throw serverBusy();
+      return this.#parseNext(body);
+    });
+    this.#last = parsed.catch(() => {});
+    return parsed;
   }
 
-  /** Terminates the thread. All unparsed submissions fail. May be called twice. */
+  /** Terminates the thread. All unparsed submissions fail. Safe to call more than once. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#idleTimer);
-    this.#refuseWaiting();
-    await this.#worker?.terminate();
+    await Promise.all([this.#worker?.terminate(), this.#retired]);
   }
 
-  #next(): void {
-    if (this.#current !== undefined) return;
-    if (this.#stopped) this.#refuseWaiting();
-    this.#current = this.#waiting.shift();
+  async #parseNext(body: SubmittedBody): Promise<ParsedSubmission> {
     clearTimeout(this.#idleTimer);
-    if (this.#current === undefined) {
-      const { idleMs = IDLE_MS } = this.#options;
-      this.#idleTimer = setTimeout(() => this.#retire(), idleMs).unref();
-      return;
-    }
-    const { body } = this.#current;
+    this.#reply = Promise.withResolvers();
     try {
       this.#worker ??= this.#start();
     } catch (error) {
-      this.#onExit(error, false);
-      return;
+      this.#fail(error, false);
     }
-    this.#worker.postMessage(body, [body.bytes.buffer]);
+    this.#worker?.postMessage(body, [body.bytes.buffer]);
+    try {
+      return await this.#reply.promise;
+    } finally {
+      clearTimeout(this.#checkTimer);
+      this.#checkTimer = undefined;
+      this.#idleTimer = setTimeout(() => this.#retire(), this.#options.idleMs).unref();
+    }
   }
 
-  /** Creates the parser thread. @throws {Error} if the process cannot have another thread */
+  /** Terminates the thread. If it is idle, this frees the memory that its largest body needed. The next submission starts a new thread. */
+  #retire(): void {
+    if (this.#worker !== undefined) this.#retired = this.#worker.terminate();
+    this.#worker = undefined;
+  }
+
+  /** Starts the time limit of the current check. */
+  #limitCheck(action: string): void {
+    // If the main thread was blocked until the timer expired, a reply that has already arrived is handled before `setImmediate`.
+    const timer = setTimeout(() => {
+      setImmediate(() => {
+        if (this.#checkTimer === timer) this.#endCheck(action);
+      });
+    }, this.#options.checkTimeoutMs);
+    this.#checkTimer = timer;
+  }
+
+  /** Terminates the thread, because a check exceeds its time limit, and refuses the current submission. */
+  #endCheck(action: string): void {
+    this.#retire();
+    this.#options.log.warn({ action }, 'the check of a submission took too long');
+    this.#reply.resolve({ error: 'invalidData', field: { path: '', detail: 'took too long to check' } });
+  }
+
+  /** Creates the parser thread. @throws {Error} if the process cannot create another thread */
   #start(): Worker {
-    const { memoryMb, file = workerFile('submission-parser') } = this.#options;
-    const worker = new Worker(file, { name: 'submissions', resourceLimits: { maxOldGenerationSizeMb: memoryMb } });
+    const { memoryMb, rules: workerData, file } = this.#options;
+    const resourceLimits = { maxOldGenerationSizeMb: memoryMb };
+    const worker = new Worker(file, { name: 'submissions', workerData, resourceLimits });
     let isReady = false;
     let cause: unknown;
-    worker.on('message', (message: typeof READY | ParsedSubmission) => {
-      if (message === READY) {
-        isReady = true;
-        return;
-      }
-      this.#current?.parsed.resolve(message);
-      this.#current = undefined;
-      this.#next();
+    worker.on('message', (message: typeof READY | CheckStarted | ParsedSubmission) => {
+      if (message === READY) isReady = true;
+      else if ('checking' in message) this.#limitCheck(message.checking);
+      else this.#reply.resolve(message);
     });
     worker.on('error', (error) => {
       cause = error;
     });
     worker.once('exit', () => {
-      if (this.#worker !== worker) return;
-      this.#worker = undefined;
-      this.#onExit(cause, isReady);
+      if (this.#worker === worker) this.#fail(cause, isReady);
     });
     return worker;
   }
 
-  /** Terminates the idle thread, because it would keep the memory of the largest body. The next submission starts a new thread. */
-  #retire(): void {
-    const worker = this.#worker;
+  /** Fails the current submission. @param wasReady whether the thread had loaded its code. If so, the submission may have killed it. */
+  #fail(cause: unknown, wasReady: boolean): void {
     this.#worker = undefined;
-    void worker?.terminate();
-  }
-
-  /** @param wasReady whether the thread had loaded its code, so that the submission it was parsing may have caused its death */
-  #onExit(cause: unknown, wasReady: boolean): void {
-    const failed = this.#current?.parsed;
-    this.#current = undefined;
+    if (!wasReady) this.#failedStarts += 1;
     if (!this.#stopped) this.#options.log.error({ err: cause }, 'the submission thread ended');
-    if (wasReady && !this.#stopped) failed?.reject(new HttpError('failedToQueueTask', { cause }));
-    else {
-      failed?.reject(serverBusy());
-      // Refuses the waiting submissions. Otherwise they would start the thread again, and failing starts would repeat in a loop.
-      this.#refuseWaiting();
-    }
-    this.#next();
-  }
-
-  #refuseWaiting(): void {
-    for (const { parsed } of this.#waiting.splice(0)) parsed.reject(serverBusy());
+    const isToBlame = wasReady && !this.#stopped;
+    this.#reply.reject(isToBlame ? new HttpError('failedToQueueTask', { cause }) : serverBusy());
   }
 }

@@ -6,7 +6,12 @@ export function unfinishedTask(id: string, progress: Progress): object {
     case 'queued':
       return { id, status: 'queued' };
     case 'running':
-      return { id, status: 'running', attempt: progress.attempt };
+      return {
+        id,
+        status: 'running',
+        attempt: progress.attempt,
+        ...(progress.progress && { progress: progress.progress }),
+      };
     case 'retrying': {
       const { attempts, reason, dueAt } = progress;
       return { id, status: 'retrying', attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000) };
@@ -16,7 +21,7 @@ export function unfinishedTask(id: string, progress: Progress): object {
   }
 }
 
-/** Returns the response body for a dead letter. `first_at` is its acceptance, `last_at` its discard, in Unix seconds. */
+/** Returns the response body for a dead letter. `first_at` is when the task was accepted, `last_at` when it failed, in Unix seconds. */
 export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
   const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
   return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };

@@ -7,37 +7,37 @@ import { TURN_BYTES } from '../../http/admission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { withBody } from '../../http/json-body.ts';
-import { replyListing, replyWithin } from '../../http/json-reply.ts';
+import { replyJson, replyListing, replyWithin } from '../../http/json-reply.ts';
 import type { Progress } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
-import { failedToQueue, replyQueued } from './queue-router.ts';
-import { preferredWait, prepare } from './submission.ts';
+import { preferredWait, prepare } from './prepare-submission.ts';
+import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Size of the rows of a listing above which the rows are streamed one by one instead of loaded together. */
+/** Total size of a listing above which its rows are streamed one by one instead of being loaded together. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/** Minimum admission cost of a submission to a memory queue. Admits five per event loop turn, as many as tasks complete in a turn. */
+/** Minimum admission cost of a submission to a memory queue. Admits five per event loop turn, the number of tasks that complete in one. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Admission cost per byte of a submission. Bodies with many keys or levels take 0.2 ms per KiB to parse, ten times the usual. */
+/** Admission cost per byte of a submission. Bodies with many keys or levels take 0.2 ms per KiB to parse, ten times as long as usual. */
 const PARSING_COST = 4;
 const LISTING_COST = TURN_BYTES;
 /** Admission cost of reading a row, whose size is unknown until it is read. */
 const ROW_COST = TURN_BYTES / 8;
 
-/** Routes `POST /tasks` and `GET /tasks` of the specification, and `GET /tasks/:id`. */
+/** Routes the specification's `POST /tasks` and `GET /tasks`, and also `GET` and `DELETE` for `/tasks/:id`. */
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
-  const { queue, tasks, events, bodies, submissions, admission, responses } = options;
+  const { queue, tasks, events, bodies, submissions, admission, responses, check } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue writes all submissions of an event loop turn in one transaction, so as many as possible share a turn.
+  // A durable queue writes all submissions of an event loop turn in one transaction, so as many submissions as possible share a turn.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
     authorize(ctx.state, 'create', 'task');
     const { message, key } = await withBody(ctx.req, bodies, async (body) => {
       await admission.enter(Math.max(body.length * PARSING_COST, minCost));
-      return prepare(body, ctx.req.headers, ctx.state.actor?.userId, (large) => submissions.parse(large));
+      return prepare(body, ctx.req.headers, ctx.state.actor?.userId, (own) => submissions.parse(own), check);
     });
     const id = await queue.publish(message, key).catch(failedToQueue);
     const waitSeconds = preferredWait(ctx.req.headers);
@@ -68,7 +68,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   router.get('/tasks/:id', async (ctx) => {
     authorize(ctx.state, 'read', 'task');
     const { id = '' } = ctx.params;
-    // Searches the queue before the rows. A task's row is stored before the task leaves the queue, so one of the two finds it.
+    // Searches the queue first, then the rows. A task leaves the queue only once its row is stored, so one of the searches finds it.
     const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
     const row = await (progress === undefined ? query(() => findRow(id)) : storedRow(id));
     if (row === undefined && progress instanceof HttpError) throw progress;
@@ -77,24 +77,38 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     if (!replyWithin(responses, ctx, task)) throw serverBusy();
   });
 
+  router.delete('/tasks/:id', async (ctx) => {
+    authorize(ctx.state, 'delete', 'task');
+    const { id = '' } = ctx.params;
+    // Looks up the row first. If a process died just after storing it, the task is in the queue again, although it is finished.
+    if ((await query(() => findRow(id))) !== undefined) throw new HttpError('taskFinished');
+    const cancelled = await queue.cancel(id).catch(unavailable);
+    if (cancelled === 'running') return replyJson(ctx, 202, { id, status: 'cancelling' });
+    if (cancelled === undefined) throw new HttpError((await isFinished(id)) ? 'taskFinished' : 'taskNotFound');
+    ctx.status = 204;
+  });
+
+  /** Returns whether a task that is not in the queue has a row or a dead letter. */
+  async function isFinished(id: string): Promise<boolean> {
+    return (await query(() => findRow(id))) !== undefined || (await queue.find(id).catch(unavailable)) !== undefined;
+  }
+
   /** Waits until a task has finished, `seconds` have passed or the client disconnects. @returns the task's row, if stored */
   async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
-    const controller = new AbortController();
-    const cancel = () => controller.abort();
+    const { ended, cancel } = events.waitForEnd(id, seconds * 1000);
     response.once('close', cancel);
-    const ended = events.ended(id, seconds * 1000, controller.signal);
-    // The task of a reused idempotency key may have ended already. Searched after the call of `ended`, so that no event is missed.
+    // If the idempotency key was used before, the task may already have ended. Checked once the wait has begun, so that no event is missed.
     const hasEnded = await queue.find(id).then(
       (progress) => progress === undefined || progress.state === 'failed',
       () => false,
     );
-    if (!hasEnded) await ended;
+    if (hasEnded) cancel();
+    await ended;
     response.off('close', cancel);
-    controller.abort();
     return storedRow(id);
   }
 
-  /** Returns a task's row, or undefined if rows cannot be read. The response then has the task's state in the queue. */
+  /** Returns a task's row, or undefined if rows cannot be read, in which case the response contains the task's state in the queue. */
   function storedRow(id: string): Promise<TaskRecord | undefined> {
     return findRow(id).catch(() => undefined);
   }
@@ -105,7 +119,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   }
 
   router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
-  router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD', 'DELETE'));
 
   return router;
 }

@@ -1,18 +1,26 @@
-import type { Acknowledgement, TaskDelivery, TaskOutcome } from '../../../workers/messages.ts';
-import { DURATION_BOUNDS, Histogram } from '../../metrics/histogram.ts';
+import { DURATION_BOUNDS, Histogram } from '../../../workers/histogram.ts';
+import type {
+  AbortRequest,
+  Acknowledgement,
+  PoolToMain,
+  TaskBatch,
+  TaskDelivery,
+  TaskProgress,
+} from '../../../workers/messages.ts';
+import type { Log } from '../../log.ts';
+import { type BatchOutcome, blame } from './blame.ts';
+import { writeHandlerLine } from './handler-log.ts';
+import { type BatchCancellation, taskCancellation } from './task-cancellation.ts';
 import { Interrupted, TaskThreads, type TaskThreadsOptions } from './task-threads.ts';
-import { type LastSeen, TaskTimeout } from './task-timeout.ts';
+import { taskTimeout } from './task-timeout.ts';
 
-export type BatchOutcome =
-  | TaskOutcome
-  /** The thread died, or was terminated after the time limit, because of this task. */
-  | { ended: 'crashed'; reason: string }
-  /** The thread died or was stopped. This task is not the cause, or, if `suspect` is true, only one of the possible causes. */
-  | { ended: 'interrupted'; reason: string; suspect: boolean };
+export type { BatchOutcome };
 
-export interface BatchTask extends Pick<TaskDelivery, 'body' | 'sequence'> {
-  /** Called when the handler settles its delivery while it is still running. */
+export interface BatchTask extends Omit<TaskDelivery, 'delivery'> {
+  /** Called if the handler settles its delivery while still running. */
   onSettled(acknowledgement: Acknowledgement): void;
+  /** Called when the handler reports progress. */
+  onProgress(progress: TaskProgress): void;
 }
 
 export interface RunningBatch {
@@ -20,56 +28,84 @@ export interface RunningBatch {
   outcomes: Promise<BatchOutcome[]>;
   /** Returns how many tasks of the batch the thread has started. */
   started(): number;
-  /** Removes the tasks that the thread has not started from the batch. @returns the number of tasks that remain */
+  /** Removes from the batch all tasks that the thread has not started. @returns the number of tasks that remain */
   reclaim(): number;
+  /**
+   * Aborts the signal of a started task. If the task is still running after the grace period, its thread is terminated, and all tasks
+   * of the batch end as `interrupted`. Does nothing once the batch's rows are being stored.
+   */
+  cancel(index: number): void;
 }
 
-export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' | 'onSettled'> {
-  /** Maximum duration of an attempt, after which its thread is terminated. */
+export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' | 'onMessage'> {
+  /** Maximum duration of an attempt, after which its thread is terminated. Actions may have their own limits. */
   timeoutMs: number;
+  /** Shortest time limit of all actions. The default is `timeoutMs`. */
+  shortestTimeoutMs?: number;
+  /** Time in milliseconds that a handler has to end once its task is cancelled. The default is 1000. */
+  graceMs?: number;
+  /** Name of the channel on which the threads listen for an {@link AbortRequest}. Undefined if there is no handlers module. */
+  abortChannel?: string;
 }
 
 /**
- * Runs batches, each in a thread of its own. The tasks of a batch share one message to the thread, one reply, and the
+ * Runs batches of tasks, at most one per thread at a time. The tasks of a batch share one message to the thread, one reply, and one
  * transaction that stores their rows. If a thread dies, the runner determines which task is to blame.
  */
 export class BatchRunner {
   readonly threads: number;
-  /** One histogram per slot with the durations of attempts, without the time to store rows. */
+  /** Histograms of attempt durations, one per slot. They exclude the time to store rows. */
   readonly durations: readonly Histogram[];
-  readonly #timeoutMs: number;
-  readonly #timeout: TaskTimeout;
-  /** For each slot, the number of tasks that were started in its batch. */
+  readonly #timeout: ReturnType<typeof taskTimeout>;
+  /** Number of started tasks in the batch of each slot. */
   readonly #startedTasks: Int32Array;
-  /** For each delivery in a thread, by its id, the function to call if the handler settles it while still running. */
-  readonly #listeners = new Map<number, BatchTask['onSettled']>();
+  readonly #cancellation: ReturnType<typeof taskCancellation>;
+  /** Tasks that the threads are processing, by delivery id. */
+  readonly #running = new Map<number, BatchTask>();
+  #aborts: BroadcastChannel | undefined;
+  readonly #log: Log;
   readonly #taskThreads: TaskThreads;
   readonly #freeSlots: number[];
   #deliveries = 0;
 
   private constructor(options: BatchRunnerOptions) {
-    const { threads, timeoutMs } = options;
+    const { threads, timeoutMs, shortestTimeoutMs = timeoutMs, graceMs = 1000, abortChannel } = options;
     const slots = Array.from({ length: threads }, (_, slot) => slot);
     const startedTasks = new SharedArrayBuffer(threads * Int32Array.BYTES_PER_ELEMENT);
     const cells = new SharedArrayBuffer(threads * Histogram.bytes(DURATION_BOUNDS));
     this.threads = threads;
     this.durations = slots.map((slot) => new Histogram(DURATION_BOUNDS, cells, slot));
-    this.#timeoutMs = timeoutMs;
-    this.#timeout = new TaskTimeout(threads, timeoutMs, (threadId) => this.#taskThreads.terminate(threadId));
+    this.#timeout = taskTimeout(threads, shortestTimeoutMs, (threadId) => this.#taskThreads.terminate(threadId));
+    const terminate = (slot: number) => this.#taskThreads.terminate(this.#timeout.threadIn(slot));
+    this.#cancellation = taskCancellation(threads, graceMs, terminate);
     this.#startedTasks = new Int32Array(startedTasks);
     this.#freeSlots = slots;
+    // Errors in the log lines of handlers arrive as plain objects. The log's default serializer would replace their types.
+    this.#log = options.log.child({}, { serializers: { err: (err) => err } });
     this.#taskThreads = new TaskThreads({
       ...options,
-      records: { attempts: this.#timeout.attempts, startedTasks, durations: { bounds: DURATION_BOUNDS, cells } },
-      onSettled: ({ delivery, settled }) => this.#listeners.get(delivery)?.(settled),
+      records: {
+        attempts: this.#timeout.attempts,
+        startedTasks,
+        runningTasks: this.#cancellation.runningTasks,
+        durations: { bounds: DURATION_BOUNDS, cells },
+        timeoutMs,
+      },
+      onMessage: (message) => this.#receive(message),
     });
+    if (abortChannel !== undefined) this.#aborts = new BroadcastChannel(abortChannel);
   }
 
-  /** Starts the threads, and self-tests each. @throws {Error} if a thread cannot load its file or does not answer */
+  /** Starts the threads and runs a self-test in each. @throws {Error} if a thread cannot load its file or does not answer */
   static async start(options: BatchRunnerOptions): Promise<BatchRunner> {
     const runner = new BatchRunner(options);
-    await runner.#taskThreads.start();
-    return runner;
+    try {
+      await runner.#taskThreads.start();
+      return runner;
+    } catch (error) {
+      await runner.destroy();
+      throw error;
+    }
   }
 
   /** Whether all threads are running. */
@@ -82,10 +118,17 @@ export class BatchRunner {
     const slot = this.#freeSlots.pop();
     if (slot === undefined) throw new Error('no thread is free');
     Atomics.store(this.#startedTasks, slot, 0);
+    const cancellation = this.#cancellation.watch(slot);
+    const deliveries = tasks.map(({ body, sequence, attempt }) => {
+      return { delivery: ++this.#deliveries, body, sequence, attempt };
+    });
     let kept = tasks.length;
     let isOver = false;
-    const outcomes = this.#runIn(slot, tasks, () => kept).finally(() => {
+    for (const [index, { delivery }] of deliveries.entries()) this.#running.set(delivery, tasks[index] as BatchTask);
+    const outcomes = this.#runIn({ tasks: deliveries, slot }, cancellation, () => kept).finally(() => {
       isOver = true;
+      cancellation.end();
+      for (const { delivery } of deliveries) this.#running.delete(delivery);
       this.#freeSlots.push(slot);
     });
     return {
@@ -95,46 +138,62 @@ export class BatchRunner {
         if (!isOver) kept = Math.min(kept, Atomics.exchange(this.#startedTasks, slot, RECLAIMED));
         return kept;
       },
+      cancel: (index) => {
+        const { delivery } = deliveries[index] as TaskDelivery;
+        if (isOver) return;
+        this.abort({ delivery, reason: 'cancelled' });
+        cancellation.cancel(index);
+      },
     };
   }
 
-  /** Terminates all threads; their tasks end as `interrupted`. May be called again. */
+  /** Aborts the signals of running handlers. Handlers that do not read their signal are not affected. */
+  abort(request: AbortRequest): void {
+    this.#aborts?.postMessage(request);
+  }
+
+  /** Terminates all threads; their tasks end as `interrupted`. Safe to call more than once. */
   async destroy(): Promise<void> {
+    this.#aborts?.close();
+    this.#aborts = undefined;
     await this.#taskThreads.destroy();
   }
 
-  /** Runs a batch and returns its outcomes. @param kept returns the number of tasks that were not reclaimed */
-  async #runIn(slot: number, tasks: readonly BatchTask[], kept: () => number): Promise<BatchOutcome[]> {
-    const first = this.#deliveries + 1;
-    const deliveries = tasks.map(({ body, sequence, onSettled }) => {
-      this.#listeners.set(++this.#deliveries, onSettled);
-      return { delivery: this.#deliveries, body, sequence };
-    });
-    const ended = this.#timeout.watch(slot, tasks.length);
+  #receive(message: PoolToMain): void {
     try {
-      const outcomes = await this.#taskThreads.run({ tasks: deliveries, slot });
-      // An outcome is missing if a terminated thread of an earlier batch claimed a task of this batch just before its end.
-      if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
-      return outcomes;
+      if ('logLine' in message) writeHandlerLine(this.#log, message.logLine);
+      else if ('settled' in message) this.#running.get(message.delivery)?.onSettled(message.settled);
+      else if ('progress' in message)
+        this.#running.get(message.delivery)?.onProgress(checkedProgress(message.progress));
     } catch (error) {
-      return this.#blame(error as Error, ended(), tasks.length, kept());
-    } finally {
-      ended();
-      for (let delivery = first; delivery < first + tasks.length; delivery++) this.#listeners.delete(delivery);
+      // A handlers module can send anything through its thread's port.
+      this.#log.warn({ reason: (error as Error).message }, 'a task thread sent an invalid message');
     }
   }
 
-  /** Returns the outcomes after a thread's death: `crashed` for the running task, or all `suspect` if rows were being stored. */
-  #blame(error: Error, last: LastSeen, size: number, kept: number): BatchOutcome[] {
-    const isBlameless = error instanceof Interrupted || last.index === undefined;
-    const reason = last.timedOut ? `took longer than ${this.#timeoutMs} ms` : error.message;
-    const isStoring = last.index === size;
-    return Array.from({ length: kept }, (_, index) => {
-      if (!isBlameless && (index === last.index || (isStoring && kept === 1))) return { ended: 'crashed', reason };
-      return { ended: 'interrupted', reason, suspect: !isBlameless && isStoring };
-    });
+  /** Runs a batch and returns its outcomes. @param kept returns the number of tasks that were not reclaimed */
+  async #runIn(batch: TaskBatch, cancellation: BatchCancellation, kept: () => number): Promise<BatchOutcome[]> {
+    const ended = this.#timeout.watch(batch.slot);
+    try {
+      const outcomes = await this.#taskThreads.run(batch);
+      // A thread that is being terminated can still claim a task of this batch before it ends. That task has no outcome.
+      if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
+      return outcomes;
+    } catch (error) {
+      const cause = cancellation.isTerminated() ? new Interrupted('a task of the batch was cancelled') : error;
+      return blame(cause as Error, ended(), batch.tasks.length, kept());
+    } finally {
+      ended();
+    }
   }
 }
 
-/** Value of `#startedTasks` that marks the remaining tasks as reclaimed: above any batch length, and far below an overflow. */
+/** Validates the progress that a handler has reported. @throws {Error} if it is not valid */
+function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
+  const isNote = note === undefined || (typeof note === 'string' && note.length <= 200);
+  if (!(fraction >= 0 && fraction <= 1) || typeof fraction !== 'number' || !isNote) throw new Error('invalid progress');
+  return { fraction, ...(note !== undefined && { note }) };
+}
+
+/** Value in `#startedTasks` once tasks are reclaimed: above any batch length, and small enough that increments cannot overflow. */
 const RECLAIMED = 2 ** 30;

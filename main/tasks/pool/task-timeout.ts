@@ -1,57 +1,53 @@
-import { AttemptField, type PoolThreadData } from '../../../workers/messages.ts';
-
-/** Time limit for storing the rows of a batch. Longer than the timeouts of the databases, so only a thread that hangs exceeds it. */
-const STORING_MS = 30_000;
+import { AttemptField } from '../../../workers/messages.ts';
 
 /** State of a batch, as its thread last recorded it in shared memory. */
 export interface LastSeen {
-  /** Index of the running task, or the number of tasks while their rows are stored. Undefined before the first task. */
+  /** Index of the running task, or the number of tasks while their rows are being stored. Undefined before the first task. */
   index: number | undefined;
-  /** Whether the thread was terminated because of its time limit. */
-  timedOut: boolean;
+  /** Time limit in milliseconds, if the thread was terminated for exceeding it. */
+  exceededMs: number | undefined;
 }
 
 /**
- * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each thread
- * records in shared memory which task it starts, and when. Only that task is blamed, and no other thread is terminated.
+ * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each thread records
+ * in shared memory (`attempts`) which task it is running and by when it must end. Only that task is blamed, and only its thread is
+ * terminated.
+ *
+ * @param slots maximum number of concurrent batches
+ * @param checkMs shortest time limit of a task
+ * @param terminate terminates a thread
  */
-export class TaskTimeout {
-  /** Shared memory in which the threads record the task that they start, and when. */
-  readonly attempts: PoolThreadData['attempts'];
-  readonly #cells: Float64Array;
-  readonly #timeoutMs: number;
-  readonly #onTimeout: (threadId: number) => void;
+export function taskTimeout(slots: number, checkMs: number, terminate: (threadId: number) => void) {
+  const cells = new Float64Array(new SharedArrayBuffer(slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT));
 
-  /** @param slots maximum number of concurrent batches @param onTimeout terminates the thread of a task that exceeds `timeoutMs` */
-  constructor(slots: number, timeoutMs: number, onTimeout: (threadId: number) => void) {
-    this.#timeoutMs = timeoutMs;
-    this.#onTimeout = onTimeout;
-    this.attempts = new SharedArrayBuffer(slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT);
-    this.#cells = new Float64Array(this.attempts);
-  }
-
-  /** Watches a batch of `tasks` tasks about to run in a slot. @returns a function that ends the watch and returns the last state */
-  watch(slot: number, tasks: number): () => LastSeen {
+  /** Watches a batch that is about to run in a slot. @returns a function that ends the watch and returns the last state */
+  function watch(slot: number): () => LastSeen {
     const first = slot * AttemptField.count;
-    const read = (field: number) => this.#cells[first + field] as number;
-    this.#cells[first + AttemptField.beganAt] = 0;
-    const timeoutMs = this.#timeoutMs;
-    let timedOut = false;
+    const read = (field: number) => cells[first + field] as number;
+    cells[first + AttemptField.deadline] = 0;
+    let exceededMs: number | undefined;
     const check = () => {
-      const beganAt = read(AttemptField.beganAt);
-      const limitMs = read(AttemptField.index) === tasks ? Math.max(timeoutMs, STORING_MS) : timeoutMs;
-      const left = beganAt === 0 ? timeoutMs : beganAt + limitMs - Number(process.hrtime.bigint()) / 1e6;
+      const deadline = read(AttemptField.deadline);
+      const left = deadline === 0 ? checkMs : deadline - Number(process.hrtime.bigint()) / 1e6;
       if (left <= 0) {
-        timedOut = true;
-        this.#onTimeout(read(AttemptField.threadId));
+        exceededMs = read(AttemptField.timeoutMs);
+        terminate(read(AttemptField.threadId));
       } else {
-        timer = setTimeout(check, Math.ceil(left));
+        // The next task may have an earlier deadline.
+        timer = setTimeout(check, Math.min(Math.ceil(left), checkMs));
       }
     };
-    let timer = setTimeout(check, timeoutMs);
+    let timer = setTimeout(check, checkMs);
     return () => {
       clearTimeout(timer);
-      return { index: read(AttemptField.beganAt) === 0 ? undefined : read(AttemptField.index), timedOut };
+      return { index: read(AttemptField.deadline) === 0 ? undefined : read(AttemptField.index), exceededMs };
     };
   }
+
+  return {
+    attempts: cells.buffer,
+    watch,
+    /** Returns the id of the thread that started the latest attempt in a slot. */
+    threadIn: (slot: number) => cells[slot * AttemptField.count + AttemptField.threadId] as number,
+  };
 }

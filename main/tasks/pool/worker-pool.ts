@@ -1,77 +1,57 @@
-import type { Acknowledgement } from '../../../workers/messages.ts';
+import type { TaskProgress } from '../../../workers/messages.ts';
 import { oncePerTurn } from '../once-per-turn.ts';
 import type { Delivery } from '../queue/queue.ts';
-import {
-  type BatchOutcome,
-  BatchRunner,
-  type BatchRunnerOptions,
-  type BatchTask,
-  type RunningBatch,
-} from './batch-runner.ts';
-import { BusyPoll } from './busy-poll.ts';
+import type { BatchOutcome, BatchRunner, BatchTask, RunningBatch } from './batch-runner.ts';
+import { busyPoll } from './busy-poll.ts';
+import { end, markStarted, type Outcome, outcomeOf, type PoolTask, runsAlone } from './pool-task.ts';
 
-/** Milliseconds between two checks of which tasks of a running batch have started. Batches of short tasks end earlier. */
+export type { Outcome };
+
+/** Interval at which a running batch is checked for tasks that have started. Batches of short tasks end before the first check. */
 const CHECK_MS = 5;
 
-/** Outcome of running a delivery in the pool. */
-export type Outcome =
-  /** The task's row is stored, or its handler has acknowledged the delivery itself. */
-  | { ended: 'returned' }
-  | { ended: 'raised'; reason: string; permanent: boolean }
-  /** The task's row was not stored, or its start was not recorded, because no writes are possible at present. */
-  | { ended: 'unstored'; reason: string }
-  /** The thread died, or was terminated after the time limit, because of this task. */
-  | { ended: 'crashed'; reason: string }
-  /** The attempt was not started, or was ended for a reason other than the task. */
-  | { ended: 'interrupted'; reason: string };
-
-/** A delivery that waits or runs in the pool, with its state. */
-interface PoolTask {
-  delivery: Delivery;
-  onStart: () => Promise<void>;
-  /** Resolves the promise of `WorkerPool.run`. Only the first call has an effect. */
-  resolve: (outcome: Outcome) => void;
-  isStarted: boolean;
-  hasEnded: boolean;
-  /** Whether the task may have caused the death of a thread. */
-  isSuspect: boolean;
+/** A batch in a worker thread. Reclaimed deliveries are removed from `tasks`. */
+interface RunningTasks {
+  tasks: PoolTask[];
+  /** Undefined while the start of a suspect is being recorded. */
+  inThread?: RunningBatch;
 }
 
-type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | 'destroy'>;
+export type ProgressListener = (delivery: Delivery, progress: TaskProgress) => void;
+
+type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | 'abort' | 'destroy'>;
 
 /**
  * Runs deliveries in worker threads. Deliveries that arrive together form a batch for an idle worker. An idle worker takes over
- * the deliveries that a busy one has not started. A delivery that may kill its thread runs in a batch of its own.
+ * the deliveries that a busy worker has not started. A delivery that may kill its thread runs in a batch of its own.
  */
 export class WorkerPool {
   readonly threads: number;
-  /** One histogram per thread with the durations of attempts, without the time to store rows. */
+  /** Histograms of attempt durations, one per thread. They exclude the time to store rows. */
   readonly durations: BatchRunner['durations'];
   /** Number of worker threads that are running a batch. */
   busy = 0;
   readonly #batches: Batches;
   readonly #maxBatch: number;
-  /** Deliveries that wait for a worker thread. */
+  readonly #onProgress: ProgressListener;
+  /** Deliveries waiting for a worker thread. */
   readonly #waiting: PoolTask[] = [];
-  readonly #poll = new BusyPoll();
+  readonly #running = new Set<RunningTasks>();
+  readonly #poll = busyPoll();
   /** Schedules `#assign` after the pending promise callbacks, so that deliveries that arrive together share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
-  /** Whether a delivery runs alone, because a process died while its message was in flight and it may be the cause. */
+  /** Whether a suspect is running alone. A suspect's message was in flight when a process died, and may be the cause. */
   #isIsolated = false;
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
 
-  /** @param maxBatch maximum number of deliveries in a batch */
-  constructor(batches: Batches, maxBatch: number) {
+  /** @param maxBatch maximum number of deliveries in a batch @param onProgress called when the handler of a delivery reports progress */
+  constructor(batches: Batches, maxBatch: number, onProgress: ProgressListener = () => {}) {
+    this.#onProgress = onProgress;
     this.threads = batches.threads;
     this.durations = batches.durations;
     this.#batches = batches;
     this.#maxBatch = maxBatch;
-  }
-
-  /** Starts the worker threads. @throws {Error} if a thread cannot load its file or does not answer */
-  static async start({ maxBatch, ...options }: BatchRunnerOptions & { maxBatch: number }): Promise<WorkerPool> {
-    return new WorkerPool(await BatchRunner.start(options), maxBatch);
   }
 
   /** Whether all threads are running. */
@@ -80,26 +60,63 @@ export class WorkerPool {
   }
 
   /**
-   * Runs a delivery. Never rejects. `onStart` is called when a worker has started the delivery. For a suspect (a process died
-   * while the message was in flight), `onStart` is awaited before the start; if `onStart` rejects, the outcome is `unstored`.
+   * Runs a delivery. Never rejects. `onStart` is called when a worker has started the delivery. A suspect, whose message was in flight
+   * when a process died, starts only once `onStart` has resolved; if `onStart` rejects, the outcome is `unstored`.
    */
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve({ ended: 'interrupted', reason: 'the pool is stopped' });
     const { promise, resolve } = Promise.withResolvers<Outcome>();
-    this.#waiting.push({ delivery, onStart, resolve, isStarted: false, hasEnded: false, isSuspect: false });
+    this.#waiting.push({
+      delivery,
+      onStart,
+      resolve,
+      isStarted: false,
+      isCancelled: false,
+      hasEnded: false,
+      isSuspect: false,
+    });
     this.#assignSoon();
     return promise;
   }
 
-  /** Ends all deliveries that wait for a worker thread, with the outcome `interrupted`. */
+  /** Ends all deliveries that are waiting for a worker thread, with the outcome `interrupted`. */
   releaseWaiting(): void {
     for (const task of this.#waiting.splice(0)) end(task, { ended: 'interrupted', reason: 'no worker has started it' });
   }
 
-  /** Waits until the running deliveries have ended or `deadline` resolves, then terminates all threads. */
+  /**
+   * Cancels a delivery. If no worker has started the delivery, it is withdrawn: it ends as `interrupted` and is not run. Otherwise, its
+   * handler's signal is aborted. If the handler is still running after the grace period, its thread is terminated. The delivery ends
+   * as `cancelled`, unless its handler returns.
+   *
+   * @returns whether the delivery was withdrawn
+   */
+  cancel(delivery: Delivery): boolean {
+    const isOwn = (task: PoolTask) => task.delivery === delivery;
+    for (const running of this.#running) if (running.tasks.some(isOwn)) this.#reclaim(running);
+    const waiting = this.#waiting.findIndex(isOwn);
+    const [withdrawn] = waiting < 0 ? [] : this.#waiting.splice(waiting, 1);
+    if (withdrawn !== undefined) {
+      end(withdrawn, { ended: 'interrupted', reason: 'cancelled' });
+      return true;
+    }
+    for (const { tasks, inThread } of this.#running) {
+      const index = tasks.findIndex((task) => isOwn(task) && !task.hasEnded);
+      if (index < 0) continue;
+      (tasks[index] as PoolTask).isCancelled = true;
+      inThread?.cancel(index);
+    }
+    return false;
+  }
+
+  /**
+   * Aborts the signals of running handlers, waits until all running deliveries have ended or `deadline` resolves, then terminates all
+   * threads.
+   */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#isStopping = true;
     this.releaseWaiting();
+    this.#batches.abort({ delivery: 'all', reason: 'shutdown' });
     if (this.busy > 0) await Promise.race([this.#idle.promise, deadline]);
     await this.#batches.destroy();
     if (this.busy > 0) await this.#idle.promise;
@@ -114,7 +131,7 @@ export class WorkerPool {
     }
   }
 
-  /** Removes and returns the next deliveries that may share a batch; none if the next one is a suspect and a worker is busy. */
+  /** Removes and returns the next deliveries that may share a batch; none if the next delivery is a suspect and a worker is busy. */
   #nextBatch(): PoolTask[] {
     const [first] = this.#waiting;
     if (first?.delivery.suspect && this.busy > 0) return [];
@@ -126,7 +143,10 @@ export class WorkerPool {
   async #runBatch(batch: PoolTask[]): Promise<void> {
     this.busy += 1;
     this.#isIsolated = batch.some(({ delivery }) => delivery.suspect);
-    const outcomes = await this.#outcomesOf(batch);
+    const running: RunningTasks = { tasks: batch };
+    this.#running.add(running);
+    const outcomes = await this.#outcomesOf(running);
+    this.#running.delete(running);
     this.busy -= 1;
     this.#isIsolated = false;
     const interrupted = batch.filter((task, index) => !this.#endTask(task, outcomes[index] as BatchOutcome));
@@ -138,73 +158,77 @@ export class WorkerPool {
     this.#idle = Promise.withResolvers();
   }
 
-  /** Runs a batch and returns its outcomes. Deliveries that are reclaimed during the run are removed from `batch`. */
-  async #outcomesOf(batch: PoolTask[]): Promise<BatchOutcome[]> {
+  /** Runs a batch and returns its outcomes. */
+  async #outcomesOf(running: RunningTasks): Promise<BatchOutcome[]> {
+    const { tasks } = running;
+    const [first] = tasks as [PoolTask];
     try {
-      const started = markStarted(batch[0] as PoolTask);
+      const started = markStarted(first);
       if (this.#isIsolated) await started;
     } catch (error) {
       return [{ ended: 'unstored', reason: `the queue cannot write: ${error}` }];
     }
-    const running = this.#batches.run(batch.map(toBatchTask));
+    if (first.isCancelled) return [{ ended: 'interrupted', reason: 'cancelled', suspect: false }];
+    const inThread = this.#batches.run(tasks.map((task) => this.#toBatchTask(task)));
+    running.inThread = inThread;
     if (this.busy === 1) this.#poll.begin();
-    const check = batch.length > 1 ? setInterval(() => this.#check(batch, running), CHECK_MS) : undefined;
-    const outcomes = await running.outcomes;
+    const check = tasks.length > 1 ? setInterval(() => this.#check(tasks, inThread), CHECK_MS) : undefined;
+    const outcomes = await inThread.outcomes;
     this.#poll.end();
     clearInterval(check);
     return outcomes;
   }
 
   /** Marks the deliveries that the worker has started, and reclaims the others if another worker is idle. */
-  #check(batch: PoolTask[], running: RunningBatch): void {
+  #check(tasks: PoolTask[], inThread: RunningBatch): void {
     const hasIdleWorker = this.busy < this.threads && !this.#isIsolated;
-    if (hasIdleWorker) {
-      this.#waiting.unshift(...batch.splice(running.reclaim()));
-      this.#assignSoon();
-    }
-    for (const task of batch.slice(0, running.started())) void markStarted(task);
+    if (hasIdleWorker) this.#reclaim({ tasks, inThread });
+    for (const task of tasks.slice(0, inThread.started())) void markStarted(task);
   }
 
-  /** Ends a task with its outcome in the batch. @returns false if the task was interrupted, so that it must run again */
+  /** Reclaims the deliveries of a batch that its worker has not started. They wait for a worker again. */
+  #reclaim({ tasks, inThread }: RunningTasks): void {
+    if (inThread === undefined) return;
+    this.#waiting.unshift(...tasks.splice(inThread.reclaim()));
+    this.#assignSoon();
+  }
+
+  /** Ends a task with its outcome in the batch. @returns false if the task was interrupted and must run again */
   #endTask(task: PoolTask, outcome: BatchOutcome): boolean {
     if (task.hasEnded) return true;
-    if (outcome.ended === 'interrupted') {
+    const settled = 'settled' in outcome ? outcome.settled : undefined;
+    const isDone = settled === 'ack' || (outcome.ended === 'returned' && settled === undefined);
+    if (task.isCancelled && !isDone) {
+      end(task, { ended: 'cancelled' });
+      return true;
+    }
+    if (outcome.ended === 'interrupted' && settled === undefined) {
       task.isSuspect ||= outcome.suspect;
       return false;
     }
     void markStarted(task);
-    end(task, 'settled' in outcome && outcome.settled !== undefined ? outcomeOf(outcome.settled) : outcome);
+    end(task, settled === undefined ? outcome : outcomeOf(settled));
     return true;
   }
-}
 
-/** Whether a delivery needs a batch of its own, because its task has killed, or may have killed, a thread or process. */
-function runsAlone({ delivery, isSuspect }: PoolTask): boolean {
-  return isSuspect || delivery.suspect || delivery.crashes > 0;
-}
-
-function toBatchTask(task: PoolTask): BatchTask {
-  const { message, sequence } = task.delivery;
-  const onSettled = (how: Acknowledgement) => {
-    void markStarted(task);
-    end(task, outcomeOf(how));
-  };
-  return { body: message.body, sequence, onSettled };
-}
-
-/** Returns the outcome of a delivery that its handler has settled itself, regardless of how the handler ends. */
-function outcomeOf(acknowledgement: Acknowledgement): Outcome {
-  if (acknowledgement === 'ack') return { ended: 'returned' };
-  return { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };
-}
-
-function markStarted(task: PoolTask): Promise<void> | undefined {
-  if (task.isStarted || task.hasEnded) return undefined;
-  task.isStarted = true;
-  return task.onStart();
-}
-
-function end(task: PoolTask, outcome: Outcome): void {
-  task.hasEnded = true;
-  task.resolve(outcome);
+  #toBatchTask(task: PoolTask): BatchTask {
+    const { delivery } = task;
+    const { message, sequence, attempt } = delivery;
+    return {
+      body: message.body,
+      sequence,
+      attempt,
+      onSettled: (how) => {
+        void markStarted(task);
+        // The handler may still return, so whether a cancelled task has a row is known only when its handler ends.
+        if (how === 'nack' && task.isCancelled) return;
+        end(task, outcomeOf(how));
+      },
+      onProgress: (progress) => {
+        if (task.hasEnded) return;
+        void markStarted(task);
+        this.#onProgress(delivery, progress);
+      },
+    };
+  }
 }

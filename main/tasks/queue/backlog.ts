@@ -1,11 +1,19 @@
 import type { StoredMessage } from '../../../db/sqlite/queued-messages.ts';
 import { Fifo } from './fifo.ts';
-import { type Delivery, type Message, type Progress, type QueueBounds, type QueueCounts, QueueFull } from './queue.ts';
+import {
+  type Delivery,
+  type Message,
+  type Progress,
+  type QueueBounds,
+  type QueueCounts,
+  QueueFull,
+  type TaskProgress,
+} from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
 /** A message that is waiting, delayed or in flight, and its state. */
 export interface Entry extends StoredMessage {
-  /** Memory that the message's body and reason take, in bytes; see `textMemoryBytes`. */
+  /** Memory used by the message's body and reason, in bytes; see `textMemoryBytes`. */
   bytes: number;
 }
 
@@ -15,36 +23,38 @@ export class Backlog {
   readonly #onDue: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Fifo<Entry>();
-  /** Delayed messages and the timers that end their delays. A message that is delayed after `close` has no timer. */
+  /** Delayed messages, each with the timer that ends its delay. A message delayed after `close` has no timer. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   readonly #inFlight = new Map<Delivery, Entry>();
-  /** Messages in flight that a worker thread has started to process. */
-  readonly #running = new Set<Entry>();
+  /** Messages in flight that a worker thread has started to process, each with the last progress that its handler reported. */
+  readonly #running = new Map<Entry, TaskProgress | undefined>();
+  /** Messages that are not delivered, because the write that removes them is in progress. They count as waiting. */
+  readonly #removing = new Set<Entry>();
   /** Number of messages that are not in `#entries` yet, because the write that accepts them is in progress. */
   #reserved = 0;
   #bytes = 0;
-  /** Highest position of a message in the order of delivery so far. */
+  /** Highest position in delivery order that any message has had so far. */
   #positions = 0;
   #closed = false;
 
-  /** @param onDue called when a delayed message is due */
+  /** @param onDue called when a delayed message becomes due */
   constructor(bounds: QueueBounds, onDue: () => void) {
     this.#bounds = bounds;
     this.#onDue = onDue;
   }
 
   counts(): Pick<QueueCounts, 'waiting' | 'delayed' | 'inFlight' | 'bytes'> {
-    const [waiting, delayed, inFlight] = [this.#waiting.size, this.#delayed.size, this.#inFlight.size];
-    return { waiting, delayed, inFlight, bytes: this.#bytes };
+    const waiting = this.#waiting.size + this.#removing.size;
+    return { waiting, delayed: this.#delayed.size, inFlight: this.#inFlight.size, bytes: this.#bytes };
   }
 
   /** Time at which the oldest message was accepted, in milliseconds since the epoch. */
   get oldest(): number | undefined {
-    // The entries are in the order of acceptance, except for redriven dead letters.
+    // Entries are in order of acceptance, except for redriven dead letters.
     return this.#entries.values().next().value?.acceptedAt;
   }
 
-  /** Creates the entry of a message that has had no attempt. @throws {QueueFull} if the entry would exceed a bound */
+  /** Creates the entry of a message that has not been attempted yet. @throws {QueueFull} if the entry would exceed a bound */
   createEntry({ id, body }: Message, sequence: number, acceptedAt: number): Entry {
     if (this.#closed) throw new Error('the queue is closed');
     const bytes = textMemoryBytes({ body, reason: null });
@@ -55,8 +65,8 @@ export class Backlog {
     return { id, body, sequence, position: ++this.#positions, bytes, ...state, acceptedAt };
   }
 
-  /** Counts a message of `bytes` bytes against the bounds while its write is in progress. Rejects if `written` rejects. */
-  async reserve(bytes: number, written: Promise<void>): Promise<void> {
+  /** Counts a message of `bytes` bytes against the bounds while its write, if any, is in progress. Rejects if `written` rejects. */
+  async reserve(bytes: number, written: Promise<void> | undefined): Promise<void> {
     this.#reserved += 1;
     this.#bytes += bytes;
     try {
@@ -76,7 +86,7 @@ export class Backlog {
     else this.#waiting.push(entry);
   }
 
-  /** Takes up to `max` waiting messages. Each is in flight until `endDelivery` is called. Takes none after `close`. */
+  /** Takes up to `max` waiting messages, or none after `close`. Each is in flight until `endDelivery` is called. */
   take(max: number): Delivery[] {
     return Array.from({ length: this.#closed ? 0 : Math.min(max, this.#waiting.size) }, () => {
       const entry = this.#waiting.shift() as Entry;
@@ -87,36 +97,74 @@ export class Backlog {
     });
   }
 
+  get(id: string): Entry | undefined {
+    return this.#entries.get(id);
+  }
+
+  /** Returns the delivery of a message in flight, or undefined if the message is not in flight. */
+  deliveryOf(entry: Entry): Delivery | undefined {
+    for (const [delivery, other] of this.#inFlight) if (other === entry) return delivery;
+    return undefined;
+  }
+
   /** Returns the message of a delivery, or undefined if the delivery has ended. */
   entryOf(delivery: Delivery): Entry | undefined {
     return this.#inFlight.get(delivery);
   }
 
-  markRunning(entry: Entry): void {
-    this.#running.add(entry);
-  }
-
-  /** Ends a delivery, so that its message is no longer in flight. @returns the message, or undefined if the delivery had ended */
-  endDelivery(delivery: Delivery): Entry | undefined {
+  /** Marks a message that is in flight as running. @returns the message, or undefined if the delivery has ended */
+  markRunning(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
-    if (entry === undefined) return undefined;
-    this.#inFlight.delete(delivery);
-    this.#running.delete(entry);
+    if (entry !== undefined && !this.#running.has(entry)) this.#running.set(entry, undefined);
     return entry;
   }
 
-  /** Removes a message, whose delivery must have ended. */
+  /** Sets the progress of a running delivery. @returns false if the delivery is not running */
+  setProgress(delivery: Delivery, progress: TaskProgress): boolean {
+    const entry = this.#inFlight.get(delivery);
+    if (entry === undefined || !this.#running.has(entry)) return false;
+    this.#running.set(entry, progress);
+    return true;
+  }
+
+  /** Ends a delivery, so that its message is no longer in flight. @returns the message, or undefined if the delivery had already ended */
+  endDelivery(delivery: Delivery): Entry | undefined {
+    const entry = this.#inFlight.get(delivery);
+    this.#inFlight.delete(delivery);
+    if (entry !== undefined) this.#running.delete(entry);
+    return entry;
+  }
+
+  /** Removes a message. Its delivery must have ended. */
   remove(entry: Entry): void {
     this.#entries.delete(entry.id);
     this.#bytes -= entry.bytes;
   }
 
-  /** Inserts a message, whose delivery must have ended, into the waiting messages at its original position. */
+  /** Starts to remove a message that is not in flight. It is not delivered unless `undoRemoval` is called. */
+  startRemoval(entry: Entry): void {
+    clearTimeout(this.#delayed.get(entry));
+    if (!this.#delayed.delete(entry)) this.#waiting.delete(entry);
+    this.#removing.add(entry);
+  }
+
+  undoRemoval(entry: Entry): void {
+    this.#removing.delete(entry);
+    if (entry.dueAt > 0) this.#delay(entry);
+    else this.putBack(entry);
+  }
+
+  finishRemoval(entry: Entry): void {
+    this.#removing.delete(entry);
+    this.remove(entry);
+  }
+
+  /** Moves a message back to its original position among the waiting messages. Its delivery must have ended. */
   putBack(entry: Entry): void {
     this.#waiting.putBack(entry, ({ position }) => position < entry.position);
   }
 
-  /** Delays a message, whose delivery must have ended, until the time `dueAt`. `reason` tells why the last attempt failed. */
+  /** Delays a message until the time `dueAt`. Its delivery must have ended. `reason` says why the last attempt failed. */
   postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
     entry.reason = reason;
@@ -130,7 +178,10 @@ export class Backlog {
     const entry = this.#entries.get(id);
     if (entry === undefined) return undefined;
     const { attempts, reason, dueAt } = entry;
-    if (this.#running.has(entry)) return { state: 'running', attempt: attempts + 1 };
+    if (this.#running.has(entry)) {
+      const progress = this.#running.get(entry);
+      return { state: 'running', attempt: attempts + 1, ...(progress && { progress }) };
+    }
     if (this.#delayed.has(entry)) return { state: 'retrying', attempts, reason: reason ?? '', dueAt };
     return { state: 'queued' };
   }
@@ -140,7 +191,7 @@ export class Backlog {
     return [...this.#entries.values()].sort((one, other) => one.position - other.position);
   }
 
-  /** Stops the timers of the delayed messages, which stay delayed and are still listed. */
+  /** Stops the timers of delayed messages. The messages stay delayed and are still listed. */
   close(): void {
     this.#closed = true;
     for (const timer of this.#delayed.values()) clearTimeout(timer);

@@ -1,10 +1,10 @@
 import type { DeadLetter, ListedDeadLetter, Progress } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Bounds on the number of dead letters, and on the memory for bodies and reasons; see `textMemoryBytes`. */
+/** Limits on the number of dead letters and on the memory used by their bodies and reasons; see `textMemoryBytes`. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
-/** The dead letters of a queue, in memory. Above either bound, the oldest are evicted. */
+/** A queue's dead letters, in memory. If they exceed either limit, the oldest are evicted. */
 export class DeadLetters {
   /** Number of dead letters that were evicted or purged. */
   dropped = 0;
@@ -12,7 +12,7 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Ids of dead letters for which the write that puts them back into the queue is in progress. */
+  /** Task ids of dead letters that are being redriven, each until the write that requeues its task has ended. */
   readonly #redriving = new Set<string>();
   #bytes = 0;
 
@@ -20,12 +20,12 @@ export class DeadLetters {
     this.#bounds = bounds;
   }
 
-  /** Number of dead letters, including those for which the write that puts them back into the queue is in progress. */
+  /** Number of dead letters, including those that are being redriven. */
   get size(): number {
     return this.#letters.size + this.#redriving.size;
   }
 
-  /** Adds a dead letter. @returns the dead letters that were evicted for it */
+  /** Adds a dead letter. @returns the dead letters that were evicted as a result */
   add(letter: DeadLetter): DeadLetter[] {
     const evicted: DeadLetter[] = [];
     this.#letters.set(letter.id, letter);
@@ -55,14 +55,14 @@ export class DeadLetters {
     return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
   }
 
-  /** Removes a dead letter that is put back into the queue. @returns a function to call when the write for this has ended */
+  /** Removes a dead letter that is being redriven. @returns a function to call when the write that requeues the task ends */
   startRedrive(letter: DeadLetter): () => void {
     this.#remove(letter);
     this.#redriving.add(letter.id);
     return () => this.#redriving.delete(letter.id);
   }
 
-  /** Removes a dead letter that is evicted or purged, and counts it. */
+  /** Removes an evicted or purged dead letter, and counts it in `dropped`. */
   drop(letter: DeadLetter): void {
     this.#remove(letter);
     this.dropped += 1;

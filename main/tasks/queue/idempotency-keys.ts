@@ -1,17 +1,17 @@
 import type { KeyRecord } from '../../../db/sqlite/queued-messages.ts';
 import { type IdempotencyKey, KeyInUse, KeyReused } from './queue.ts';
 
-/** Time after which an idempotency key is evicted: one day. */
+/** Lifetime of an idempotency key, after which it is evicted: one day. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
-/** Accepted submissions by idempotency key. Keys are evicted after a day. Above `maxKeys`, the oldest keys are evicted. */
+/** Accepted submissions by idempotency key. Keys are evicted after a day, or earlier, oldest first, if there are more than `maxKeys`. */
 export class IdempotencyKeys {
   readonly #maxKeys: number;
-  /** Records by key, in the order of acceptance. */
+  /** Records by key, in order of acceptance. */
   readonly #records = new Map<string, KeyRecord>();
-  /** Keys of submissions for which the write that accepts them is in progress. */
+  /** Keys of submissions whose acceptance is still being written. */
   readonly #pending = new Set<string>();
-  /** Evicted keys whose stored records are not deleted yet. */
+  /** Evicted keys whose stored records have not been deleted yet. */
   readonly #evicted = new Set<string>();
 
   constructor(maxKeys: number) {
@@ -31,21 +31,27 @@ export class IdempotencyKeys {
     return record.taskId;
   }
 
-  /** Adds the key of a submission before it is written as accepted. @returns the evicted keys, whose stored records must be deleted */
-  reserve(record: KeyRecord): string[] {
+  /**
+   * Adds a submission's key. If `write` rejects, removes the key again and rejects with the same error.
+   *
+   * @param write accepts the submission and deletes the stored records of evicted keys
+   */
+  async accept(record: KeyRecord, write: (evicted: readonly string[]) => Promise<void>): Promise<void> {
     this.#pending.add(record.key);
     this.add(record);
-    return [...this.#evicted];
+    const evicted = [...this.#evicted];
+    try {
+      await write(evicted);
+      for (const key of evicted) this.#evicted.delete(key);
+    } catch (error) {
+      this.#records.delete(record.key);
+      throw error;
+    } finally {
+      this.#pending.delete(record.key);
+    }
   }
 
-  /** Ends what `reserve` began. @param deleted keys whose stored records were deleted; undefined if the submission was refused */
-  settle(key: string, deleted: readonly string[] | undefined): void {
-    this.#pending.delete(key);
-    if (deleted === undefined) this.#records.delete(key);
-    else for (const each of deleted) this.#evicted.delete(each);
-  }
-
-  /** Adds a key as the newest, and evicts keys that are expired or above `maxKeys`. */
+  /** Adds a key as the newest. Evicts expired keys, and the oldest keys if there are more than `maxKeys`. */
   add(record: KeyRecord): void {
     this.#records.delete(record.key);
     this.#records.set(record.key, record);

@@ -1,9 +1,10 @@
 import type { QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { Backlog, type Entry } from './backlog.ts';
+import { Cancellations } from './cancellations.ts';
+import { DeadLettering } from './dead-lettering.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
 import type {
-  DeadLetter,
   Delivery,
   KeyedSubmission,
   ListedDeadLetter,
@@ -15,41 +16,46 @@ import type {
   Settlement,
   SettlementOf,
   TaskEvent,
+  TaskProgress,
 } from './queue.ts';
 import type { Journal } from './sqlite-journal.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Maximum delay of a message from the previous process, in case the clock was set back since it was stored. */
-const LONGEST_WAIT_MS = 60_000;
+/** Maximum delay of a message from the previous process, that of `RetryAfter`: the clock may have been set back since it was stored. */
+const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
-/** Promise returned for a change that is not written to a journal. */
+/** Resolved promise, returned for a change that is not written to a journal. */
 const RECORDED = Promise.resolve();
 
 export interface LocalQueueOptions {
   deadLetters?: DeadLetters;
   /** Stores every change in a file, which makes the queue durable. If absent, the queue is in memory only. */
   journal?: Journal;
-  /** Contents of the previous process's queue, with which the queue starts. */
+  /** Initial contents, saved by the previous process. */
   snapshot?: QueueSnapshot;
   /** Deletes the stored copy of `snapshot`. Called just before the first delivery, so that a failed start loses nothing. */
   clearSnapshot?: () => void;
-  /** Called at every state change of a message. */
+  /** Called for each state change and progress report of a task. */
   onEvent?: (event: TaskEvent) => void;
 }
 
 /**
- * The in-memory driver of the specification, whose messages are lost when the process is killed. With a journal, which records
- * every change, the queue is durable.
+ * The specification's in-memory driver. Its messages are lost if the process is killed, unless the queue has a journal that records
+ * every change.
  */
 export class LocalQueue implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
   readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
+  readonly #deadLettering: DeadLettering;
+  readonly #cancellations: Cancellations;
+  /** Deliveries that `take` has not returned yet, because they are being recorded. */
+  readonly #recording = new Set<Delivery>();
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   #clearSnapshot: (() => void) | undefined;
-  /** Number of the last accepted message. Starts at the microseconds since the epoch, above the numbers of earlier processes. */
+  /** Number of the last accepted message. Starts at the time in microseconds since the epoch, above the numbers of earlier processes. */
   #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
@@ -63,6 +69,13 @@ export class LocalQueue implements Queue {
     this.#keys = new IdempotencyKeys(bounds.maxKeys);
     this.durable = options.journal !== undefined;
     this.#journal = options.journal;
+    const shared = { backlog: this.#backlog, journal: () => this.#journal, onEvent: this.#onEvent };
+    this.#deadLettering = new DeadLettering({
+      ...shared,
+      deadLetters: this.#deadLetters,
+      enqueue: (entry) => this.#enqueue(entry),
+    });
+    this.#cancellations = new Cancellations({ ...shared, onReady: () => this.#onReady() });
     this.#clearSnapshot = options.clearSnapshot;
     if (options.snapshot !== undefined) this.#restore(options.snapshot);
   }
@@ -73,15 +86,9 @@ export class LocalQueue implements Queue {
     if (earlier !== undefined) return earlier;
     const entry = this.#backlog.createEntry(message, ++this.#lastSequence, now);
     const record = keyed && { key: keyed.key, fingerprint: keyed.fingerprint, taskId: message.id, acceptedAt: now };
-    const evictedKeys = record && this.#keys.reserve(record);
-    let accepted = false;
-    try {
-      const written = this.#journal?.accept(entry, record, evictedKeys);
-      if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
-      accepted = true;
-    } finally {
-      if (record !== undefined) this.#keys.settle(record.key, accepted ? evictedKeys : undefined);
-    }
+    const write = (evictedKeys?: readonly string[]) =>
+      this.#backlog.reserve(entry.bytes, this.#journal?.accept(entry, record, evictedKeys));
+    await (record === undefined ? write() : this.#keys.accept(record, write));
     this.#accepted += 1;
     this.#enqueue(entry);
     return message.id;
@@ -103,10 +110,24 @@ export class LocalQueue implements Queue {
     return this.#recordInFlight(deliveries, this.#journal);
   }
 
+  async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
+    await this.#deadLettering.settled(id);
+    return this.#cancellations.cancel(id, (delivery) => !this.#recording.has(delivery));
+  }
+
+  onCancel(listener: (delivery: Delivery) => boolean): () => void {
+    return this.#cancellations.onCancel(listener);
+  }
+
+  reportProgress(delivery: Delivery, progress: TaskProgress): void {
+    const { message, attempt } = delivery;
+    if (!this.#backlog.setProgress(delivery, progress)) return;
+    this.#onEvent({ event: 'progress', id: message.id, attempt, ...progress });
+  }
+
   markRunning(delivery: Delivery): Promise<void> {
-    const entry = this.#backlog.entryOf(delivery);
+    const entry = this.#backlog.markRunning(delivery);
     if (entry === undefined) return RECORDED;
-    this.#backlog.markRunning(entry);
     this.#onEvent({ event: 'started', id: entry.id, attempt: delivery.attempt });
     return (entry.suspect && this.#journal?.update(entry, true)) || RECORDED;
   }
@@ -128,11 +149,15 @@ export class LocalQueue implements Queue {
       case 'snooze':
         return this.#postpone(entry, settlement);
       case 'discard':
-        return this.#deadLetter(entry, settlement);
+        return this.#deadLettering.discard(entry, settlement);
       case 'release':
         this.#backlog.putBack(entry);
         this.#onReady();
         return this.#journal?.update(entry, false) ?? RECORDED;
+      case 'cancel':
+        this.#backlog.remove(entry);
+        this.#cancellations.note(entry);
+        return this.#journal?.cancelRunning(entry) ?? RECORDED;
     }
   }
 
@@ -146,6 +171,7 @@ export class LocalQueue implements Queue {
       completed: this.#completed,
       dead: this.#deadLetters.size,
       dropped: this.#deadLetters.dropped,
+      cancelled: this.#cancellations.count,
       ...this.#backlog.counts(),
     };
   }
@@ -158,30 +184,12 @@ export class LocalQueue implements Queue {
     return this.#deadLetters.newest(limit);
   }
 
-  async redrive(id: string): Promise<boolean> {
-    const letter = this.#deadLetters.get(id);
-    if (letter === undefined) return false;
-    const entry = this.#backlog.createEntry(letter, letter.sequence, letter.acceptedAt);
-    const endRedrive = this.#deadLetters.startRedrive(letter);
-    try {
-      const written = this.#journal?.redrive(entry);
-      if (written !== undefined) await this.#backlog.reserve(entry.bytes, written);
-    } catch (error) {
-      this.#addDeadLetter(letter);
-      throw error;
-    } finally {
-      endRedrive();
-    }
-    this.#enqueue(entry);
-    return true;
+  redrive(id: string): Promise<boolean> {
+    return this.#deadLettering.redrive(id);
   }
 
-  async purge(id: string): Promise<boolean> {
-    const letter = this.#deadLetters.get(id);
-    if (letter === undefined) return false;
-    this.#deadLetters.drop(letter);
-    await this.#journal?.purge(letter);
-    return true;
+  purge(id: string): Promise<boolean> {
+    return this.#deadLettering.purge(id);
   }
 
   /** Returns the contents of the queue, for the next process. */
@@ -193,7 +201,7 @@ export class LocalQueue implements Queue {
     this.#closed = true;
     this.#backlog.close();
     const journal = this.#journal;
-    // Settlements from here on are not written to the journal. The next process delivers their messages again, which is harmless.
+    // Later settlements are not written to the journal. The next process redelivers their messages, which is harmless.
     this.#journal = undefined;
     await journal?.close();
   }
@@ -203,15 +211,11 @@ export class LocalQueue implements Queue {
     for (const message of messages) {
       this.#backlog.add({ ...message, bytes: textMemoryBytes(message), dueAt: Math.min(message.dueAt, latest) });
     }
-    for (const letter of deadLetters) this.#addDeadLetter(letter);
+    for (const letter of deadLetters) this.#deadLettering.add(letter);
     for (const record of keys) this.#keys.add(record);
     const stored = [...messages, ...deadLetters];
     for (const { sequence } of stored) this.#lastSequence = Math.max(this.#lastSequence, sequence);
     this.#accepted = stored.length;
-  }
-
-  #addDeadLetter(letter: DeadLetter): void {
-    for (const evicted of this.#deadLetters.add(letter)) void this.#journal?.purge(evicted).catch(() => {});
   }
 
   #enqueue(entry: Entry): void {
@@ -220,15 +224,22 @@ export class LocalQueue implements Queue {
     this.#onReady();
   }
 
-  /** Writes that messages are in flight, except suspects, which are stored as suspects until an attempt has ended. */
+  /**
+   * Records that messages are in flight. Suspects are skipped, because they stay stored as suspects until an attempt has ended.
+   *
+   * @returns the deliveries whose messages have not been cancelled in the meantime
+   */
   async #recordInFlight(deliveries: Delivery[], journal: Journal): Promise<Delivery[]> {
     const entries = deliveries.flatMap((delivery) => this.#backlog.entryOf(delivery) ?? []);
+    for (const delivery of deliveries) this.#recording.add(delivery);
     try {
       await Promise.all(entries.map((entry) => (entry.suspect ? undefined : journal.update(entry, true))));
-      return deliveries;
+      return deliveries.filter((delivery) => this.#backlog.entryOf(delivery) !== undefined);
     } catch (error) {
       for (const delivery of deliveries) this.settle(delivery, { kind: 'release' }).catch(() => {});
       throw error;
+    } finally {
+      for (const delivery of deliveries) this.#recording.delete(delivery);
     }
   }
 
@@ -236,14 +247,5 @@ export class LocalQueue implements Queue {
     this.#backlog.postpone(entry, Date.now() + delayMs, reason);
     this.#onEvent({ event: 'retrying', id: entry.id, attempts: entry.attempts, reason, dueAt: entry.dueAt });
     return this.#journal?.update(entry, false) ?? RECORDED;
-  }
-
-  async #deadLetter(entry: Entry, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
-    this.#backlog.remove(entry);
-    const { id, body, sequence, acceptedAt } = entry;
-    const letter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
-    const evicted = this.#deadLetters.add(letter);
-    this.#onEvent({ event: 'failed', id, attempts, reason });
-    await Promise.all([this.#journal?.deadLetter(letter), ...evicted.map((old) => this.#journal?.purge(old))]);
   }
 }

@@ -6,65 +6,59 @@ import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import { DeadLetters } from './dead-letters.ts';
-import { LocalQueue } from './local-queue.ts';
-import type { OpenQueue, TaskEvent } from './queue.ts';
+import { LocalQueue, type LocalQueueOptions } from './local-queue.ts';
+import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
 import { BUSY_TIMEOUT_MS, LastWriteFailed, SqliteJournal } from './sqlite-journal.ts';
 
-type OnEvent = (event: TaskEvent) => void;
-
-type QueueConfig = Pick<Config, 'queueDriver' | 'queueMaxLength' | 'queueMaxBytes' | 'idempotencyMaxKeys' | 'dataDir'>;
-
 /**
- * Opens the configured queue with the messages of the previous process. `onEvent` is called at every state change of a task.
+ * Opens the configured queue with the previous process's messages. `onEvent` is called for each state change and progress report of a task.
  *
- * @throws {Error} if another process uses the folder, or its `queue.db` cannot be opened
+ * @throws {Error} if the data folder is in use, or its `queue.db` cannot be opened
  */
-export function openQueue(config: QueueConfig, log: Log, onEvent: OnEvent = () => {}): OpenQueue {
-  const unlock = lockFolder(config.dataDir);
+export function openQueue(
+  { driver, ...bounds }: Config['queue'],
+  dataDir: string,
+  log: Log,
+  onEvent: (event: TaskEvent) => void = () => {},
+): OpenQueue {
+  const unlock = lockFolder(dataDir);
   try {
-    const opened =
-      config.queueDriver === 'sqlite' ? openDurable(config, log, onEvent) : openMemory(config, log, onEvent);
-    return { ...opened, close: () => opened.close().finally(unlock) };
+    const open = driver === 'sqlite' ? openDurable : openMemory;
+    const deadLetters = new DeadLetters();
+    const opened = open(bounds, dataDir, log, { deadLetters, onEvent });
+    return { ...opened, evicted: () => deadLetters.evicted, close: () => opened.close().finally(unlock) };
   } catch (error) {
     unlock();
     throw error;
   }
 }
 
-function openDurable(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
-  const rows = new WalSync(join(config.dataDir, 'tasks.db'));
-  const journal = new SqliteJournal(join(config.dataDir, 'queue.db'), () => rows.sync());
-  const deadLetters = new DeadLetters();
-  const queue = new LocalQueue(bounds(config), { deadLetters, journal, snapshot: journal.read(), onEvent });
+function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: LocalQueueOptions): OpenQueue {
+  const rows = new WalSync(join(dataDir, 'tasks.db'));
+  const journal = new SqliteJournal(join(dataDir, 'queue.db'), () => rows.sync());
+  const queue = new LocalQueue(bounds, { ...options, journal, snapshot: journal.read() });
   const close = async () => {
     try {
       await queue.close();
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      // Returns true if the file has all messages, even if not in their latest state, because the next start then delivers them.
+      // The messages count as kept if the file contains them all, even in an outdated state, because the next start then delivers them.
       return (
         error instanceof LastWriteFailed &&
         queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))
       );
     }
   };
-  return {
-    queue,
-    close,
-    fileProblem: () => journal.problem(),
-    unsynced: () => journal.unsynced(),
-    evicted: () => deadLetters.evicted,
-  };
+  return { queue, close, fileProblem: () => journal.problem(), unsynced: () => journal.unsynced() };
 }
 
-/** Opens an in-memory queue. Its snapshot in `queue.db` is written at an orderly stop, and cleared before the first delivery. */
-function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue {
-  const database = new Database(join(config.dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
+/** Opens an in-memory queue. Its snapshot in `queue.db` is written on an orderly shutdown and cleared before the first delivery. */
+function openMemory(bounds: QueueBounds, dataDir: string, log: Log, options: LocalQueueOptions): OpenQueue {
+  const database = new Database(join(dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const stored = new QueuedMessages(database);
-  const deadLetters = new DeadLetters();
   const clearSnapshot = () => database.transaction(true, () => stored.clear());
-  const queue = new LocalQueue(bounds(config), { deadLetters, snapshot: stored.read(), clearSnapshot, onEvent });
+  const queue = new LocalQueue(bounds, { ...options, snapshot: stored.read(), clearSnapshot });
   const close = async () => {
     await queue.close();
     try {
@@ -77,7 +71,7 @@ function openMemory(config: QueueConfig, log: Log, onEvent: OnEvent): OpenQueue 
       database.close();
     }
   };
-  return { queue, close, evicted: () => deadLetters.evicted };
+  return { queue, close };
 }
 
 function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys }: QueueSnapshot): void {
@@ -87,10 +81,6 @@ function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys }: 
   for (const record of keys) stored.insertKey(record);
 }
 
-function bounds({ queueMaxLength, queueMaxBytes, idempotencyMaxKeys }: QueueConfig) {
-  return { maxLength: queueMaxLength, maxBytes: queueMaxBytes, maxKeys: idempotencyMaxKeys };
-}
-
 function lockFolder(dataDir: string): () => void {
   try {
     return lock(join(dataDir, 'queue.lock'));
@@ -98,7 +88,7 @@ function lockFolder(dataDir: string): () => void {
     if (!(error instanceof Locked)) {
       throw new Error(`${(error as Error).message}: delete the file, which holds no data`, { cause: error });
     }
-    const message = `another process uses ${dataDir}: stop it, or set DATA_DIR to another folder`;
+    const message = `${dataDir} is in use: stop the services that use it, or set DATA_DIR to another folder`;
     throw new Error(message, { cause: error });
   }
 }

@@ -1,36 +1,55 @@
 import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
+import type { TaskProgress } from '../../../workers/messages.ts';
 
-export type { DeadLetter };
+export type { DeadLetter, TaskProgress };
 
 /**
  * The queue between the tasks router and the dispatcher. A message is published, taken as a delivery, and settled. The
- * conformance suite of all drivers is `spec/drivers`.
+ * conformance suite for all drivers is in `spec/drivers`.
  */
 export interface Queue {
-  /** Whether accepted messages survive a killed process. */
+  /** Whether accepted messages survive when the process is killed. */
   readonly durable: boolean;
   /**
-   * Accepts a message. Once the promise resolves, the message will be delivered. With an idempotency key, a repeated submission is
-   * accepted only once.
+   * Accepts a message. Once the promise resolves, the message will be delivered. A submission with an idempotency key is accepted
+   * only once, even if it is repeated.
    *
    * @returns the id of the message, or of the message accepted earlier under the same key
    * @throws {QueueFull} if a bound is reached
-   * @throws {KeyReused | KeyInUse} if the key belongs to another submission, or to one whose acceptance is in progress
+   * @throws {KeyReused | KeyInUse} if the key belongs to a different submission, or to one that is still being accepted
    */
   publish(message: Message, keyed?: KeyedSubmission): Promise<string>;
   /**
    * Takes up to `max` deliveries, in order. Returns an empty array at once if no message is ready. A delivery is in flight
-   * until it is settled. A durable queue records deliveries first, so that it redelivers them as suspects if the process dies.
+   * until it is settled. A durable queue records deliveries before it returns them, so that it can redeliver them as suspects if the
+   * process dies.
    *
    * @throws {Error} if the deliveries cannot be recorded; the messages stay in the queue
    */
   take(max: number): Delivery[] | Promise<Delivery[]>;
   /**
-   * Calls `listener` when `take` may return deliveries again, until the returned function is called. Meanwhile, a queue shared by
-   * several nodes prefetches messages for this node. The returned function gives back the messages that were not taken.
+   * Calls `listener` whenever `take` may return deliveries again, and lets a queue shared by several nodes prefetch messages for this
+   * node. The returned function ends both, and releases the prefetched messages that were not taken.
    */
   onReady(listener: () => void): () => void;
-  /** Marks a delivery as started by a worker. For a suspect, a durable queue stores this. @throws {Error} if that fails */
+  /**
+   * Cancels a task. A message that no worker is running leaves the queue, whether it is waiting, delayed or in flight; the promise
+   * resolves when this is recorded. If a worker is running the message, the listener of `onCancel` is called on the worker's node.
+   *
+   * @returns `cancelled` if the message has left the queue, `running` if its attempt has been asked to end, undefined if the task is
+   *   completed, dead-lettered or unknown
+   * @throws {Error} if the cancellation cannot be recorded; the message then stays in the queue
+   */
+  cancel(id: string): Promise<'cancelled' | 'running' | undefined>;
+  /**
+   * Sets the listener for cancellations. The returned function removes it. The listener is called with a cancelled delivery that is in
+   * flight on this node. It returns true if it has withdrawn the delivery before its attempt started. The queue then settles the
+   * delivery as cancelled. It returns false if the attempt has started. The delivery is then settled when the attempt ends.
+   */
+  onCancel(listener: (delivery: Delivery) => boolean): () => void;
+  /** Sets the progress of a running delivery, and reports it as an event. `find` returns the progress until the attempt ends. */
+  reportProgress(delivery: Delivery, progress: TaskProgress): void;
+  /** Marks a delivery as started by a worker. A durable queue stores the start of a suspect. @throws {Error} if it cannot be stored */
   markRunning(delivery: Delivery): Promise<void>;
   /**
    * Settles a delivery. Later settlements of the same delivery are ignored. The settlement takes effect at once; the promise
@@ -40,19 +59,24 @@ export interface Queue {
   /** Returns the state of an unfinished or failed task, or undefined if the task is completed or unknown. */
   find(id: string): Promise<Progress | undefined>;
   counts(): QueueCounts;
-  /** Time at which the oldest message that is waiting, delayed or in flight was accepted, in milliseconds since the epoch. */
+  /** Returns when the oldest unsettled message was accepted, in milliseconds since the epoch, or undefined if there is none. */
   oldest(): number | undefined;
   /** Returns the newest dead letters, newest first, without their bodies. */
   newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
-  /** Requeues a dead letter with no attempts. @returns whether it existed @throws {QueueFull} and keeps it if a bound is reached */
+  /**
+   * Requeues a dead letter and resets its attempts.
+   *
+   * @returns whether the dead letter existed
+   * @throws {QueueFull} if a bound is reached; the dead letter is then kept
+   */
   redrive(id: string): Promise<boolean>;
-  /** Deletes a dead letter. @returns whether a dead letter had that id */
+  /** Deletes a dead letter. @returns whether the dead letter existed */
   purge(id: string): Promise<boolean>;
-  /** Closes the queue. Unsettled messages are lost unless stored. @throws {Error} if the last changes could not be stored */
+  /** Closes the queue. Unsettled messages that are not stored are lost. @throws {Error} if the last changes could not be stored */
   close(): Promise<void>;
 }
 
-/** Number of completed tasks whose rows could not be synced to disk. They stay in `queue.db`, so the next start runs them again. */
+/** Number of completed tasks whose rows could not be synced to disk. The tasks stay in `queue.db`, so the next start runs them again. */
 export interface UnsyncedRows {
   tasks: number;
   /** Error message of the last failed sync. */
@@ -62,11 +86,11 @@ export interface UnsyncedRows {
 /** An open queue and its health. */
 export interface OpenQueue {
   queue: Queue;
-  /** Closes the queue after all deliveries are settled. @returns whether the messages are kept for the next start or other nodes */
+  /** Closes the queue; called once all deliveries are settled. @returns whether the messages are kept for the next start or other nodes */
   close(): Promise<boolean>;
-  /** Returns the problem with `queue.db`, or undefined when healthy. Absent if changes of the queue are not written to `queue.db`. */
+  /** Returns the problem with `queue.db`, or undefined when healthy. Absent if the queue's changes are not written to `queue.db`. */
   fileProblem?(): string | undefined;
-  /** Returns the number of completed tasks with unsynced rows. Absent if changes of the queue are not written to `queue.db`. */
+  /** Returns the number of completed tasks with unsynced rows. Absent if the queue's changes are not written to `queue.db`. */
   unsynced?(): UnsyncedRows;
   /** Returns the number of dead letters that this process evicted because of a bound. Absent if a server evicts them. */
   evicted?(): number;
@@ -75,9 +99,9 @@ export interface OpenQueue {
 export interface QueueBounds {
   /** Maximum number of messages that are waiting, delayed or in flight. */
   maxLength: number;
-  /** Maximum total bytes of the bodies and failure reasons of the messages that are waiting, delayed or in flight. */
+  /** Maximum total size in bytes of the bodies and failure reasons of messages that are waiting, delayed or in flight. */
   maxBytes: number;
-  /** Maximum number of idempotency keys that are kept. */
+  /** Maximum number of idempotency keys to keep. */
   maxKeys: number;
 }
 
@@ -90,32 +114,32 @@ export interface Message {
 /** Identifies a submission, so that it is accepted only once even if the client repeats it. */
 export interface IdempotencyKey {
   key: string;
-  /** Hash of the submission's content, which reveals that a key was used for different submissions. */
+  /** Hash of the submission's content, used to detect that a key is reused for a different submission. */
   fingerprint: string;
 }
 
 /** A submission with an idempotency key. */
 export interface KeyedSubmission extends IdempotencyKey {
-  /** Creates the submission's message with `id`, which an earlier, unfinished attempt to publish the submission has reserved. */
+  /** Creates the submission's message with an id that an earlier, unfinished `publish` of the same submission has reserved. */
   createMessage(id: string): Message;
 }
 
-/** A message that was taken from the queue and is not settled yet. */
+/** A message that has been taken from the queue but not settled yet. */
 export interface Delivery {
   readonly message: Message;
-  /** Number of the message in the order of arrival, unique among all messages that the queue ever accepted. */
+  /** The message's number in the order of arrival, unique among all messages that the queue has ever accepted. */
   readonly sequence: number;
   /** Time at which the message was accepted, in milliseconds since the epoch. */
   readonly acceptedAt: number;
   /** Number of this attempt, from 1. */
   readonly attempt: number;
-  /** Number of earlier attempts that ended with the death of their thread or process. */
+  /** Number of earlier attempts that ended because their thread or process died. */
   readonly crashes: number;
   /** Whether a process died while the message was in flight, and no attempt has ended since. The message may be the cause. */
   readonly suspect: boolean;
 }
 
-/** Decision about a delivery's message after its handler was run or could not be run. */
+/** What to do with a delivered message once its handler has run, or could not be run. */
 export type Settlement =
   /** Completed: the message leaves the queue. */
   | { kind: 'ack' }
@@ -126,9 +150,11 @@ export type Settlement =
   /** Failed and not retried: the message becomes a dead letter, which records the number of `attempts`. */
   | { kind: 'discard'; attempts: number; reason: string; failure: Failure }
   /** Not processed: the message returns to the head of the queue. No attempt is counted. */
-  | { kind: 'release' };
+  | { kind: 'release' }
+  /** Cancelled: the message leaves the queue, and its task has no row. */
+  | { kind: 'cancel' };
 
-/** Kind of a failure. A transient error may not recur at the next attempt; a crash is the death of the thread or process. */
+/** Kind of failure. A transient error may not recur on the next attempt; a crash is the death of the thread or process. */
 export type Failure = 'transient' | 'permanent' | 'crash';
 
 export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, { kind: Kind }>;
@@ -136,34 +162,38 @@ export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, 
 /** State of an unfinished or failed task. Times are milliseconds since the epoch. */
 export type Progress =
   | { state: 'queued' }
-  | { state: 'running'; attempt: number }
-  /** The last attempt failed because of `reason`. The next one is due at `dueAt`. */
+  /** `progress` is what the handler last reported in this attempt. */
+  | { state: 'running'; attempt: number; progress?: TaskProgress }
+  /** The last attempt failed because of `reason`. The next attempt is due at `dueAt`. */
   | { state: 'retrying'; attempts: number; reason: string; dueAt: number }
   | { state: 'failed'; letter: DeadLetter };
 
-/** State change of a task, reported by the queue. `dueAt` is in milliseconds since the epoch. */
+/** State change or progress of a task, reported by the queue. `dueAt` is in milliseconds since the epoch. */
 export type TaskEvent =
-  | { event: 'accepted' | 'completed'; id: string }
+  | { event: 'accepted' | 'completed' | 'cancelled'; id: string }
   | { event: 'started'; id: string; attempt: number }
+  | { event: 'progress'; id: string; attempt: number; fraction: number; note?: string }
   | { event: 'retrying'; id: string; attempts: number; reason: string; dueAt: number }
   | { event: 'failed'; id: string; attempts: number; reason: string };
 
-/** Counts of messages. At any time, accepted = completed + dead + dropped + waiting + delayed + inFlight. */
+/** Counts of messages. At any time, accepted = completed + dead + dropped + cancelled + waiting + delayed + inFlight. */
 export interface QueueCounts {
   accepted: number;
   completed: number;
-  /** Number of dead letters that are kept. */
+  /** Number of dead letters that are stored. */
   dead: number;
   /** Number of dead letters that were evicted or purged. */
   dropped: number;
+  /** Number of cancelled messages. */
+  cancelled: number;
   waiting: number;
   delayed: number;
   inFlight: number;
-  /** Total bytes of the messages that are waiting, delayed or in flight. */
+  /** Total size in bytes of the messages that are waiting, delayed or in flight. */
   bytes: number;
 }
 
-/** A dead letter in a listing, whose contents are read later. */
+/** A dead letter in a listing. Its contents are read only when needed. */
 export interface ListedDeadLetter {
   /** Approximate size of the dead letter in bytes. */
   bytes: number;
@@ -171,7 +201,7 @@ export interface ListedDeadLetter {
   read(): Promise<DeadLetter | undefined>;
 }
 
-/** Thrown if the queue has reached its bound on the number or the bytes of messages. */
+/** Thrown if the queue has reached its limit on the number or total size of messages. */
 export class QueueFull extends Error {
   override name = 'QueueFull';
 }

@@ -3,14 +3,14 @@ import { type KeyRecord, QueuedMessages, type QueueSnapshot } from '../../../db/
 import type { Entry } from './backlog.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
-/** Maximum wait for a lock on `queue.db` that another program holds, such as a backup. Short, because it blocks the event loop. */
+/** Maximum wait if another program, such as a backup, has locked `queue.db`. Short, because the wait blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
-/** Maximum number of completed messages that wait for a sync. Above it, the oldest are evicted, and run again at the next start. */
+/** Maximum number of completed messages waiting for a sync. Above it, the oldest are evicted, and run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
-/** Thrown by `close` if the last changes could not be written. `stored` has the numbers (`sequence`) of the messages in the file. */
+/** Thrown by `close` if the last changes could not be written. `stored` holds the sequence numbers of the messages in the file. */
 export class LastWriteFailed extends Error {
   override name = 'LastWriteFailed';
   readonly stored: ReadonlySet<number>;
@@ -26,7 +26,7 @@ interface Operation {
   /** Whether the write must survive a power loss. */
   durable: boolean;
   written: PromiseWithResolvers<void>;
-  /** Number of the message for which a failed write is retried. Undefined if the caller undoes the change instead. */
+  /** Sequence number of the message, if a failed write is retried. Undefined if the caller undoes the change instead. */
   retryFor: number | undefined;
 }
 
@@ -34,29 +34,29 @@ export type Journal = Omit<SqliteJournal, 'read' | 'problem' | 'unsynced'>;
 
 /**
  * Makes a queue durable. All changes of one event loop turn are stored in one transaction (group commit), so that a hundred
- * submissions that arrive together wait for the disk once. Writes keep their order. A promise resolves when its write survives the
- * death of the process; the writes of `accept`, `deadLetter` and `redrive` survive a power loss as well. A rejected `accept` or
- * `redrive` wrote nothing. Any other failed write is retried.
+ * submissions that arrive together wait for the disk only once. Writes keep their order. Once a method's promise resolves, its write
+ * survives the death of the process; the writes of `accept`, `cancel`, `deadLetter` and `redrive` also survive a power loss. A rejected
+ * `accept`, `cancel` or `redrive` wrote nothing. Any other failed write is retried.
  */
 export class SqliteJournal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
-  /** Promises of unfinished syncs of task rows to disk. Each resolves after the writes to `queue.db` that depend on the sync. */
+  /** One promise per sync of task rows still in progress. Each resolves after the writes to `queue.db` that depend on the sync. */
   readonly #syncing = new Set<Promise<void>>();
-  /** Numbers of completed messages whose rows could not be synced. The messages are deleted once a later sync succeeds. */
+  /** Sequence numbers of completed messages whose rows could not be synced. The messages are deleted once a later sync succeeds. */
   readonly #unsynced = new Set<number>();
   /** Error message of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
-  /** Last failed write of each message, by the message's number. It includes earlier failed ones. The next transaction repeats it. */
+  /** Last failed write of each message, by sequence number. It supersedes earlier failed writes, and the next transaction repeats it. */
   readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
   /** Reason why the last transaction failed, or undefined if it succeeded. */
   #failure: string | undefined;
   #closed = false;
 
-  /** @param rowsOnDisk resolves when the rows of all tasks that were acknowledged before the call survive a power loss */
+  /** @param rowsOnDisk resolves once the rows of all tasks acknowledged before the call would survive a power loss */
   constructor(path: string, rowsOnDisk: () => Promise<void>) {
     this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
     this.#messages = new QueuedMessages(this.#database);
@@ -79,15 +79,25 @@ export class SqliteJournal {
 
   /**
    * Stores the state of a message. If the process dies while `running` is stored as true, the next start makes the message a suspect.
-   * If the message is a suspect already, the next start adds one to its attempts and its crashes.
+   * If the message is already a suspect, the next start counts an attempt and a crash for it.
    */
   update(entry: Entry, running: boolean): Promise<void> {
     return this.#write(false, entry.sequence, () => this.#messages.update(entry, running));
   }
 
-  /** Deletes a message after its row, which is in another file, is synced. Otherwise a power loss could leave neither of them. */
+  /** Deletes a message once its row is synced. The row is in another file, so a power loss could otherwise destroy both. */
   complete({ sequence }: Entry): Promise<void> {
-    return this.#track(this.#deleteOnceSynced(sequence));
+    return this.#track(this.#deleteOnceSynced([sequence]));
+  }
+
+  /** Deletes a message that was cancelled while no attempt was running. */
+  cancel({ sequence }: Entry): Promise<void> {
+    return this.#write(true, undefined, () => this.#messages.delete(sequence));
+  }
+
+  /** Deletes a message whose running attempt was cancelled. Its task has no row. */
+  cancelRunning({ sequence }: Entry): Promise<void> {
+    return this.#write(true, sequence, () => this.#messages.delete(sequence));
   }
 
   /** Deletes a message and stores its dead letter. */
@@ -98,7 +108,7 @@ export class SqliteJournal {
     });
   }
 
-  /** Deletes a dead letter and stores the message that is put back into the queue. */
+  /** Deletes a dead letter and stores the requeued message. */
   redrive(entry: Entry): Promise<void> {
     return this.#write(true, undefined, () => {
       this.#messages.deleteDeadLetter(entry.sequence);
@@ -113,7 +123,7 @@ export class SqliteJournal {
     });
   }
 
-  /** Returns the reason why writes fail, or undefined if the last write succeeded and the storage exists. */
+  /** Returns the reason why writes fail, or undefined if the last write succeeded and the file can be read. */
   problem(): string | undefined {
     try {
       this.#database.probe();
@@ -142,7 +152,7 @@ export class SqliteJournal {
     }
   }
 
-  /** Returns the numbers of the stored messages. Uses the open connection, because a full disk may prevent a new one. */
+  /** Returns the sequence numbers of the stored messages. Uses the open connection, because opening another may fail on a full disk. */
   #stored(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
@@ -160,35 +170,26 @@ export class SqliteJournal {
     }
   }
 
-  async #deleteOnceSynced(sequence: number): Promise<void> {
+  async #deleteOnceSynced(sequences: readonly number[]): Promise<void> {
     try {
       await this.#rowsOnDisk();
     } catch (error) {
       this.#syncFailure = (error as Error).message;
-      this.#unsynced.add(sequence);
-      const [oldest] = this.#unsynced;
-      if (this.#unsynced.size > MAX_UNSYNCED && oldest !== undefined) this.#unsynced.delete(oldest);
+      for (const sequence of sequences) this.#unsynced.add(sequence);
+      for (const oldest of this.#unsynced) {
+        if (this.#unsynced.size <= MAX_UNSYNCED) break;
+        this.#unsynced.delete(oldest);
+      }
       this.#retryLater();
       throw error;
     }
-    await this.#write(false, sequence, () => this.#messages.delete(sequence));
+    for (const sequence of sequences) this.#unsynced.delete(sequence);
+    await Promise.all(sequences.map((sequence) => this.#write(false, sequence, () => this.#messages.delete(sequence))));
   }
 
-  /** Retries a failed sync of task rows. If it succeeds, the next transaction deletes the completed messages. */
+  /** If a sync of task rows has failed, retries it, and deletes the messages of the synced rows. */
   async #retrySync(): Promise<void> {
-    const sequences = [...this.#unsynced];
-    if (sequences.length === 0) return;
-    try {
-      await this.#rowsOnDisk();
-    } catch (error) {
-      this.#syncFailure = (error as Error).message;
-      this.#retryLater();
-      return;
-    }
-    for (const sequence of sequences) {
-      this.#unsynced.delete(sequence);
-      this.#failedWrites.set(sequence, () => this.#messages.delete(sequence));
-    }
+    if (this.#unsynced.size > 0) await this.#deleteOnceSynced([...this.#unsynced]).catch(() => {});
   }
 
   #write(durable: boolean, retryFor: number | undefined, write: () => void): Promise<void> {
@@ -203,13 +204,13 @@ export class SqliteJournal {
     const idle = operations.length === 0 && this.#failedWrites.size === 0;
     if (idle && this.#failure === undefined) return;
     this.#operations = [];
-    // After a failed transaction, the following ones do not wait for a lock, until one succeeds.
+    // A transaction waits for a lock only if the previous transaction succeeded.
     const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
     const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
       this.#database.statement(`PRAGMA busy_timeout = ${wait}`).get();
       this.#database.transaction(durable, () => {
-        // If no write is pending, writes an unchanged page to test whether the file can be written.
+        // If no write is pending, rewrites an unchanged page to test whether the file is writable.
         if (idle) this.#database.statement('PRAGMA application_id = 0').run();
         for (const write of this.#failedWrites.values()) write();
         for (const { write } of operations) write();

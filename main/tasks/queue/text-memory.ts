@@ -1,12 +1,15 @@
-/** A character outside Latin-1. V8 stores a string with such a character in two bytes per character, any other in one. */
+/** Matches a character outside Latin-1. V8 uses two bytes per character for a string with such a character, and one for any other. */
 const BEYOND_LATIN1 = /[^\0-\xff]/;
 
-/** Returns the bytes of memory of the body and reason of a message or dead letter. The bounds on their number limit other memory. */
+/**
+ * Returns the bytes of memory used by the body and reason of a message or dead letter. Limits on the number of messages and dead
+ * letters bound all other memory.
+ */
 export function textMemoryBytes({ body, reason }: { body: string; reason: string | null }): number {
   return textBytes(body) + (reason === null ? 0 : textBytes(reason));
 }
 
-/** Returns the bytes of memory of a string. Fast for one-byte strings, because V8 knows that the expression cannot match them. */
+/** Returns the memory used by a string, in bytes. Fast for one-byte strings, because V8 knows that the expression cannot match them. */
 function textBytes(text: string): number {
   return BEYOND_LATIN1.test(text) ? 2 * text.length : text.length;
 }

@@ -14,8 +14,8 @@ let done = 0;
 const { queue } = await engine.openQueue(({ event }) => {
   if (event === 'completed') done += 1;
 });
-const pool = await startPool(config, engine.taskStoreLocation, log);
-const dispatcher = new Dispatcher({ queue, pool, prefetch: config.taskPrefetch, log });
+const pool = await startPool(config.tasks, engine.taskStoreLocation, log);
+const dispatcher = new Dispatcher({ queue, pool, prefetch: config.tasks.prefetch, log });
 console.log(JSON.stringify({ ready: true }));
 process.stdin.once('data', async () => {
   dispatcher.start();

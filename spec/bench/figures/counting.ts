@@ -1,7 +1,6 @@
-import { DURATION_BOUNDS, Histogram } from '../../../main/metrics/histogram.ts';
 import { RequestMetrics, recordRequests } from '../../../main/metrics/request-metrics.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
-import { recordDuration } from '../../../workers/record-duration.ts';
+import { DURATION_BOUNDS, Histogram } from '../../../workers/histogram.ts';
 import type { Figure } from '../figure.ts';
 import { measureProduct } from './submissions.ts';
 
@@ -32,7 +31,7 @@ async function measureCounting(rounds: number): Promise<Record<string, number>> 
   const request = { method: 'POST', _matchedRoute: '/tasks', status: 202, state: {}, headerSent: true };
   const answer = async () => {};
   const waits = new Histogram(DURATION_BOUNDS);
-  const runs = { bounds: DURATION_BOUNDS, cells: new SharedArrayBuffer(Histogram.bytes(DURATION_BOUNDS)) };
+  const runs = new Histogram(DURATION_BOUNDS, new SharedArrayBuffer(Histogram.bytes(DURATION_BOUNDS)));
   const events = new TaskEvents();
   const once = async () => {
     await note(request as never, answer);
@@ -40,7 +39,7 @@ async function measureCounting(rounds: number): Promise<Record<string, number>> 
     waits.observe(Date.now() % 10);
     events.record({ event: 'started', id: '', attempt: 1 });
     const from = performance.now();
-    recordDuration(runs, 0, (performance.now() - from) / 1000);
+    runs.observe((performance.now() - from) / 1000);
     events.record({ event: 'completed', id: '' });
   };
   // The first rounds are not compiled yet.

@@ -8,11 +8,20 @@ export function tasks(count: number): Figure {
     name: `${count} tasks worked off`,
     contenders: {
       product: () => measureProduct(count),
+      'product, handlers module': () => measureProduct(count, { TASK_HANDLERS: './spec/bench/contenders/handlers.ts' }),
       'product, prefetch 50': () => measureProduct(count, { TASK_PREFETCH: '50' }),
       BullMQ: () => withRedis(['--appendonly', 'no'], (port) => measure(bullMq(count, port))),
     },
     readings: [
       { key: 'worked', name: 'worked off, rows stored', unit: '/s', beside: 'BullMQ', target: { atLeast: 1.2 } },
+      {
+        key: 'cpu',
+        name: 'CPU of a task by a handlers module, beside a built-in action',
+        unit: 'µs',
+        of: 'product, handlers module',
+        beside: 'product',
+        target: { atMost: 1.05 },
+      },
       {
         key: 'worked',
         name: 'the same, TASK_PREFETCH=50',

@@ -1,23 +1,24 @@
 import type { Msg } from '@nats-io/transport-node';
 import { expect } from 'chai';
-import type { NatsLink } from '../../../main/cluster/nats-link.ts';
 import { PullRequester } from '../../../main/cluster/queue/pull-requester.ts';
+import type { Stream } from '../../../main/cluster/queue/stream.ts';
 
 /** Creates a requester with room for `room()` messages. Its pull requests reach no server. */
 function create(room: () => number) {
   /** Batch size of each pull request. */
   const requests: number[] = [];
-  let deliver: (error: Error | null, message: Msg) => void = () => {};
-  const connection = {
-    subscribe(_subject: string, options: { callback: typeof deliver }) {
-      deliver = options.callback;
+  let deliver: (message: Msg) => void = () => {};
+  const link = {
+    up: true,
+    onUp: () => () => {},
+    subscribe(_subject: string, receive: typeof deliver) {
+      deliver = receive;
       return { unsubscribe() {} };
     },
-    publish: (_subject: string, request: string) => requests.push(JSON.parse(request).batch),
-    isClosed: () => true,
+    connection: { publish: (_subject: string, request: string) => requests.push(JSON.parse(request).batch) },
   };
-  const link = { up: true, connection } as unknown as NatsLink;
-  const requester = new PullRequester({ link, stream: 'tasks', consumer: 'workers', room, receive() {} });
+  const tasks = { link, name: 'tasks' } as unknown as Stream;
+  const requester = new PullRequester({ tasks, room, receive() {} });
   return {
     requests,
     async ask() {
@@ -25,7 +26,7 @@ function create(room: () => number) {
       // The requester publishes in a microtask.
       await Promise.resolve();
     },
-    arrive: () => deliver(null, { reply: '$JS.ACK.tasks.workers.1.1.1.1.0' } as Msg),
+    arrive: () => deliver({ reply: '$JS.ACK.tasks.workers.1.1.1.1.0' } as Msg),
   };
 }
 

@@ -2,8 +2,9 @@ import type { Msg } from '@nats-io/transport-node';
 import { expect } from 'chai';
 import type { DeliveryState } from '../../../main/cluster/queue/delivery-state.ts';
 import { type PendingDelivery, pendingDelivery } from '../../../main/cluster/queue/pending-delivery.ts';
-import { NatsSettler, type SettlerParts } from '../../../main/cluster/queue/settlement.ts';
-import { token } from '../../../main/cluster/queue/streams.ts';
+import type { QueueParts } from '../../../main/cluster/queue/queue-parts.ts';
+import { NatsSettler } from '../../../main/cluster/queue/settlement.ts';
+import { token } from '../../../main/cluster/queue/stream.ts';
 import { MemoryValues } from './memory-values.ts';
 
 const LATER = { kind: 'retry', delayMs: 0, reason: 'no', failure: 'transient' } as const;
@@ -17,13 +18,14 @@ function createNodes() {
     counts: { settled() {} },
     events: { tell() {} },
     letters: { get: async () => undefined },
+    cancellations: { has: async () => false },
     notes,
   };
   return {
     notes,
     acks,
     stored: async () => (await notes.get(token('a')))?.value,
-    node: () => new NatsSettler(parts as unknown as SettlerParts),
+    node: () => new NatsSettler(parts as unknown as QueueParts),
   };
 }
 

@@ -46,7 +46,9 @@ describe('migrate', () => {
     const folder = await temporaryFolder();
     chmodSync(folder, 0o755);
     migrate(folder);
-    for (const { file } of schemas) expect(statSync(join(folder, file)).mode & 0o777, file).to.equal(0o600);
+    for (const name of Object.keys(schemas)) {
+      expect(statSync(join(folder, `${name}.db`)).mode & 0o777, name).to.equal(0o600);
+    }
   });
 
   it('creates the folder and both databases with their tables', async () => {

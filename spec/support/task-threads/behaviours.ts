@@ -1,7 +1,7 @@
 /** A pool thread whose handler behaves as the task's `action` says. Used by the specs of the pool. */
 import { threadId, workerData } from 'node:worker_threads';
-import { PermanentError } from '../../../workers/actions.ts';
-import { poolFunction, type TaskHandler } from '../../../workers/task-batch.ts';
+import { PermanentError } from '../../../workers/handlers-api.ts';
+import { poolFunction, type TaskHandler } from '../../../workers/run-batch.ts';
 import { Gate } from './gate.ts';
 
 const gate = new Gate((workerData as { gate?: SharedArrayBuffer } | null)?.gate);

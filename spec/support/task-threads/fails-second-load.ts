@@ -1,6 +1,6 @@
 /** A pool thread that fails to load on its second start. A task ends the first thread. */
 import { threadId, workerData } from 'node:worker_threads';
-import { poolFunction } from '../../../workers/task-batch.ts';
+import { poolFunction } from '../../../workers/run-batch.ts';
 
 /** Worker data of the pool. */
 export interface SecondLoad {

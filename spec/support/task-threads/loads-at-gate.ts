@@ -1,6 +1,6 @@
 /** A pool thread that exits at its first task. Each later thread waits at the gate while it loads. */
 import { workerData } from 'node:worker_threads';
-import { poolFunction } from '../../../workers/task-batch.ts';
+import { poolFunction } from '../../../workers/run-batch.ts';
 import { Gate } from './gate.ts';
 
 const { gate, starts } = workerData as { gate: SharedArrayBuffer; starts: SharedArrayBuffer };

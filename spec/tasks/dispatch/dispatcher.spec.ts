@@ -19,6 +19,14 @@ class FailingQueue extends LocalQueue {
 const start = (workers?: number) => startDispatching(new HandDrivenPool(workers));
 
 describe('Dispatcher', () => {
+  it('makes as many attempts at a task as its action allows', async () => {
+    const actions = new Map([['twice', { maxAttempts: 2 }]]);
+    const { pool, queue, reach } = startDispatching(new HandDrivenPool(), { actions });
+    await queue.publish({ id: 'a', body: '{"id":"a","action":"twice"}' });
+    for (const attempt of [1, 2]) (await pool.given(attempt)).end(raised);
+    expect(await reach(({ dead }) => dead === 1)).to.include({ delayed: 0, waiting: 0 });
+  });
+
   describe('taking deliveries', () => {
     it('gives the pool the delivery as the queue has it', async () => {
       const { pool, queue } = start();
@@ -181,8 +189,8 @@ describe('Dispatcher', () => {
       (await pool.given(9)).end(raisedForGood);
       await reach(({ dead }) => dead === 3);
       const { retried, dead, waits } = dispatcher.metrics;
-      expect(Object.fromEntries(retried.entries())).to.deep.equal({ error: 4, crash: 1 });
-      expect(Object.fromEntries(dead.entries())).to.deep.equal({ permanent: 1, attempts: 1, crashes: 1 });
+      expect(Object.fromEntries(retried)).to.deep.equal({ error: 4, crash: 1 });
+      expect(Object.fromEntries(dead)).to.deep.equal({ permanent: 1, attempts: 1, crashes: 1 });
       expect(waits.cumulative().count).to.equal(3);
     });
 

@@ -33,8 +33,8 @@ export function startDispatching<Pool extends DispatcherOptions['pool']>(
   }: Partial<Omit<DispatcherOptions, 'pool' | 'queue'>> & { queue?: LocalQueue } = {},
 ): Dispatching & { pool: Pool } {
   const { log, lines } = captureLog();
-  const atOnce: typeof decide = (delivery, outcome) => {
-    const settlement = decide(delivery, outcome);
+  const atOnce: typeof decide = (delivery, outcome, policy) => {
+    const settlement = decide(delivery, outcome, policy);
     return settlement.kind === 'retry' ? { ...settlement, delayMs: 0 } : settlement;
   };
   const dispatcher = new Dispatcher({ queue, pool, prefetch: 5, decide: atOnce, log, ...options });

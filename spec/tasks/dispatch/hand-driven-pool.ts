@@ -12,6 +12,8 @@ export interface HandDrivenRun {
 export class HandDrivenPool {
   /** All runs in order. */
   readonly runs: HandDrivenRun[] = [];
+  /** Deliveries that were cancelled, in order. */
+  readonly cancelled: Delivery[] = [];
   isStopped = false;
   readonly #workers: number;
   readonly #open = new Set<HandDrivenRun>();
@@ -53,6 +55,15 @@ export class HandDrivenPool {
       if (run !== undefined) return run;
       await this.#changed.promise;
     }
+  }
+
+  /** Withdraws a run that has not started. Notes the cancellation of a started one. */
+  cancel(delivery: Delivery): boolean {
+    this.cancelled.push(delivery);
+    const run = [...this.#open].find((open) => open.delivery === delivery);
+    if (run === undefined || run.isStarted) return false;
+    run.end(stopped);
+    return true;
   }
 
   releaseWaiting(): void {

@@ -24,15 +24,15 @@ const steps = fc.array(
     does: fc.oneof(
       { weight: 2, arbitrary: fc.constant('publish') },
       { weight: 5, arbitrary: fc.constantFrom(...Object.keys(outcomes)) },
-      { weight: 1, arbitrary: fc.constantFrom('ack early', 'nack early') },
+      { weight: 1, arbitrary: fc.constantFrom('ack early', 'nack early', 'cancel', 'cancel') },
     ),
     which: fc.nat(),
   }),
   { maxLength: 80 },
 );
 
-function balance({ completed, dead, dropped, waiting, delayed, inFlight }: QueueCounts): number {
-  return completed + dead + dropped + waiting + delayed + inFlight;
+function balance({ completed, dead, dropped, cancelled, waiting, delayed, inFlight }: QueueCounts): number {
+  return completed + dead + dropped + cancelled + waiting + delayed + inFlight;
 }
 
 describe('Dispatcher and WorkerPool, whatever happens', () => {
@@ -66,6 +66,7 @@ describe('Dispatcher and WorkerPool, whatever happens', () => {
           const running = open();
           const task = running[which % running.length];
           if (does === 'publish') await publish(String(published++));
+          else if (does === 'cancel') await queue.cancel(String(which % Math.max(published, 1)));
           else if (task === undefined) continue;
           else if (does === 'ack early' || does === 'nack early') task.settle(does === 'ack early' ? 'ack' : 'nack');
           else end(task, outcomes[does] as BatchOutcome);
@@ -87,8 +88,8 @@ describe('Dispatcher and WorkerPool, whatever happens', () => {
             return drained;
           });
           await draining;
-          const { completed, dead, dropped } = queue.counts();
-          expect(completed + dead + dropped).to.equal(published);
+          const { completed, dead, dropped, cancelled } = queue.counts();
+          expect(completed + dead + dropped + cancelled).to.equal(published);
         }
         check();
         for (const task of open()) end(task, { ended: 'returned' });

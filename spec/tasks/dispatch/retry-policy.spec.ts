@@ -4,7 +4,7 @@ import {
   decide,
   decideRetry,
   discardExhausted,
-  type RetryPolicy,
+  retryPolicies,
   retryPolicy,
 } from '../../../main/tasks/dispatch/retry-policy.ts';
 import type { Failure } from '../../../main/tasks/queue/queue.ts';
@@ -18,7 +18,7 @@ const policies = fc.record({
 const shares = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
 
 /** Returns the longest delay after an attempt. */
-function longestDelay(attempt: number, policy?: RetryPolicy): number {
+function longestDelay(attempt: number, policy?: typeof retryPolicy): number {
   const settlement = decideRetry({ attempt, crashes: 0 }, 'transient', 'no', policy, () => 1);
   return settlement.kind === 'retry' ? settlement.delayMs : Number.NaN;
 }
@@ -52,6 +52,33 @@ describe('the retry policy', () => {
       reason: 'bad data',
       failure: 'permanent',
     });
+  });
+
+  it('retries after the delay that the handler asks for, if an attempt is left', () => {
+    const outcome = { ended: 'raised', reason: 'busy', permanent: false, retryAfterMs: 86_400_000 } as const;
+    expect(decide({ attempt: 4, crashes: 0 }, outcome)).to.deep.equal({
+      kind: 'retry',
+      delayMs: 86_400_000,
+      reason: 'busy',
+      failure: 'transient',
+    });
+    expect(decide({ attempt: 5, crashes: 0 }, outcome)).to.include({ kind: 'discard', attempts: 5 });
+  });
+
+  it('has as many attempts as the action of a task message says', () => {
+    const actions = new Map([
+      ['once', { maxAttempts: 1 }],
+      ['usual', {}],
+    ]);
+    const policyOf = (action: string) => retryPolicies(actions)(JSON.stringify({ id: 'a', action, data: {} }));
+    expect(policyOf('once')).to.deep.equal({ ...retryPolicy, maxAttempts: 1 });
+    expect([policyOf('usual'), policyOf('other'), retryPolicies(actions)('no message')]).to.deep.equal(
+      Array(3).fill(retryPolicy),
+    );
+    expect(decide({ attempt: 1, crashes: 0 }, { ended: 'crashed', reason: 'no' }, policyOf('once')).kind).to.equal(
+      'discard',
+    );
+    expect(discardExhausted({ attempt: 2, crashes: 0 }, policyOf('once'))).to.include({ attempts: 1 });
   });
 
   it('discards what has no attempts left before it runs, with the attempts that it had', () => {

@@ -67,6 +67,31 @@ describe('Dispatcher, draining', () => {
     await drained;
     expect(queue.counts().inFlight).to.equal(1);
   });
+
+  it('ends at the abort time if a task runs, and leaves the task to the stop', async () => {
+    const { dispatcher, publish, pool, queue } = start();
+    await publish('a');
+    await pool.given(1);
+    const abort = Promise.withResolvers<void>();
+    const drained = dispatcher.drain(never, abort.promise);
+    expect(await isDone(drained)).to.equal(false);
+    abort.resolve();
+    await drained;
+    expect(queue.counts().inFlight).to.equal(1);
+  });
+
+  it('goes on after the abort time while only delayed tasks are left, and ends once another task is taken', async () => {
+    const retry: Settlement = { kind: 'retry', delayMs: 60_000, reason: 'it failed', failure: 'transient' };
+    const { dispatcher, publish, pool, reach } = startDispatching(new HandDrivenPool(), { decide: () => retry });
+    await publish('a');
+    (await pool.given(1)).end(raised);
+    await reach(({ delayed }) => delayed === 1);
+    const drained = dispatcher.drain(never, Promise.resolve());
+    expect(await isDone(drained)).to.equal(false);
+    await publish('b');
+    await drained;
+    expect(await reach(() => true)).to.include({ inFlight: 1, delayed: 1 });
+  });
 });
 
 describe('Dispatcher, stopping', () => {

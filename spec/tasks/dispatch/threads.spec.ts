@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
+import { BatchRunner } from '../../../main/tasks/pool/batch-runner.ts';
 import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
 import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import { lettersOf } from '../../drivers/inbox.ts';
@@ -16,15 +17,15 @@ async function start({ queued = [] }: { queued?: string[] } = {}) {
   const submit = (...actions: string[]) =>
     Promise.all(actions.map((action) => queue.publish({ id: randomUUID(), body: JSON.stringify({ action }) })));
   await submit(...queued);
-  const pool = await WorkerPool.start({
+  const batches = await BatchRunner.start({
     file: new URL('../../support/task-threads/behaviours.ts', import.meta.url),
     threads: 2,
-    maxBatch: 5,
     timeoutMs: 60_000,
     memoryMb: 64,
     workerData: { gate: gate.shared },
     log: captureLog().log,
   });
+  const pool = new WorkerPool(batches, 5);
   afterTest(() => pool.stop(Promise.resolve()));
   return { gate, submit, ...startDispatching(pool, { queue }) };
 }

@@ -2,10 +2,10 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { openApi } from '../../../main/contracts/openapi.ts';
 import { servers } from '../../../main/contracts/servers.ts';
-import { tokenAccess } from '../../../main/task-access.ts';
 import { authRouter } from '../../../main/ticker/auth-router.ts';
 import { MemoryTokenStore } from '../../../main/ticker/memory-token-store.ts';
 import type { Scope } from '../../../main/ticker/policy.ts';
+import { tokenAccess } from '../../../main/token-access.ts';
 import { request } from '../../support/program.ts';
 import { startTickerBundle, type TickerBundle, type TickerBundleOptions } from '../../support/ticker-bundle.ts';
 import { followEvents } from './event-client.ts';
@@ -51,6 +51,9 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'head /tasks/events': ['read', 'task'],
   'get /tasks/{id}': ['read', 'task'],
   'head /tasks/{id}': ['read', 'task'],
+  'delete /tasks/{id}': ['delete', 'task'],
+  'get /actions': ['read', 'task'],
+  'head /actions': ['read', 'task'],
   'get /dead-letters': ['read', 'dead_letter'],
   'head /dead-letters': ['read', 'dead_letter'],
   'delete /dead-letters/{id}': ['delete', 'dead_letter'],
@@ -76,6 +79,7 @@ const outcomes: Record<string, number> = {
   'post /tasks': 202,
   'get /tasks/{id}': 404,
   'head /tasks/{id}': 404,
+  'delete /tasks/{id}': 404,
   'delete /dead-letters/{id}': 404,
   'post /dead-letters/{id}/retry': 404,
 };

@@ -10,6 +10,8 @@ class HeldJournal implements Journal {
     this.accept = accept;
   }
   async update() {}
+  async cancel() {}
+  async cancelRunning() {}
   async complete() {}
   async deadLetter() {}
   async redrive() {}

@@ -24,6 +24,7 @@ describe('GET /queue', () => {
       completed: 0,
       dead: 2,
       dropped: 0,
+      cancelled: 0,
       waiting: 1,
       delayed: 0,
       in_flight: 0,

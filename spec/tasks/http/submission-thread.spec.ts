@@ -1,6 +1,9 @@
+import { once } from 'node:events';
+import type { Worker } from 'node:worker_threads';
 import { expect } from 'chai';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
-import type { SubmittedBody } from '../../../workers/submission.ts';
+import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
+import type { SubmittedBody } from '../../../workers/parse-submission.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { until } from '../../support/until.ts';
@@ -9,11 +12,37 @@ function bodyOf(text: string): SubmittedBody {
   return { bytes: new TextEncoder().encode(text), id: 'x', createdAt: 1, hasKey: false };
 }
 
-function start({ file, idleMs }: { file?: string; idleMs?: number } = {}) {
+/** Schemas whose check takes exponential time for {@link costly} data. */
+const letters = { properties: { text: { type: 'string', pattern: '^([a-z]+)*$' } } };
+const keys = { patternProperties: { '^([a-z]+)*$': true } };
+const names = { propertyNames: { pattern: '^([a-z]+)*$' } };
+const branch = (name: string) => ({ required: [name], properties: { next: { $ref: '#' } } });
+const tree = { anyOf: [branch('a'), branch('b')] };
+const costly = {
+  letters: { text: `${'a'.repeat(50)}!` },
+  keys: { [`${'a'.repeat(50)}!`]: 1 },
+  names: { [`${'a'.repeat(50)}!`]: 1 },
+  tree: Array(60)
+    .fill(0)
+    .reduce((next) => ({ next }), {}),
+};
+const rules: SubmissionRules = {
+  actions: new Map(Object.entries({ letters, keys, names, tree }).map(([action, schema]) => [action, { schema }])),
+  rejectUnknown: false,
+};
+
+interface StartOptions {
+  file?: string;
+  idleMs?: number;
+  rules?: SubmissionRules;
+  checkTimeoutMs?: number;
+}
+
+function start({ file, ...options }: StartOptions = {}) {
   const captured = captureLog();
   const thread = new SubmissionThread({
     memoryMb: 64,
-    ...(idleMs && { idleMs }),
+    ...options,
     log: captured.log,
     ...(file && { file: new URL(`../../support/submission-threads/${file}.ts`, import.meta.url) }),
   });
@@ -89,10 +118,55 @@ describe('the submission thread', () => {
     expect(lines).to.have.length(2);
   });
 
+  for (const [action, data] of Object.entries(costly)) {
+    it(`refuses data that takes too long to check (${action}), and goes on with the next body in a new thread`, async () => {
+      const { thread, parse, started, lines } = start({ rules, checkTimeoutMs: 50 });
+      const refused = thread.parse(bodyOf(JSON.stringify({ action, data })));
+      const next = parse('{"action":"a"}', '{"action":"b"}');
+      expect(await refused).to.deep.equal({
+        error: 'invalidData',
+        field: { path: '', detail: 'took too long to check' },
+      });
+      expect(await next).to.deep.equal([
+        '{"id":"x","action":"a","data":{},"created_at":1}',
+        '{"id":"x","action":"b","data":{},"created_at":1}',
+      ]);
+      expect(started()).to.equal(2);
+      expect(lines.map(({ msg, action: logged }) => [msg, logged])).to.deep.equal([
+        ['the check of a submission took too long', action],
+      ]);
+    });
+  }
+
+  it('limits no check that takes linear time', async () => {
+    const schema = { properties: { numbers: { items: { type: 'number' } } } };
+    const { thread, lines } = start({
+      rules: { actions: new Map([['mean', { schema }]]), rejectUnknown: false },
+      checkTimeoutMs: 1,
+    });
+    const numbers = Array(500_000).fill(1);
+    expect(await thread.parse(bodyOf(JSON.stringify({ action: 'mean', data: { numbers } })))).to.have.property('text');
+    expect(lines).to.deep.equal([]);
+  });
+
+  it('can be stopped during a check', async () => {
+    const { thread, parse, lines } = start({ rules, checkTimeoutMs: 1_000_000 });
+    const stopped = once(process, 'worker').then(async ([worker]: Worker[]) => {
+      await new Promise<void>((resolve) =>
+        worker?.on('message', (message) => 'checking' in Object(message) && resolve()),
+      );
+      await thread.stop();
+    });
+    expect(await parse(JSON.stringify({ action: 'letters', data: costly.letters }))).to.deep.equal(['server busy']);
+    await stopped;
+    expect(lines).to.deep.equal([]);
+  });
+
   it('refuses all bodies once it is stopped', async () => {
     const { thread, parse, started, lines } = start();
+    const stopped = once(process, 'worker').then(() => thread.stop());
     const waiting = parse('{"action":"a"}', '{"action":"b"}');
-    await thread.stop();
+    await stopped;
     expect(await waiting).to.deep.equal(['server busy', 'server busy']);
     expect(await parse('{"action":"a"}')).to.deep.equal(['server busy']);
     expect(started()).to.equal(1);

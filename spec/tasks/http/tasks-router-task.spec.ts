@@ -109,12 +109,16 @@ describe('GET /tasks/:id', () => {
     expect([gone.status, gone.body]).to.deep.equal([500, { error: 'database unavailable' }]);
   });
 
-  it('takes HEAD, and no other method', async () => {
+  it('takes HEAD and DELETE, and no other method', async () => {
     const { tasksUrl } = await startTasksServer();
     expect((await request(`${tasksUrl}/1`, { method: 'HEAD' })).status).to.equal(404);
-    for (const method of ['POST', 'DELETE', 'PUT']) {
+    for (const method of ['POST', 'PATCH', 'PUT']) {
       const { status, body, headers } = await request(`${tasksUrl}/1`, { method });
-      expect([status, body, headers.get('allow')]).to.deep.equal([405, { error: 'method not allowed' }, 'GET, HEAD']);
+      expect([status, body, headers.get('allow')]).to.deep.equal([
+        405,
+        { error: 'method not allowed' },
+        'GET, HEAD, DELETE',
+      ]);
     }
   });
 });

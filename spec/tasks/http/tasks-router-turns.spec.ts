@@ -2,7 +2,7 @@ import { mock } from 'node:test';
 import { expect } from 'chai';
 import { TURN_BYTES } from '../../../main/http/admission.ts';
 import { ByteBudget } from '../../../main/http/byte-budget.ts';
-import { SMALL_BODY_BYTES } from '../../../main/tasks/http/submission.ts';
+import { SMALL_BODY_BYTES } from '../../../main/tasks/http/prepare-submission.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { request } from '../../support/program.ts';
 import { connectRaw, head, parseResponse } from '../../support/raw-connection.ts';

@@ -12,6 +12,8 @@ import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import type { Delivery, Message, QueueBounds } from '../../../main/tasks/queue/queue.ts';
 import type { Journal } from '../../../main/tasks/queue/sqlite-journal.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
+import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
+import { mainThreadCheck } from '../../../workers/submission-check.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
 import { type CapturedLog, captureLog } from '../../support/log.ts';
@@ -49,6 +51,8 @@ export async function startTasksServer({
   access,
   corsOrigins = [],
   trustProxy = 0,
+  rules,
+  checkTimeoutMs = 60_000,
 }: Partial<QueueBounds> & {
   bodyLimit?: number;
   bodyBudget?: ByteBudget;
@@ -58,6 +62,9 @@ export async function startTasksServer({
   access?: TaskAccess;
   corsOrigins?: readonly string[];
   trustProxy?: number;
+  rules?: SubmissionRules;
+  /** Time limit of a check in the submission thread. */
+  checkTimeoutMs?: number;
 } = {}): Promise<TasksServer> {
   const folder = await temporaryFolder();
   migrate(folder);
@@ -74,7 +81,7 @@ export async function startTasksServer({
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestMetrics();
-  const submissions = new SubmissionThread({ memoryMb: 128, log: captured.log });
+  const submissions = new SubmissionThread({ memoryMb: 128, rules, checkTimeoutMs, log: captured.log });
   afterTest(() => submissions.stop());
   const app = await createTasksApp({
     requests,
@@ -83,6 +90,8 @@ export async function startTasksServer({
     events,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     submissions,
+    check: rules && mainThreadCheck(rules),
+    rules: rules ?? { actions: new Map(), rejectUnknown: false },
     responses,
     access,
     corsOrigins,

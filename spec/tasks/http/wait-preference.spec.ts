@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { preferredWait } from '../../../main/tasks/http/submission.ts';
+import { preferredWait } from '../../../main/tasks/http/prepare-submission.ts';
 
 describe('the preference to wait', () => {
   const understood: [prefer: string, seconds: number][] = [

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import { type BatchOutcome, BatchRunner } from '../../../main/tasks/pool/batch-runner.ts';
 import type { Acknowledgement } from '../../../workers/messages.ts';
@@ -6,7 +7,8 @@ import { limits, startRunner, threadFile } from './running.ts';
 
 async function startFailure(file: string, threads = 2): Promise<Error> {
   const { log } = captureLog();
-  return BatchRunner.start({ file: threadFile(file), ...limits, threads, workerData: {}, log }).then(
+  const abortChannel = randomUUID();
+  return BatchRunner.start({ file: threadFile(file), ...limits, threads, workerData: {}, abortChannel, log }).then(
     async (runner) => {
       await runner.destroy();
       throw new Error('the threads started');

@@ -1,8 +1,8 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { BusyPoll } from '../../../main/tasks/pool/busy-poll.ts';
+import { busyPoll } from '../../../main/tasks/pool/busy-poll.ts';
 
-describe('BusyPoll', () => {
+describe('busyPoll', () => {
   /** Callbacks for the next event-loop turn. */
   let turn: (() => void)[] = [];
   let nowMs = 0;
@@ -22,7 +22,7 @@ describe('BusyPoll', () => {
   const keepsAwake = () => turn.length > 0;
 
   it('keeps the event loop awake for a fraction of a millisecond, once however often it begins', () => {
-    const poll = new BusyPoll(2);
+    const poll = busyPoll(2);
     expect(keepsAwake()).to.equal(false);
     poll.begin();
     poll.begin();
@@ -38,7 +38,7 @@ describe('BusyPoll', () => {
   });
 
   it('goes on for longer if it begins again', () => {
-    const poll = new BusyPoll(2);
+    const poll = busyPoll(2);
     poll.begin();
     pass(0.2);
     poll.begin();
@@ -49,7 +49,7 @@ describe('BusyPoll', () => {
   });
 
   it('stops at the next turn when it is told to', () => {
-    const poll = new BusyPoll(2);
+    const poll = busyPoll(2);
     poll.begin();
     poll.end();
     pass(0);
@@ -57,7 +57,7 @@ describe('BusyPoll', () => {
   });
 
   it('does nothing on a single core, which the threads need', () => {
-    new BusyPoll(1).begin();
+    busyPoll(1).begin();
     expect(keepsAwake()).to.equal(false);
   });
 });

@@ -1,11 +1,13 @@
 import type { BatchOutcome, BatchTask, RunningBatch } from '../../../main/tasks/pool/batch-runner.ts';
-import type { Acknowledgement } from '../../../workers/messages.ts';
+import type { AbortRequest, Acknowledgement, TaskProgress } from '../../../workers/messages.ts';
 
 /** A task in a batch of a {@link HandDrivenRunner}. */
 export interface RunningTask {
   body: string;
   /** Settles the delivery before the handler ends. */
   settle(acknowledgement: Acknowledgement): void;
+  /** Reports progress before the handler ends. */
+  report(progress: TaskProgress): void;
   end(outcome: BatchOutcome): void;
 }
 
@@ -45,10 +47,11 @@ export class HandDrivenRunner {
 
   run(tasks: readonly BatchTask[]): RunningBatch {
     const ended = tasks.map(() => Promise.withResolvers<BatchOutcome>());
-    const running = tasks.map(({ body, onSettled }, index): RunningTask => {
+    const running = tasks.map(({ body, onSettled, onProgress }, index): RunningTask => {
       const task: RunningTask = {
         body,
         settle: onSettled,
+        report: onProgress,
         end: (outcome) => {
           this.#open.delete(task);
           ended[index]?.resolve(outcome);
@@ -74,6 +77,7 @@ export class HandDrivenRunner {
         for (const task of batch.tasks.splice(batch.started)) this.#open.delete(task);
         return kept();
       },
+      cancel: (index) => this.cancelled.push(batch.tasks[index]?.body as string),
     };
   }
 
@@ -82,6 +86,16 @@ export class HandDrivenRunner {
     for (const [at, task] of [...(this.batches[index]?.tasks ?? [])].entries()) {
       task.end(outcomes[at] ?? outcomes[0] ?? { ended: 'returned' });
     }
+  }
+
+  /** Bodies of the cancelled tasks, in order. */
+  readonly cancelled: string[] = [];
+
+  /** Abort requests, in order. */
+  readonly aborts: AbortRequest[] = [];
+
+  abort(request: AbortRequest): void {
+    this.aborts.push(request);
   }
 
   async destroy(): Promise<void> {

@@ -2,6 +2,7 @@ import type { BatchOutcome } from '../../../main/tasks/pool/batch-runner.ts';
 import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
 import { WorkerPool } from '../../../main/tasks/pool/worker-pool.ts';
 import type { Delivery } from '../../../main/tasks/queue/queue.ts';
+import type { TaskProgress } from '../../../workers/messages.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { HandDrivenRunner } from './hand-driven-runner.ts';
 
@@ -12,7 +13,8 @@ export const nextTurn = () => new Promise(setImmediate);
 /** Creates a pool whose batches a spec ends. */
 export function startPool({ threads = 2, maxBatch = 3 } = {}) {
   const runner = new HandDrivenRunner(threads);
-  const pool = new WorkerPool(runner, maxBatch);
+  const progress: (TaskProgress & { id: string })[] = [];
+  const pool = new WorkerPool(runner, maxBatch, ({ message: { id } }, report) => progress.push({ id, ...report }));
   afterTest(() => pool.stop(Promise.resolve()));
   const started: string[] = [];
   const ended: Record<string, Outcome> = {};
@@ -46,5 +48,5 @@ export function startPool({ threads = 2, maxBatch = 3 } = {}) {
     runner.end(index, ...outcomes);
     await nextTurn();
   };
-  return { runner, pool, started, ended, run, end };
+  return { runner, pool, started, ended, progress, run, end };
 }

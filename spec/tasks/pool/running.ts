@@ -9,13 +9,17 @@ export const threadFile = (name: string) => new URL(`../../support/task-threads/
 
 export const limits = { threads: 1, timeoutMs: 60_000, memoryMb: 64 };
 
+/** A task of a batch of which nothing is heard before it ends. */
+export const unheard = { sequence: null, attempt: 1, onSettled() {}, onProgress() {} };
+
 interface RunnerOptions {
   file?: string;
   threads?: number;
   workerData?: object;
   timeoutMs?: number;
   memoryMb?: number;
-  writeLock?: SharedArrayBuffer;
+  graceMs?: number;
+  startTimeoutMs?: number;
 }
 
 /** Starts threads that are terminated after the test. A task's action names its behaviour. */
@@ -31,7 +35,7 @@ export async function startRunner({ file = 'behaviours', workerData = {}, ...opt
   });
   afterTest(() => runner.destroy());
   const give = (actions: string[], onSettled: (how: Acknowledgement) => void = () => {}): RunningBatch =>
-    runner.run(actions.map((action) => ({ body: JSON.stringify({ action }), sequence: null, onSettled })));
+    runner.run(actions.map((action) => ({ ...unheard, body: JSON.stringify({ action }), onSettled })));
   const runAll = (...given: Parameters<typeof give>): Promise<BatchOutcome[]> => give(...given).outcomes;
   const run = (action: string, onSettled: (how: Acknowledgement) => void = () => {}): Promise<BatchOutcome> =>
     runAll([action], onSettled).then(([outcome]) => outcome as BatchOutcome);

@@ -13,21 +13,6 @@ async function startTimedRunner(timeoutMs: number): Promise<() => Promise<void>>
 }
 
 describe('BatchRunner', () => {
-  it('releases the write lock of a dead thread, and of no thread outside the pool', async () => {
-    const cell = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
-    const { threads } = watchThreads();
-    const { run } = await startRunner({ writeLock: cell.buffer });
-    const holders = [() => threads.at(-1)?.threadId as number, () => 1_000_000];
-    const left: number[] = [];
-    for (const holder of holders) {
-      Atomics.store(cell, 0, holder());
-      expect(await run('exit')).to.include({ ended: 'crashed' });
-      expect(await run('return')).to.deep.equal({ ended: 'returned' });
-      left.push(Atomics.load(cell, 0));
-    }
-    expect(left).to.deep.equal([0, 1_000_000]);
-  });
-
   describe('when a thread dies', () => {
     for (const action of ['exit', 'exit as if all were well', 'raise outside']) {
       it(`tells a crash and works on, after: ${action}`, async () => {
@@ -81,6 +66,22 @@ describe('BatchRunner', () => {
         expect(new Int32Array(workerData.starts)[0]).to.equal(3);
       });
     }
+
+    it('starts afresh when a new thread does not load in time, and says so meanwhile', async () => {
+      const workerData = { starts: new SharedArrayBuffer(4) };
+      const options = { file: 'loads-at-gate', workerData, startTimeoutMs: 2000 };
+      const { runner, run, gate, lines } = await startRunner(options);
+      expect(await run('')).to.include({ ended: 'crashed' });
+      const waiting = run('');
+      await gate.begun(1);
+      expect(runner.serving).to.equal(true);
+      await until(() => !runner.serving);
+      gate.open();
+      expect(await waiting).to.deep.equal({ ended: 'interrupted', reason: 'thread stopped', suspect: false });
+      expect(await run('')).to.deep.equal({ ended: 'returned' });
+      expect(runner.serving).to.equal(true);
+      expect(lines[0]?.msg).to.equal('the task threads do not start: all are replaced');
+    });
 
     it('replaces a thread that dies while it has nothing to do', async () => {
       const { threads } = watchThreads();

@@ -92,6 +92,26 @@ describe('WorkerPool', () => {
     });
   });
 
+  it('reports the progress of a running delivery', async () => {
+    const { runner, run, progress } = startPool();
+    await run('ab');
+    runner.tasks[1]?.report({ fraction: 0.5, note: 'half' });
+    expect(progress).to.deep.equal([{ id: 'b', fraction: 0.5, note: 'half' }]);
+  });
+
+  it('releases a delivery whose handler threw because of the shutdown, unless the handler had settled it', async () => {
+    const { pool, run, ended, runner } = startPool();
+    await run('abc');
+    const stopped = pool.stop(never);
+    expect(runner.aborts).to.deep.equal([{ delivery: 'all', reason: 'shutdown' }]);
+    const interrupted = { ended: 'interrupted', reason: 'shutdown', suspect: false } as const;
+    runner.end(0, interrupted, { ...interrupted, settled: 'ack' }, returned);
+    await stopped;
+    expect(ended.a).to.include({ ended: 'interrupted' });
+    expect([ended.b, ended.c]).to.deep.equal([returned, returned]);
+    expect(runner.given).to.deep.equal(['abc']);
+  });
+
   describe('releasing and stopping', () => {
     it('ends what no worker has, and nothing else', async () => {
       const { pool, run, ended, runner, end } = startPool({ threads: 1 });

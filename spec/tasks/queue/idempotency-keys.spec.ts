@@ -4,6 +4,32 @@ import { IdempotencyKeys, KEY_LIFETIME_MS } from '../../../main/tasks/queue/idem
 import { KeyInUse, KeyReused } from '../../../main/tasks/queue/queue.ts';
 
 const record = (key: string, acceptedAt = 0) => ({ key, fingerprint: 'x', taskId: `task of ${key}`, acceptedAt });
+const refused = new Error('the disk is full');
+
+/** Accepts a submission. Returns the evicted keys whose stored records are deleted with it. */
+async function accept(keys: IdempotencyKeys, submission: ReturnType<typeof record>): Promise<readonly string[]> {
+  let deleted: readonly string[] = [];
+  await keys.accept(submission, async (evicted) => {
+    deleted = evicted;
+  });
+  return deleted;
+}
+
+/** Begins to accept a submission. The returned function refuses it, and returns the evicted keys that the write named. */
+function begin(keys: IdempotencyKeys, submission: ReturnType<typeof record>): () => Promise<readonly string[]> {
+  const written = Promise.withResolvers<void>();
+  let evictedKeys: readonly string[] = [];
+  const accepted = keys.accept(submission, (evicted) => {
+    evictedKeys = evicted;
+    return written.promise;
+  });
+  return async () => {
+    written.reject(refused);
+    expect(await accepted.catch((error: unknown) => error)).to.equal(refused);
+    return evictedKeys;
+  };
+}
+
 const named = (key: string, fingerprint = 'x') => ({ key, fingerprint });
 
 describe('IdempotencyKeys', () => {
@@ -15,63 +41,56 @@ describe('IdempotencyKeys', () => {
     expect(keys.taskOf(named('a'), 5 + KEY_LIFETIME_MS)).to.equal(undefined);
   });
 
-  it('evicts keys older than a day when another one arrives, and reports them', () => {
+  it('evicts keys older than a day when another one arrives, and reports them', async () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
     keys.add(record('b', 1));
-    expect(keys.reserve(record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
-    keys.settle('c', ['a']);
-    expect(keys.reserve(record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
-    keys.settle('d', ['b']);
+    expect(await accept(keys, record('c', KEY_LIFETIME_MS))).to.deep.equal(['a']);
+    expect(await accept(keys, record('d', KEY_LIFETIME_MS + 1))).to.deep.equal(['b']);
     expect(keys.list().map(({ key }) => key)).to.deep.equal(['c', 'd']);
   });
 
-  it('lets a key be used again after a day, without forgetting it', () => {
+  it('lets a key be used again after a day, without forgetting it', async () => {
     const keys = new IdempotencyKeys(10);
     keys.add(record('a', 0));
-    expect(keys.reserve(record('a', KEY_LIFETIME_MS))).to.deep.equal([]);
-    keys.settle('a', []);
+    expect(await accept(keys, record('a', KEY_LIFETIME_MS))).to.deep.equal([]);
     expect(keys.taskOf(named('a'), KEY_LIFETIME_MS + 1)).to.equal('task of a');
     expect(keys.size).to.equal(1);
   });
 
-  it('refuses a key while its submission is under way, and frees it if that fails', () => {
+  it('refuses a key while its submission is under way, and frees it if that fails', async () => {
     const keys = new IdempotencyKeys(10);
-    keys.reserve(record('a'));
+    const fail = begin(keys, record('a'));
     expect(() => keys.taskOf(named('a'), 1)).to.throw(KeyInUse);
     expect(() => keys.taskOf(named('a', 'y'), 1)).to.throw(KeyReused);
     expect(keys.list()).to.deep.equal([]);
-    keys.settle('a', undefined);
+    await fail();
     expect(keys.taskOf(named('a', 'y'), 1)).to.equal(undefined);
     expect(keys.size).to.equal(0);
   });
 
-  it('names an evicted key until its record is deleted', () => {
+  it('names an evicted key until its record is deleted', async () => {
     const keys = new IdempotencyKeys(1);
     // As a start does with a lower bound than the last one.
     for (const key of ['a', 'b', 'c']) keys.add(record(key));
-    expect(keys.reserve(record('d'))).to.deep.equal(['a', 'b', 'c']);
-    keys.settle('d', undefined);
-    expect(keys.reserve(record('e'))).to.deep.equal(['a', 'b', 'c']);
-    keys.settle('e', ['a', 'b', 'c']);
-    expect(keys.reserve(record('f'))).to.deep.equal(['e']);
+    expect(await begin(keys, record('d'))()).to.deep.equal(['a', 'b', 'c']);
+    expect(await accept(keys, record('e'))).to.deep.equal(['a', 'b', 'c']);
+    expect(await accept(keys, record('f'))).to.deep.equal(['e']);
   });
 
-  it('holds the newest within its bound and tells of each that goes, whatever comes', () => {
+  it('holds the newest within its bound and tells of each that goes, whatever comes', () =>
     fc.assert(
-      fc.property(fc.array(fc.integer({ min: 0, max: 30 })), (numbers) => {
+      fc.asyncProperty(fc.array(fc.integer({ min: 0, max: 30 })), async (numbers) => {
         const keys = new IdempotencyKeys(5);
         let model: string[] = [];
         for (const [at, number] of numbers.entries()) {
           const key = String(number);
-          const forgotten = keys.reserve(record(key, at));
-          keys.settle(key, forgotten);
+          const forgotten = await accept(keys, record(key, at));
           model = [...model.filter((each) => each !== key), key];
           expect(forgotten).to.deep.equal(model.splice(0, model.length - 5));
           expect(keys.list().map((each) => each.key)).to.deep.equal(model);
           expect(keys.size).to.equal(model.length);
         }
       }),
-    );
-  });
+    ));
 });

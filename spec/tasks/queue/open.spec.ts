@@ -18,8 +18,8 @@ async function freshFolder(): Promise<string> {
 
 const { log, lines } = captureLog();
 
-function open(dataDir: string, queueDriver: 'memory' | 'sqlite' = 'memory'): OpenQueue {
-  const opened = openQueue({ ...defaults, dataDir, queueDriver }, log);
+function open(dataDir: string, driver: 'memory' | 'sqlite' = 'memory'): OpenQueue {
+  const opened = openQueue({ ...defaults.queue, driver }, dataDir, log);
   let closed: Promise<boolean> | undefined;
   const close = () => {
     closed ??= opened.close();
@@ -58,6 +58,7 @@ describe('openQueue', () => {
         completed: 0,
         dead: 1,
         dropped: 0,
+        cancelled: 0,
         waiting: 4,
         delayed: 1,
         inFlight: 0,
@@ -188,9 +189,9 @@ describe('openQueue', () => {
     it(`refuses a folder that another queue uses, until it is closed: ${driver}`, async () => {
       const folder = await freshFolder();
       const first = open(folder, driver);
-      const message = `another process uses ${folder}: stop it, or set DATA_DIR to another folder`;
-      expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: 'memory' }, log)).to.throw(message);
-      expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: 'sqlite' }, log)).to.throw(message);
+      const message = `${folder} is in use: stop the services that use it, or set DATA_DIR to another folder`;
+      expect(() => openQueue({ ...defaults.queue, driver: 'memory' }, folder, log)).to.throw(message);
+      expect(() => openQueue({ ...defaults.queue, driver: 'sqlite' }, folder, log)).to.throw(message);
       await publishAll(first.queue, 'a');
       await first.close();
       expect(open(folder, driver).queue.counts()).to.include({ waiting: 1 });
@@ -199,7 +200,7 @@ describe('openQueue', () => {
     it(`releases the folder's lock when its queue.db cannot be opened: ${driver}`, async () => {
       const folder = await freshFolder();
       renameSync(join(folder, 'queue.db'), join(folder, 'away'));
-      expect(() => openQueue({ ...defaults, dataDir: folder, queueDriver: driver }, log)).to.throw('queue.db');
+      expect(() => openQueue({ ...defaults.queue, driver }, folder, log)).to.throw('queue.db');
       renameSync(join(folder, 'away'), join(folder, 'queue.db'));
       open(folder, driver);
     });
@@ -208,6 +209,6 @@ describe('openQueue', () => {
   it('says what is wrong with a lock that cannot be made', async () => {
     const folder = await freshFolder();
     mkdirSync(join(folder, 'queue.lock'));
-    expect(() => openQueue({ ...defaults, dataDir: folder }, log)).to.throw('unable to open database file');
+    expect(() => openQueue(defaults.queue, folder, log)).to.throw('unable to open database file');
   });
 });

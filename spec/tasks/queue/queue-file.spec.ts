@@ -10,10 +10,10 @@ import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { captureLog } from '../../support/log.ts';
 import { until } from '../../support/until.ts';
 
-async function start(queueDriver: 'memory' | 'sqlite' = 'sqlite') {
+async function start(driver: 'memory' | 'sqlite' = 'sqlite') {
   const dataDir = await temporaryFolder();
   migrate(dataDir);
-  const opened = openQueue({ ...defaults, dataDir, queueDriver }, captureLog().log);
+  const opened = openQueue({ ...defaults.queue, driver }, dataDir, captureLog().log);
   afterTest(() => opened.close());
   return { ...opened, path: join(dataDir, 'queue.db') };
 }

@@ -23,6 +23,8 @@ describe('a draft', () => {
       action: 'x',
       data: { a: [1] },
     });
+    expect(parseDraft(draft({ kind: 'other', choice: 'y', action: 'x' })).action).to.equal('y');
+    expect(parseDraft(draft({ kind: 'other', choice: '', action: 'x' })).action).to.equal('x');
     expect(parseDraft(draft({ kind: 'other', action: 'x' })).data).to.deep.equal({});
   });
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatAmount, formatPrice, formatRoundTrip, formatShare } from '../../../www/ticker/format.ts';
+import { formatRoundTrip, formatShare, PriceFormat } from '../../../www/ticker/format.ts';
 import { change, Quote } from '../../../www/ticker/quote.ts';
 
 describe('a quote', () => {
@@ -25,17 +25,42 @@ describe('a quote', () => {
   });
 
   it('is written with two decimals and a sign that is not a hyphen', () => {
-    expect(formatPrice(42_013.4)).to.equal('$42,013.40');
-    expect([change(100, 98.766), change(100, 101), change(1, 1)].map(formatAmount)).to.deep.equal([
-      '−1.23',
-      '+1.00',
-      '0.00',
-    ]);
+    const format = new PriceFormat('BTC-USD', 2);
+    expect(format.price(42_013.4)).to.equal('$42,013.40');
+    const amounts = [change(100, 98.766), change(100, 101), change(1, 1)].map((each) => format.amount(each));
+    expect(amounts).to.deep.equal(['−1.23', '+1.00', '0.00']);
     expect([change(100, 98.766), change(100, 101), change(1, 1)].map(formatShare)).to.deep.equal([
       '−1.23%',
       '+1.00%',
       '0.00%',
     ]);
     expect([0.42, 9.94, 9.96, 120.4].map(formatRoundTrip)).to.deep.equal(['0.4 ms', '9.9 ms', '10 ms', '120 ms']);
+  });
+
+  it('is written in the currency of its symbol, or without one', () => {
+    const texts = ['BTC-EUR', 'ETH-BTC', 'BTC-USDT', 'GOLD'].map((symbol) => new PriceFormat(symbol, 2).price(1234.5));
+    expect(texts.map((text) => text.replace(/\s/g, ' '))).to.deep.equal([
+      '€1,234.50',
+      'BTC 1,234.50',
+      '1,234.50',
+      '1,234.50',
+    ]);
+  });
+
+  it('has as many decimals as any price so far, two at least and eight at most', () => {
+    const quote = new Quote({ symbol: 'DOGE-USD', price: 0.1, timestamp: 0 });
+    const written = (price: number) => {
+      quote.update({ symbol: 'DOGE-USD', price, timestamp: 1 });
+      return quote.format.price(price);
+    };
+    expect([0.081, 0.08123, 0.08, 0.00000012, 1e-9].map(written)).to.deep.equal([
+      '$0.081',
+      '$0.08123',
+      '$0.08000',
+      '$0.00000012',
+      '$0.00000000',
+    ]);
+    quote.update({ symbol: 'DOGE-USD', price: 0.10000001, timestamp: 2 });
+    expect(quote.changeSinceOpening).to.include({ amount: 0.00000001, direction: 'up' });
   });
 });

@@ -1,0 +1,26 @@
+import { runCommand, UsageError } from './command.ts';
+
+const USAGE = `ticker-and-tasks               runs both services; their settings are environment variables
+ticker-and-tasks keys ...      lists, creates and revokes API keys
+ticker-and-tasks backup ...    copies the databases
+ticker-and-tasks handlers ...  checks a handlers module, or runs one of its handlers
+`;
+
+/** Programs by name. Each runs when its module is imported. */
+const programs: Readonly<Record<string, () => Promise<unknown>>> = {
+  keys: () => import('./keys.ts'),
+  backup: () => import('./backup.ts'),
+  handlers: () => import('./handlers.ts'),
+};
+
+/** Runs the program `name` with the command line arguments after the name. If the program is unknown, prints one line and the usage. */
+export async function runProgram(name: string): Promise<void> {
+  const program = Object.hasOwn(programs, name) ? programs[name] : undefined;
+  if (program === undefined) {
+    return runCommand(USAGE, () => {
+      throw new UsageError(`unknown command ${JSON.stringify(name)}`);
+    });
+  }
+  process.argv.splice(2, 1);
+  await program();
+}

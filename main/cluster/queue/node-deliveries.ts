@@ -1,0 +1,116 @@
+import { Fifo } from '../../tasks/queue/fifo.ts';
+import type { Delivery } from '../../tasks/queue/queue.ts';
+import type { OwnMessages } from './counts.ts';
+import type { PendingDelivery } from './pending-delivery.ts';
+import { Redeliveries } from './redeliveries.ts';
+
+/** Deliveries to this node, from their arrival until they are settled, and the messages that this node returned to JetStream. */
+export class NodeDeliveries {
+  readonly redeliveries = new Redeliveries();
+  /** Pending deliveries whose stored state is being read, or that are held back because another node asked about them. */
+  readonly resolving = new Set<PendingDelivery>();
+  /** Unsettled deliveries, by the stream sequence of their message. A delivery is removed when its settlement starts. */
+  readonly #pending = new Map<number, PendingDelivery>();
+  /** Pending deliveries that the dispatcher can take. May contain cancelled ones. */
+  readonly #ready = new Fifo<PendingDelivery>();
+  /** Pending deliveries that the dispatcher has taken but not settled. */
+  readonly #inFlight = new Map<Delivery, PendingDelivery>();
+
+  /** Number of deliveries that the dispatcher can take now or soon. */
+  get untaken(): number {
+    return this.#ready.size + this.resolving.size;
+  }
+
+  add(pending: PendingDelivery): void {
+    this.#pending.set(pending.streamSequence, pending);
+    this.redeliveries.remove(pending.streamSequence);
+  }
+
+  /** Returns the unsettled delivery of the message at a stream sequence. */
+  at(streamSequence: number): PendingDelivery | undefined {
+    return this.#pending.get(streamSequence);
+  }
+
+  /** Returns the unsettled delivery of a task. */
+  find(id: string): PendingDelivery | undefined {
+    for (const pending of this.#pending.values()) if (pending.id === id) return pending;
+    return undefined;
+  }
+
+  all(): Iterable<PendingDelivery> {
+    return this.#pending.values();
+  }
+
+  /** Makes a delivery ready for the dispatcher. */
+  admit(pending: PendingDelivery): void {
+    this.#ready.push(pending);
+  }
+
+  /** Makes a released delivery ready again, in its original position. */
+  putBack(pending: PendingDelivery): void {
+    this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
+  }
+
+  /** Removes the first ready delivery. */
+  shift(): PendingDelivery | undefined {
+    let next = this.#ready.shift();
+    while (next?.isCancelled) next = this.#ready.shift();
+    return next;
+  }
+
+  /** Removes the first ready delivery, and puts it in flight. */
+  take(): Delivery | undefined {
+    const pending = this.shift();
+    if (pending === undefined) return undefined;
+    const delivery = deliveryOf(pending);
+    pending.delivery = delivery;
+    this.#inFlight.set(delivery, pending);
+    return delivery;
+  }
+
+  /** Returns the pending delivery of a delivery in flight, or undefined if it is not in flight any more. */
+  inFlight(delivery: Delivery): PendingDelivery | undefined {
+    return this.#inFlight.get(delivery);
+  }
+
+  /** Ends the delivery that the dispatcher has taken, if any. The message stays pending. */
+  end(pending: PendingDelivery): void {
+    if (pending.delivery !== undefined) this.#inFlight.delete(pending.delivery);
+    pending.delivery = pending.progress = undefined;
+    pending.isRunning = false;
+  }
+
+  /** Ends all deliveries that the dispatcher has taken. */
+  endAll(): void {
+    for (const pending of this.#inFlight.values()) this.end(pending);
+  }
+
+  /** Removes a delivery whose settlement starts. */
+  remove(pending: PendingDelivery): void {
+    this.#pending.delete(pending.streamSequence);
+  }
+
+  /** Removes a delivery that has not started, wherever it is. */
+  drop(pending: PendingDelivery): void {
+    this.end(pending);
+    pending.isCancelled = true;
+    this.remove(pending);
+  }
+
+  own(): OwnMessages {
+    const { redeliveries } = this;
+    const pending = this.#pending.size + redeliveries.size;
+    return { inFlight: this.#inFlight.size, delayed: redeliveries.delayed(), pending };
+  }
+
+  /** Yields the pending deliveries, and the messages that this node returned to JetStream for redelivery. */
+  *unsettled(): Generator<{ acceptedAt: number }> {
+    yield* this.#pending.values();
+    yield* this.redeliveries.values();
+  }
+}
+
+function deliveryOf({ id, body, sequence, acceptedAt, note }: PendingDelivery): Delivery {
+  const { attempts, crashes, suspect } = note;
+  return { message: { id, body }, sequence, acceptedAt, attempt: attempts + 1, crashes, suspect };
+}

@@ -1,0 +1,95 @@
+import type { StoredMsg } from '@nats-io/jetstream';
+import type { Delivery } from '../../tasks/queue/queue.ts';
+import type { Answer } from './canceller.ts';
+import type { NodeDeliveries } from './node-deliveries.ts';
+import type { PendingDelivery } from './pending-delivery.ts';
+import type { QueueParts } from './queue-parts.ts';
+import type { NatsSettler } from './settlement.ts';
+
+/** Maximum number of delayed messages that are checked at once. */
+const MAX_CHECKED = 100;
+
+/** Cancels messages that were delivered to this node, and messages that no node has. */
+export class OwnCancellations {
+  readonly #parts: QueueParts;
+  readonly #deliveries: NodeDeliveries;
+  readonly #settler: NatsSettler;
+  #listener: (delivery: Delivery) => boolean = () => false;
+
+  constructor(parts: QueueParts, deliveries: NodeDeliveries, settler: NatsSettler) {
+    this.#parts = parts;
+    this.#deliveries = deliveries;
+    this.#settler = settler;
+  }
+
+  /** Sets the listener of `Queue.onCancel`. @returns a function that removes the listener */
+  onCancel(listener: (delivery: Delivery) => boolean): () => void {
+    this.#listener = listener;
+    return () => {
+      if (this.#listener === listener) this.#listener = () => false;
+    };
+  }
+
+  /**
+   * Cancels a message if this node has it. Returns undefined at once if not.
+   *
+   * @throws {Error} if the cancellation cannot be recorded; JetStream then redelivers the message after the ack wait
+   */
+  cancel(streamSequence: number): Promise<Answer> | undefined {
+    const deliveries = this.#deliveries;
+    const pending = deliveries.at(streamSequence);
+    if (pending !== undefined) {
+      if (pending.delivery !== undefined && !this.#listener(pending.delivery)) return Promise.resolve('running');
+      const isResolving = deliveries.resolving.has(pending);
+      deliveries.drop(pending);
+      return this.#parts.counts.during(() => this.#cancel(pending, isResolving));
+    }
+    if (this.#settler.isAckUnconfirmed(streamSequence)) return Promise.resolve('completed');
+    const delayed = deliveries.redeliveries.delayedTask(streamSequence);
+    const isDelayed = delayed !== undefined && this.#parts.events.runningElsewhere(delayed) === undefined;
+    if (!isDelayed) return undefined;
+    deliveries.redeliveries.markAsked(streamSequence);
+    return Promise.resolve('delayed');
+  }
+
+  /**
+   * Removes the redeliveries of messages that another node has asked about and then deleted. Needed because this node may have missed
+   * the event of the cancellation. Never rejects.
+   */
+  async removeWithdrawn(): Promise<void> {
+    const { link, holdMs } = this.#parts;
+    if (!link.up) return;
+    const asked = this.#deliveries.redeliveries.takeAsked(Date.now() - holdMs, MAX_CHECKED);
+    await Promise.all(asked.map((streamSequence) => this.#removeIfDeleted(streamSequence)));
+  }
+
+  /** Cancels a message that no node has. @throws {Error} if the cancellation cannot be recorded */
+  async withdraw(id: string, message: StoredMsg): Promise<void> {
+    await this.#parts.counts.during(() => this.#settler.withdraw(id, message));
+    this.#deliveries.redeliveries.remove(message.seq);
+    // A message that was delivered to this node meanwhile is held back.
+    const pending = this.#deliveries.at(message.seq);
+    if (pending !== undefined) this.#deliveries.drop(pending);
+  }
+
+  async #removeIfDeleted(streamSequence: number): Promise<void> {
+    const { redeliveries } = this.#deliveries;
+    try {
+      if ((await this.#parts.tasks.at(streamSequence)) === null) redeliveries.remove(streamSequence);
+    } catch {
+      // Checks again later.
+      redeliveries.markAsked(streamSequence);
+    }
+  }
+
+  async #cancel(pending: PendingDelivery, isResolving: boolean): Promise<Answer> {
+    try {
+      if (isResolving && !(await this.#settler.resolve(pending))) return 'completed';
+      await this.#settler.cancel(pending);
+      return 'cancelled';
+    } catch (error) {
+      this.#deliveries.redeliveries.add(pending);
+      throw error;
+    }
+  }
+}

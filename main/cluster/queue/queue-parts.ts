@@ -1,0 +1,17 @@
+import type { QueueBounds } from '../../tasks/queue/queue.ts';
+import type { NatsLink } from '../nats-link.ts';
+import type { NatsCounts } from './counts.ts';
+import type { NatsEvents } from './events.ts';
+import type { QueueStreams } from './queue-streams.ts';
+
+/** Objects and settings shared by the parts of a node's queue. */
+export interface QueueParts extends QueueStreams {
+  link: NatsLink;
+  bounds: QueueBounds;
+  /** Time without an in-progress ack after which JetStream redelivers a message. */
+  ackWaitMs: number;
+  /** How long this node holds off starting a task after another node has asked to cancel it. */
+  holdMs: number;
+  counts: NatsCounts;
+  events: NatsEvents;
+}

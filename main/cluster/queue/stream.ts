@@ -1,0 +1,94 @@
+import { createHash } from 'node:crypto';
+import {
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamPublishOptions,
+  type PubAck,
+  type StoredMsg,
+  type StreamConfig,
+  type StreamState,
+} from '@nats-io/jetstream';
+import type { NatsLink } from '../nats-link.ts';
+
+/** JetStream's error code for deleting a message that was already deleted. */
+const SEQUENCE_NOT_FOUND = 10043;
+/** JetStream's error code for any failed deletion. */
+const DELETE_FAILED = 10057;
+/** Error texts of {@link DELETE_FAILED} for a sequence outside the stream: before its first message or after its last. */
+const OUTSIDE = ['no message found', 'stream store EOF'];
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** A stream of the queue, with one subject per item. A subject's last token identifies the item. */
+export class Stream {
+  readonly link: NatsLink;
+  readonly name: string;
+  readonly #kind: string;
+
+  constructor(link: NatsLink, kind: string) {
+    this.link = link;
+    this.name = `${link.prefix}-${kind}`;
+    this.#kind = kind;
+  }
+
+  subject(item: string): string {
+    return `${this.link.prefix}.${this.#kind}.${item}`;
+  }
+
+  /** Creates the stream, or updates its settings. @throws {Error} if NATS rejects the settings */
+  setUp(settings: Partial<StreamConfig>): Promise<void> {
+    return this.link.setUpStream(this.name, { subjects: [this.subject('*')], max_msgs_per_subject: 1, ...settings });
+  }
+
+  /** Stores a message. @throws {Error} if JetStream does not confirm the message in time; it may still have been stored */
+  store(item: string, payload: string, options: Partial<JetStreamPublishOptions>): Promise<PubAck> {
+    return this.link.jetstream.publish(this.subject(item), payload, options);
+  }
+
+  /** Reads an item's last message from the leader of the stream's replicas, so that the writes of all nodes are visible. */
+  last(item: string): Promise<StoredMsg | null> {
+    return this.link.manager.streams.getMessage(this.name, { last_by_subj: this.subject(item) });
+  }
+
+  /** Reads a message by its sequence in the stream. */
+  at(seq: number): Promise<StoredMsg | null> {
+    return this.link.manager.streams.getMessage(this.name, { seq });
+  }
+
+  async state(): Promise<StreamState> {
+    return (await this.link.manager.streams.info(this.name)).state;
+  }
+
+  /** Removes all messages of an item. */
+  async purge(item: string): Promise<void> {
+    await this.link.manager.streams.purge(this.name, { filter: this.subject(item) });
+  }
+
+  /** Removes a message by its sequence in the stream. @returns false if the message does not exist */
+  async remove(seq: number): Promise<boolean> {
+    try {
+      return await this.link.manager.streams.deleteMessage(this.name, seq, false);
+    } catch (error) {
+      if (error instanceof JetStreamApiError && isMissing(error)) return false;
+      throw error;
+    }
+  }
+}
+
+function isMissing({ code, message }: JetStreamApiError): boolean {
+  if (code === DELETE_FAILED) return OUTSIDE.includes(message);
+  return code === SEQUENCE_NOT_FOUND || code === JetStreamApiCodes.NoMessageFound;
+}
+
+/**
+ * Returns the subject token of a task id: the id itself if it is a UUID, otherwise a digest of the same length, because a subject
+ * allows only certain characters.
+ */
+export function token(id: string): string {
+  return UUID.test(id) ? id : digest(id).slice(0, 36);
+}
+
+/** Returns the SHA-256 digest of a text in hexadecimal. */
+export function digest(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
+}

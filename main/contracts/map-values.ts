@@ -1,0 +1,7 @@
+/** Returns an object with the keys of `object` and, for each key, the result of `change`. */
+export function mapValues<Value, Result>(
+  object: Readonly<Record<string, Value>>,
+  change: (value: Value, key: string) => Result,
+): Record<string, Result> {
+  return Object.fromEntries(Object.entries(object).map(([key, value]) => [key, change(value, key)]));
+}

@@ -1,0 +1,71 @@
+import type { Metric, Registry } from 'prom-client';
+import type { Histogram } from '../../workers/histogram.ts';
+
+type Labels = Readonly<Record<string, string | number>>;
+
+export type Labelled<Value> = readonly [labels: Labels, value: Value];
+
+/** Metrics by name, each with its help text and a function that reads its current value or values. */
+type Metrics<Read extends Values> = Readonly<Record<string, readonly [help: string, read: () => Read]>>;
+
+/** Value of a metric without labels, or one value per set of labels. */
+type Values = number | Iterable<Labelled<number | readonly Histogram[]>>;
+
+/** Metrics by type and name. */
+export interface MetricsTable {
+  gauge?: Metrics<number | Iterable<Labelled<number>>>;
+  counter?: Metrics<number | Iterable<Labelled<number>>>;
+  /** Histograms with the same labels are added up. They must have the same bucket bounds. */
+  histogram?: Metrics<Iterable<Labelled<readonly Histogram[]>>>;
+}
+
+interface Line {
+  /** Name of the line, if it differs from the metric's name (for example `…_bucket` in a histogram). */
+  metricName?: string;
+  labels: Labels;
+  value: number;
+}
+
+/**
+ * Registers metrics whose values are read at each scrape, because updating prom-client's counters can cost more than the counted event.
+ *
+ * @throws {Error} if a metric with the same name is already registered
+ */
+export function registerMetrics(registry: Registry, table: MetricsTable): void {
+  for (const [type, metrics] of Object.entries(table)) {
+    for (const [name, [help, read]] of Object.entries<Metrics<Values>[string]>(metrics)) {
+      const description = { name, help, type, aggregator: 'sum' };
+      const metric = { ...description, get: async () => ({ ...description, values: lines(name, read()) }) };
+      registry.registerMetric(metric as unknown as Metric);
+    }
+  }
+}
+
+/** Yields each value of `entries`, labelled with its key. @param name name of the label */
+export function* labelled(name: string, entries: Iterable<readonly [string, number]>): Generator<Labelled<number>> {
+  for (const [label, value] of entries) yield [{ [name]: label }, value];
+}
+
+function lines(name: string, values: Values): Line[] {
+  if (typeof values === 'number') return [{ labels: {}, value: values }];
+  return Array.from(values).flatMap(([labels, value]) =>
+    typeof value === 'number' ? { labels, value } : buckets(name, labels, value),
+  );
+}
+
+function buckets(name: string, labels: Labels, distributions: readonly Histogram[]): Line[] {
+  const read = distributions.map((distribution) => distribution.cumulative());
+  const total = (of: (each: (typeof read)[number]) => number) => read.reduce((sum, each) => sum + of(each), 0);
+  const count = total((each) => each.count);
+  const bounds = distributions[0]?.bounds ?? [];
+  return [
+    ...bounds.map((bound, bucket) => ({
+      metricName: `${name}_bucket`,
+      labels: { ...labels, le: bound },
+      value: total((each) => each.upTo[bucket] as number),
+    })),
+    { metricName: `${name}_bucket`, labels: { ...labels, le: '+Inf' }, value: count },
+    { metricName: `${name}_sum`, labels, value: total((each) => each.sum) },
+    { metricName: `${name}_count`, labels, value: count },
+  ];
+}

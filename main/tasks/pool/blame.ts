@@ -1,0 +1,26 @@
+import type { TaskOutcome } from '../../../workers/messages.ts';
+import { Interrupted } from './task-threads.ts';
+import type { LastSeen } from './task-timeout.ts';
+
+export type BatchOutcome =
+  | TaskOutcome
+  /** The thread died, or was terminated after the time limit, because of this task. */
+  | { ended: 'crashed'; reason: string }
+  /** The thread died or was stopped. This task is not the cause, or, if `suspect` is true, one of several possible causes. */
+  | { ended: 'interrupted'; reason: string; suspect: boolean };
+
+/**
+ * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for the others. If rows
+ * were being stored, all tasks are suspects, unless there is only one: that task has crashed.
+ *
+ * @param last state that the thread recorded last @param size number of tasks in the batch @param kept number of tasks not reclaimed
+ */
+export function blame(error: Error, last: LastSeen, size: number, kept: number): BatchOutcome[] {
+  const isBlameless = error instanceof Interrupted || last.index === undefined;
+  const reason = last.exceededMs === undefined ? error.message : `took longer than ${last.exceededMs} ms`;
+  const isStoring = last.index === size;
+  return Array.from({ length: kept }, (_, index) => {
+    if (!isBlameless && (index === last.index || (isStoring && kept === 1))) return { ended: 'crashed', reason };
+    return { ended: 'interrupted', reason, suspect: !isBlameless && isStoring };
+  });
+}

@@ -1,0 +1,51 @@
+import { TERMINATED } from '../../../workers/messages.ts';
+
+/** Delay before checking again whether a cancelled task, already claimed by its thread, has started. */
+const RECHECK_MS = 5;
+
+/** Cancels tasks of a running batch. */
+export interface BatchCancellation {
+  /** Terminates the thread if the task at this index is still running after the grace period. */
+  cancel(index: number): void;
+  /** Whether the thread was terminated because of a cancelled task. */
+  isTerminated(): boolean;
+  /** Stops watching the batch. */
+  end(): void;
+}
+
+/**
+ * Terminates the threads of cancelled tasks that do not end within the grace period. Each thread records in shared memory
+ * (`runningTasks`) which task it is running. A thread is terminated only while it is running the cancelled task, never while it is
+ * storing rows, so it is always known whether a cancelled task has a row.
+ *
+ * @param slots maximum number of concurrent batches
+ * @param terminate terminates the thread that runs the batch in a slot
+ */
+export function taskCancellation(slots: number, graceMs: number, terminate: (slot: number) => void) {
+  const running = new Int32Array(new SharedArrayBuffer(slots * Int32Array.BYTES_PER_ELEMENT));
+
+  /** Watches a batch about to run in a slot. */
+  function watch(slot: number): BatchCancellation {
+    Atomics.store(running, slot, -1);
+    const timers = new Map<number, NodeJS.Timeout>();
+    let isTerminated = false;
+    const check = (index: number) => {
+      const current = Atomics.compareExchange(running, slot, index, TERMINATED);
+      if (current < index) timers.set(index, setTimeout(check, RECHECK_MS, index));
+      if (current !== index) return;
+      isTerminated = true;
+      terminate(slot);
+    };
+    return {
+      cancel(index) {
+        if (!timers.has(index)) timers.set(index, setTimeout(check, graceMs, index));
+      },
+      isTerminated: () => isTerminated,
+      end() {
+        for (const timer of timers.values()) clearTimeout(timer);
+      },
+    };
+  }
+
+  return { runningTasks: running.buffer, watch };
+}

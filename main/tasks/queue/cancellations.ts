@@ -1,0 +1,79 @@
+import type { Backlog, Entry } from './backlog.ts';
+import type { Delivery, TaskEvent } from './queue.ts';
+import type { Journal } from './sqlite-journal.ts';
+
+interface CancellationsOptions {
+  backlog: Backlog;
+  /** Returns the journal that records cancellations, or undefined if the queue is in memory only. */
+  journal: () => Pick<Journal, 'cancel' | 'update'> | undefined;
+  onEvent: (event: TaskEvent) => void;
+  /** Called when a message that could not be cancelled is waiting again. */
+  onReady: () => void;
+}
+
+/** Cancels the messages of a backlog. */
+export class Cancellations {
+  /** Number of cancelled messages. */
+  count = 0;
+  readonly #options: CancellationsOptions;
+  /** Cancellations that are being recorded, by task id. */
+  readonly #recording = new Map<string, Promise<'cancelled'>>();
+  #listener: (delivery: Delivery) => boolean = () => false;
+
+  constructor(options: CancellationsOptions) {
+    this.#options = options;
+  }
+
+  /** Sets the listener; see `Queue.onCancel`. @returns a function that removes the listener */
+  onCancel(listener: (delivery: Delivery) => boolean): () => void {
+    this.#listener = listener;
+    return () => {
+      if (this.#listener === listener) this.#listener = () => false;
+    };
+  }
+
+  /**
+   * Cancels a message; see `Queue.cancel`. `isTaken` returns false for a delivery that the listener does not know about yet.
+   *
+   * @throws {Error} if the cancellation cannot be recorded; the message then stays in the backlog
+   */
+  async cancel(id: string, isTaken: (delivery: Delivery) => boolean): Promise<'cancelled' | 'running' | undefined> {
+    const { backlog } = this.#options;
+    const recording = this.#recording.get(id);
+    if (recording !== undefined) return recording;
+    const entry = backlog.get(id);
+    if (entry === undefined) return undefined;
+    const delivery = backlog.deliveryOf(entry);
+    if (delivery !== undefined && isTaken(delivery) && !this.#listener(delivery)) return 'running';
+    if (delivery !== undefined) backlog.endDelivery(delivery);
+    const cancelled = this.#record(entry, delivery !== undefined).finally(() => this.#recording.delete(id));
+    this.#recording.set(id, cancelled);
+    return cancelled;
+  }
+
+  /** Counts and reports a cancelled message. */
+  note({ id }: Entry): void {
+    this.count += 1;
+    this.#options.onEvent({ event: 'cancelled', id });
+  }
+
+  /** Records a cancellation. Until it is recorded, the message counts as waiting. */
+  async #record(entry: Entry, wasInFlight: boolean): Promise<'cancelled'> {
+    const { backlog, journal, onReady } = this.#options;
+    backlog.startRemoval(entry);
+    try {
+      await journal()?.cancel(entry);
+    } catch (error) {
+      backlog.undoRemoval(entry);
+      if (wasInFlight)
+        journal()
+          ?.update(entry, false)
+          .catch(() => {});
+      onReady();
+      throw error;
+    }
+    backlog.finishRemoval(entry);
+    this.note(entry);
+    return 'cancelled';
+  }
+}

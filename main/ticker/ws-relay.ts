@@ -1,0 +1,229 @@
+import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
+import { type Duplex, Writable } from 'node:stream';
+import type { Middleware } from 'koa';
+import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
+import type { Pid, WsSend } from '../../workers/messages.ts';
+import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
+import { HttpError } from '../http/errors.ts';
+import { rawResponse } from '../http/raw-response.ts';
+import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
+import { type CloseCode, closeCodes } from './close-codes.ts';
+import { type ClientTimeouts, Connection, clientTimeouts, StreamMetrics } from './connection.ts';
+import { textFrame } from './frame.ts';
+import type { ExitReason, PidRegistry } from './pid-registry.ts';
+import { SUBPROTOCOL } from './token-auth.ts';
+
+/** Response header in which the app names the handler of a new WebSocket connection. */
+export const RELAY_HEADER = 'X-WS-Relay';
+
+export interface RelayTarget {
+  target_pid: Pid;
+  metadata: { user_id: string; auth_time: number };
+}
+
+/** High-water mark of a client's socket in bytes. A client is slow while more than this is buffered for it. */
+export const SOCKET_BUFFER = 8 * 1024;
+
+/** Maximum size of a client's message. The only message that has an effect, `{"type":"ping"}`, is 15 bytes long. */
+const MAX_MESSAGE_BYTES = 4 * 1024;
+const MAX_FRAGMENTS = 16;
+/** Maximum number of buffered chunks per frame. Limited because a small chunk can take a hundred times its size in memory. */
+const MAX_BUFFERED_CHUNKS = 64;
+/** Timeout of the closing handshake in milliseconds, after which the socket is destroyed. */
+const CLOSING_TIME_MS = 5_000;
+/** Timeout in milliseconds from a handshake's headers until the client is passed to its handler, or refused and disconnected. */
+const HANDSHAKE_TIME_MS = 10_000;
+const CHECK_INTERVAL_MS = 1_000;
+
+export interface RelayLimits extends ConnectionBounds {
+  /** Maximum average number of messages, pings and pongs that a client may send per second. */
+  maxMessagesPerSecond: number;
+  clientTimeouts?: ClientTimeouts;
+  handshakeMs?: number;
+}
+
+/**
+ * Owns the sockets of the WebSocket clients and carries messages between them and the handlers. A handshake passes through the
+ * HTTP app like any other request. If the response has the {@link RELAY_HEADER}, the relay completes the handshake and connects
+ * the socket to the handler named in the header. Any other response is sent to the client as plain HTTP.
+ */
+export class Relay {
+  readonly metrics = new StreamMetrics();
+  readonly #processes: PidRegistry;
+  readonly #limits: Required<RelayLimits>;
+  readonly #limiter: ConnectionLimiter;
+  readonly #connections = new Map<Pid, Connection>();
+  readonly #handshakes = new WeakMap<
+    IncomingMessage,
+    { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
+  >();
+  /** Sockets with a pending or refused handshake, each with the timer that destroys the socket after the handshake timeout. */
+  readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
+  readonly #server: WebSocketServer;
+  readonly #timer: NodeJS.Timeout;
+  #closing: PromiseWithResolvers<void> | undefined;
+
+  constructor(processes: PidRegistry, limits: RelayLimits) {
+    this.#processes = processes;
+    this.#limits = { clientTimeouts, handshakeMs: HANDSHAKE_TIME_MS, ...limits };
+    this.#limiter = new ConnectionLimiter(limits);
+    const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
+      noServer: true,
+      // Each event of a connection gets its own event loop turn, because one packet can hold 10,000 pings, which take 15 ms together.
+      allowSynchronousEvents: false,
+      clientTracking: false,
+      autoPong: false,
+      perMessageDeflate: false,
+      maxPayload: MAX_MESSAGE_BYTES,
+      maxFragments: MAX_FRAGMENTS,
+      maxBufferedChunks: MAX_BUFFERED_CHUNKS,
+      closeTimeout: CLOSING_TIME_MS,
+      // No other subprotocol is selected, because an offered subprotocol may be the client's token.
+      handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
+    };
+    this.#server = new WebSocketServer(options);
+    this.#server.on('headers', (headers, request) => {
+      headers.push(...(this.#handshakes.get(request)?.headers ?? []));
+    });
+    this.#server.on('wsClientError', (_error, socket, request) => {
+      const error = new HttpError('invalidHandshake');
+      const handshake = this.#handshakes.get(request);
+      if (handshake !== undefined) handshake.error = error;
+      socket.end(rawResponse(error.status, { error: error.message }, { 'Sec-WebSocket-Version': '13' }));
+    });
+    this.#timer = setInterval(() => this.#check(), CHECK_INTERVAL_MS).unref();
+  }
+
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  /** Number of open connections and pending handshakes that count against the limits. */
+  get slotsTaken(): number {
+    return this.#limiter.taken;
+  }
+
+  /** Whether a request is a WebSocket handshake that this relay can complete. */
+  isHandshake(request: IncomingMessage): boolean {
+    return this.#handshakes.has(request);
+  }
+
+  /** Counts a handshake against the connection limits before its handler is created. @throws {HttpError} if a limit is reached */
+  acquire(request: IncomingMessage, address: string): void {
+    const handshake = this.#handshakes.get(request);
+    if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
+  }
+
+  /** Returns an `upgrade` listener for the server. `handle` answers the handshake. `onJoin` is called once the handshake is complete. */
+  upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
+    return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+      socket.on('error', () => socket.destroy());
+      // If the request has timed out, an error response has already ended the socket.
+      if (this.#closing !== undefined || socket.writableEnded) {
+        socket.destroy();
+        return;
+      }
+      this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
+      socket.once('close', () => this.#endHandshake(socket));
+      this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
+      // Node does not create a response for an upgrade. This one writes to a stream, so that it leaves no listeners on the socket.
+      const response = new ServerResponse(request);
+      response.shouldKeepAlive = false;
+      const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
+      output.on('error', () => socket.destroy());
+      response.assignSocket(output as never);
+      response.once('finish', () => socket.end());
+      handle(request, response);
+    };
+  }
+
+  /** Outermost middleware of the app. Completes a handshake if the response has the {@link RELAY_HEADER}. */
+  readonly completeHandshake: Middleware = async (ctx, next) => {
+    await next();
+    const handshake = this.#handshakes.get(ctx.req);
+    const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
+    if (handshake === undefined) return;
+    if (typeof relay !== 'string') {
+      this.metrics.upgrades.count(ctx.state.error ?? `answered ${ctx.status}`);
+      return;
+    }
+    ctx.respond = false;
+    const { target_pid: handler } = JSON.parse(relay) as RelayTarget;
+    const { socket, head, headers, onJoin } = handshake;
+    ctx.remove(RELAY_HEADER);
+    headers.push(`${RELAY_HEADER}: ${relay}`);
+    for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
+    let joined = false;
+    // Corked, so that the handshake response and the first frame are sent together.
+    socket.cork();
+    this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
+      joined = true;
+      onJoin();
+      this.#join(ws, socket, handler);
+    });
+    socket.uncork();
+    // If the handshake was not completed, either the client has disconnected or its handshake is malformed.
+    if (!joined) this.#processes.exit(handler, 'normal');
+    // Status and error are set only for the request metrics. The response has already been written to the socket.
+    const { error } = handshake;
+    ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
+    ctx.state.error = error?.message;
+    this.metrics.upgrades.count(joined ? 'accepted' : 'handshake not completed');
+  };
+
+  broadcast(clients: Iterable<Pid>, message: WsSend): void {
+    const frame = textFrame(message.data);
+    for (const client of clients) this.#connections.get(client)?.tick(frame);
+  }
+
+  /** Closes all connections, and terminates those that are still open at `deadline`. */
+  async close(deadline: Promise<void>): Promise<void> {
+    clearInterval(this.#timer);
+    this.#closing ??= Promise.withResolvers();
+    for (const socket of this.#unjoined.keys()) socket.destroy();
+    for (const connection of this.#connections.values()) connection.close(closeCodes.shuttingDown);
+    if (this.#connections.size === 0) return;
+    await Promise.race([this.#closing.promise, deadline]);
+    for (const connection of this.#connections.values()) connection.terminate();
+  }
+
+  #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
+    const processes = this.#processes;
+    this.#endHandshake(socket);
+    const client = processes.spawn('client', (pid) => {
+      const connection = new Connection(ws, socket, {
+        maxMessagesPerSecond: this.#limits.maxMessagesPerSecond,
+        metrics: this.metrics,
+        onMessage: (data) => processes.send(handler, { topic: 'ws.message', data }),
+        onClose: (code) => this.#leave(pid, handler, code),
+      });
+      this.#connections.set(pid, connection);
+      return connection;
+    });
+    processes.monitor(handler, (reason) => this.#connections.get(client)?.close(closeCodeOf(reason)));
+    processes.send(handler, { topic: 'ws.join', client_pid: client });
+  }
+
+  #leave(client: Pid, handler: Pid, code: number): void {
+    this.#connections.delete(client);
+    this.metrics.closes.count(String(code));
+    if (this.#connections.size === 0) this.#closing?.resolve();
+    this.#processes.exit(client, 'normal');
+    this.#processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
+  }
+
+  #check(): void {
+    const now = performance.now();
+    for (const connection of this.#connections.values()) connection.check(now, this.#limits.clientTimeouts);
+  }
+
+  #endHandshake(socket: Duplex): void {
+    clearTimeout(this.#unjoined.get(socket));
+    this.#unjoined.delete(socket);
+  }
+}
+
+/** Returns the close code for a client whose handler has ended. */
+function closeCodeOf(reason: ExitReason): CloseCode {
+  return reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason;
+}

@@ -1,0 +1,24 @@
+import type { TaskAccess } from './tasks/http/access.ts';
+import { allows } from './ticker/policy.ts';
+import type { TickerService } from './ticker/service.ts';
+import { authorizationToken, verifyToken } from './ticker/token-auth.ts';
+
+/**
+ * Creates service B's access control, which accepts the bearer tokens issued by service A. Tokens are read only from the
+ * `Authorization` header, because query strings end up in logs and only WebSockets have subprotocols.
+ */
+export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
+  return {
+    tokenRoutes,
+    async authenticate({ headers }) {
+      const identity = await verifyToken(tokens, authorizationToken(headers));
+      return (
+        identity && {
+          userId: identity.actor.metadata.user_id,
+          allows: (action, resource) => allows(identity.scope, action, resource),
+          isSignedIn: () => tokens.isLive(identity),
+        }
+      );
+    },
+  };
+}

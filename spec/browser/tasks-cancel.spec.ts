@@ -1,0 +1,144 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { startServices } from '../support/program.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+
+const handlers = `
+const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+export default {
+  import: (_, { signal, progress }) => { progress(0.256, 'row 256 of 1000'); return untilAborted(signal); },
+  steps: async ({ steps = 20 }, { progress }) => {
+    for (let step = 0; step < steps; step++) {
+      progress(step / steps, 'step ' + step);
+      await new Promise((resolve) => setTimeout(resolve, 150));
+    }
+    return 'all steps';
+  },
+  stubborn: () => new Promise(() => {}),
+  late() { throw new RetryAfter(3_600_000, 'much later'); },
+};`;
+
+const ownTask = (page: Page, state: string) => page.locator(`.own-task[data-state="${state}"]`);
+const cancelButton = (page: Page) => page.getByRole('button', { name: 'Cancel' });
+
+/** Queues a task without data. */
+async function queue(page: Page, action: string): Promise<void> {
+  await reaches(page, 'live');
+  await page.getByLabel('other').check();
+  await page.getByLabel('Action', { exact: true }).and(page.locator('select')).selectOption(action);
+  await page.getByRole('button', { name: 'Queue task' }).click();
+}
+
+describeInBrowser('the task board', () => {
+  const services = onceForSuite(async () =>
+    startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers), TASK_CANCEL_GRACE_MS: '500' } }),
+  );
+
+  it('shows the progress of a running task, and cancels it', async () => {
+    await visit(services().tasks, { tolerated: /status of 404/ }, async (page) => {
+      await queue(page, 'import');
+      const task = ownTask(page, 'running');
+      await task.getByText('25 %').waitFor();
+      expect(await task.getByText('row 256 of 1000').isVisible()).to.equal(true);
+      expect(await page.getByRole('progressbar', { name: 'Progress of import' }).getAttribute('value')).to.equal(
+        '0.256',
+      );
+      expect(await violations(page)).to.deep.equal([]);
+
+      const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
+      await cancelButton(page).focus();
+      await page.keyboard.press('Enter');
+      expect((await answer).status()).to.equal(202);
+      await ownTask(page, 'cancelled').waitFor();
+      expect(await ownTask(page, 'cancelled').textContent()).to.match(/import\s+cancelled/);
+      expect(await part(page, 'own-status').textContent()).to.equal('Cancelled import');
+      expect(await page.getByRole('progressbar').count()).to.equal(0);
+      expect(await cancelButton(page).count()).to.equal(0);
+      expect(await violations(page)).to.deep.equal([]);
+    });
+  });
+
+  it('follows progress by its events, without a listing for each', async () => {
+    let listings = 0;
+    const prepare = async (page: Page) => {
+      page.on('request', (request) => {
+        if (request.url().endsWith('/tasks') && request.method() === 'GET') listings += 1;
+      });
+    };
+    await visit(services().tasks, { prepare }, async (page) => {
+      const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
+      await queue(page, 'steps');
+      await following;
+      const notes = new Set<string | null>();
+      await page.exposeFunction('note', (text: string) => notes.add(text));
+      await part(page, 'own-list').evaluate((list) => {
+        new MutationObserver(() => {
+          const shown = list.querySelector('[data-part="progress-note"]')?.textContent;
+          // @ts-expect-error: exposed above
+          if (shown) window.note(shown);
+        }).observe(list, { subtree: true, childList: true });
+      });
+      await ownTask(page, 'completed').waitFor();
+      // Polls alone, one every two seconds, would show two or three.
+      expect(notes.size).to.be.at.least(8);
+      expect(listings).to.be.at.most(10);
+    });
+  });
+
+  it('says that a running task is being cancelled until its thread has ended', async () => {
+    await visit(services().tasks, { tolerated: /status of 404/ }, async (page) => {
+      await queue(page, 'stubborn');
+      await ownTask(page, 'running').waitFor();
+      await cancelButton(page).click();
+      await page.locator('.own-state', { hasText: 'cancelling' }).waitFor();
+      expect(await cancelButton(page).getAttribute('aria-disabled')).to.equal('true');
+      await ownTask(page, 'cancelled').waitFor();
+    });
+  });
+
+  it('cancels a task that waits to be retried at once, and moves the focus to it', async () => {
+    await visit(services().tasks, {}, async (page) => {
+      await queue(page, 'late');
+      await ownTask(page, 'retrying').waitFor();
+      const answer = page.waitForResponse((response) => response.request().method() === 'DELETE');
+      await cancelButton(page).focus();
+      await page.keyboard.press('Enter');
+      expect((await answer).status()).to.equal(204);
+      await ownTask(page, 'cancelled').waitFor();
+      expect(await page.locator(':focus').textContent()).to.match(/late\s+cancelled/);
+    });
+  });
+
+  it('says that a task was cancelled elsewhere, and shows the end of one that finished before it was cancelled', async () => {
+    const { tasks } = services();
+    await visit(tasks, { tolerated: /status of 40[49]/ }, async (page) => {
+      const following = page.waitForResponse((response) => response.url().endsWith('/tasks/events'));
+      await queue(page, 'late');
+      await following;
+      await ownTask(page, 'retrying').waitFor();
+      const id = await page.locator('.own-task').first().getAttribute('data-id');
+      expect((await fetch(`${tasks}/tasks/${id}`, { method: 'DELETE' })).status).to.equal(204);
+      await ownTask(page, 'cancelled').waitFor();
+
+      // Until the service has refused the cancellation, the page does not learn of the end.
+      let isRefused = false;
+      await page.route(/\/tasks\/[0-9a-f-]{36}$/, async (route) => {
+        if (route.request().method() === 'DELETE') {
+          const response = await route.fetch();
+          expect(response.status()).to.equal(409);
+          isRefused = true;
+          await route.fulfill({ response });
+        } else if (isRefused) await route.continue();
+        else await route.fulfill({ json: { status: 'queued' } });
+      });
+      await page.getByLabel('uppercase').check();
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await page.locator('.task-item .task-action', { hasText: 'uppercase' }).waitFor();
+      await cancelButton(page).click();
+      await ownTask(page, 'completed').waitFor();
+    });
+  });
+});

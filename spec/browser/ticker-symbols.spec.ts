@@ -1,0 +1,93 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, signIn, visit } from './chromium.ts';
+import { shown } from './ticker-page.ts';
+
+const MIXED =
+  'BTC-USD:42000,ETH-USD:2500,DOGE-USD:0.08123,XRP-EUR:0.5123,ETH-BTC:0.05123,GOLD:1999.5,A:1,B:1000000000000';
+const LONGEST = `${'L'.repeat(16)}-${'S'.repeat(16)}:1000000000000`;
+const MANY = `${LONGEST},${Array.from({ length: 63 }, (_, index) => `S${index + 10}-USD:${index + 10}`).join()}`;
+
+const start = (symbols: string) =>
+  startServices({ env: { TICKER_SYMBOLS: symbols, TICKER_SEED: 'x', TICK_INTERVAL_MS: '100' } });
+
+/** Asserts that the page is accessible, and that nothing is beyond its width or cut off. */
+async function expectFits(page: Page): Promise<void> {
+  expect(await violations(page)).to.deep.equal([]);
+  const tooWide = await page.evaluate(() =>
+    [document.documentElement, ...document.querySelectorAll<HTMLElement>('.price-card, .price-card .price')]
+      .filter((each) => each.scrollWidth > each.clientWidth)
+      .map((each) => `${each.className}: ${each.textContent?.slice(0, 40)}`),
+  );
+  expect(tooWide).to.deep.equal([]);
+}
+
+const visibleSymbols = (page: Page) => page.locator('.price-card:visible h2').allTextContents();
+
+describeInBrowser('the ticker client with other symbols', () => {
+  it('shows each price in its currency and with its decimals', async () => {
+    const { ticker, apiKey } = await start(MIXED);
+    await visit(ticker, {}, async (page) => {
+      await signIn(page, apiKey);
+      const text = async (symbol: string) => (await shown(page, symbol, 'price'))?.replace(/\s/g, ' ') ?? '';
+      for (const [symbol, format] of Object.entries({
+        'BTC-USD': /^\$4[\d,]+\.\d\d$/,
+        'DOGE-USD': /^\$0\.0\d{4}$/,
+        'XRP-EUR': /^€0\.[45]\d{3}$/,
+        'ETH-BTC': /^BTC 0\.0[45]\d{3}$/,
+        GOLD: /^[12],\d{3}\.\d\d$/,
+        B: /^[\d,]{15,17}\.\d\d$/,
+      })) {
+        await eventually(
+          () => text(symbol),
+          (found) => format.test(found),
+        );
+      }
+      expect(await visibleSymbols(page)).to.have.length(8);
+      expect(await part(page, 'filter').isVisible()).to.equal(false);
+    });
+  });
+
+  for (const [width, colorScheme] of [
+    [320, 'light'],
+    [400, 'dark'],
+    [1280, 'light'],
+  ] as const) {
+    it(`fits on ${width} pixels, ${colorScheme}, with 8 and with 64 symbols`, async () => {
+      for (const symbols of [MIXED, MANY]) {
+        const { ticker, apiKey } = await start(symbols);
+        await visit(ticker, { width, colorScheme }, async (page) => {
+          await signIn(page, apiKey);
+          expect(await visibleSymbols(page)).to.have.length(symbols.split(',').length);
+          await expectFits(page);
+        });
+      }
+    });
+  }
+
+  it('draws only the charts that are near, filters by symbol, and announces the eight that moved most', async () => {
+    const { ticker, apiKey } = await start(MANY);
+    await visit(ticker, { width: 400 }, async (page) => {
+      await signIn(page, apiKey);
+      await page.locator('.price-card canvas').first().waitFor();
+      expect(await page.locator('.price-card canvas').count()).to.be.within(5, 40);
+      const last = page.locator('.price-card').last();
+      expect(await last.locator('canvas').count()).to.equal(0);
+      await last.scrollIntoViewIfNeeded();
+      await last.locator('canvas').waitFor();
+
+      await page.getByLabel('Announce prices').check();
+      const announcement = await part(page, 'announcement').textContent();
+      expect(announcement).to.match(/^(\S+ \S+, [^.]*(\.\d\d%)? since the page opened\. ){8}And 56 others\.$/);
+
+      await page.getByLabel('Filter by symbol').fill(' s1');
+      const found = await visibleSymbols(page);
+      expect(found).to.deep.equal(Array.from({ length: 10 }, (_, index) => `S${index + 10}-USD`));
+      await page.getByLabel('Filter by symbol').fill('');
+      expect(await visibleSymbols(page)).to.have.length(64);
+    });
+  });
+});

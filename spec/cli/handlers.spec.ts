@@ -1,0 +1,102 @@
+import { readdir } from 'node:fs/promises';
+import { expect } from 'chai';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { runCommand } from '../support/command.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+
+const handlers = (...args: string[]) => runCommand('handlers', args, {});
+
+const source = `export default {
+  double: {
+    handler: ({ n }, { log, progress }) => { log.info('doubling'); progress(0.5, 'half'); return n * 2; },
+    schema: { type: 'object', required: ['n'], properties: { n: { type: 'number' } } },
+    timeoutMs: 5000,
+  },
+  fail() { throw new Error('it failed'); },
+  permanent() { throw new PermanentError('it will never work'); },
+  later() { throw new RetryAfter(1500, 'busy'); },
+  once: { handler() { throw new Error('it failed'); }, maxAttempts: 1 },
+  exit() { process.exit(1); },
+  hang: { handler: () => new Promise(() => {}), timeoutMs: 20 },
+}`;
+
+describe('npm run handlers', () => {
+  it('checks a module and lists its actions', async () => {
+    const { code, stdout, stderr } = await handlers('check', await writeHandlers(source));
+    expect({ code, stderr }).to.deep.equal({ code: 0, stderr: '' });
+    expect(stdout.split('\n')).to.deep.equal([
+      'double (schema, timeoutMs 5000)',
+      'fail',
+      'permanent',
+      'later',
+      'once (maxAttempts 1)',
+      'exit',
+      'hang (timeoutMs 20)',
+      '',
+    ]);
+  });
+
+  it('says in one line why a module cannot be used', async () => {
+    const file = await writeHandlers('export default 5');
+    for (const command of [
+      ['check', file],
+      ['run', file, 'a'],
+    ]) {
+      const { code, stdout, stderr } = await handlers(...command);
+      expect({ code, stdout }).to.deep.equal({ code: 1, stdout: '' });
+      expect(stderr).to.match(/^the handlers module .+ cannot be used: its default export must be .+\n$/);
+    }
+  });
+
+  it('runs a handler and prints its output, with log and progress beside it, and leaves nothing', async () => {
+    const file = await writeHandlers(source);
+    const folder = await temporaryFolder();
+    const { TMPDIR } = process.env;
+    process.env.TMPDIR = folder;
+    const { code, stdout, stderr } = await handlers('run', file, 'double', '{"n":21}').finally(() => {
+      if (TMPDIR === undefined) delete process.env.TMPDIR;
+      else process.env.TMPDIR = TMPDIR;
+    });
+    expect({ code, stdout }).to.deep.equal({ code: 0, stdout: '{"output":42}\n' });
+    const lines = stderr
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line));
+    expect(lines.find(({ msg }) => msg === 'doubling')).to.include({ action: 'double' });
+    expect(lines.find(({ msg }) => msg === 'progress')).to.include({ fraction: 0.5, note: 'half' });
+    expect(await readdir(folder)).to.deep.equal([]);
+  });
+
+  const failures: Record<string, string> = {
+    fail: 'error: it failed\nthe task would be retried, attempt 2 of 5\n',
+    permanent: 'permanent error: it will never work\nthe task would be discarded\n',
+    later: 'error: busy\nthe task would be retried after 1500 ms, attempt 2 of 5\n',
+    once: 'error: it failed\nthe task would be discarded\n',
+    exit: 'error: process.exit(1) was called in a task thread\nthe task would be retried, attempt 2 of 5\n',
+    hang: 'crash: took longer than 20 ms\nthe task would be retried, attempt 2 of 5\n',
+  };
+  it('prints how a handler failed, and what would follow', async () => {
+    const file = await writeHandlers(source);
+    for (const [action, expected] of Object.entries(failures)) {
+      const { code, stdout } = await handlers('run', file, action);
+      expect({ code, stdout }, action).to.deep.equal({ code: 1, stdout: expected });
+    }
+  });
+
+  it('refuses other arguments', async () => {
+    const file = await writeHandlers(source);
+    const refusals: [string[], RegExp][] = [
+      [[], /^name a command: check or run\n\nnpm run handlers/],
+      [['check'], /^the module is missing\n\n/],
+      [['run', file], /^the action is missing\n\n/],
+      [['run', file, 'none'], /^no action "none", only double, fail, /],
+      [['run', file, 'double', '[]'], /^the data must be a JSON object, got \[\]\n\n/],
+      [['run', file, 'double', '{}'], /^refused at submission: data\/n must be present\n$/],
+    ];
+    for (const [args, expected] of refusals) {
+      const { code, stdout, stderr } = await handlers(...args);
+      expect({ code, stdout }, args.join(' ')).to.deep.equal({ code: 1, stdout: '' });
+      expect(stderr).to.match(expected);
+    }
+  });
+});

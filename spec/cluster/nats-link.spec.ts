@@ -1,0 +1,66 @@
+import { Kvm } from '@nats-io/kv';
+import { nanos } from '@nats-io/transport-node';
+import { expect } from 'chai';
+import { connectNats } from '../../main/cluster/nats-link.ts';
+import { afterTest } from '../support/cleanup.ts';
+import { freePort } from '../support/free-port.ts';
+import { captureLog } from '../support/log.ts';
+import { startNatsServer } from '../support/nats-server.ts';
+import { describeWithNats } from '../support/servers.ts';
+
+const config = (url: string) => ({ url, prefix: 'spec', replicas: 1 });
+
+describeWithNats('NatsLink.openBucket', () => {
+  it('keeps the entries of a bucket that exists with other settings, and updates the settings', async () => {
+    const link = await (await startNatsServer()).link();
+    const settings = { max_age: nanos(60_000), max_msgs: 5, max_bytes: 4096 };
+    await (await new Kvm(link.jetstream).create('old', { history: 2, ttl: 30_000, allow_direct: true })).put(
+      'key',
+      'x',
+    );
+    for (const bucket of [await link.openBucket('old', settings), await link.openBucket('old', settings)]) {
+      expect((await bucket.get('key'))?.string()).to.equal('x');
+      const { config } = (await bucket.status()).streamInfo;
+      expect(config).to.include({ ...settings, max_msgs_per_subject: 1, allow_direct: false, discard: 'new' });
+    }
+  });
+
+  it('creates a bucket with the same settings, whether or not it existed', async () => {
+    const link = await (await startNatsServer()).link();
+    const settings = { max_age: nanos(60_000), max_bytes: 4096 };
+    const configs = [];
+    await new Kvm(link.jetstream).create('old', { ttl: 60_000, max_bytes: 4096, allow_direct: false });
+    for (const name of ['old', 'new']) {
+      const { config } = (await (await link.openBucket(name, settings)).status()).streamInfo;
+      configs.push({ ...config, name: '', subjects: config.subjects.map((subject) => subject.replace(name, '')) });
+    }
+    expect(configs[0]).to.deep.equal(configs[1]);
+  });
+});
+
+describeWithNats('the connection to NATS', () => {
+  it('fails with a one-line error, without the password, if no server listens', async () => {
+    const port = await freePort();
+    const url = `nats://user:hunter2@127.0.0.1:${port}`;
+    const error = await connectNats(config(url), captureLog().log).catch((reason: Error) => reason);
+    expect((error as Error).message).to.match(
+      new RegExp(`^cannot reach NATS at 127\\.0\\.0\\.1:${port}: .+: start it, or fix NATS_URL$`),
+    );
+    expect((error as Error).message).not.to.include('hunter2');
+  });
+
+  it('reconnects automatically, and logs it', async () => {
+    const server = await startNatsServer();
+    const { log, logged } = captureLog();
+    const link = await connectNats(config(server.url), log);
+    afterTest(() => link.connection.close());
+    expect(link.up).to.equal(true);
+    await server.kill();
+    await logged(({ msg }) => msg === 'the connection to NATS is lost');
+    expect(link.up).to.equal(false);
+    await server.start();
+    await logged(({ msg }) => msg === 'connected to NATS again');
+    expect(link.up).to.equal(true);
+    await link.connection.flush();
+  });
+});

@@ -1,0 +1,58 @@
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { expect } from 'chai';
+import { describeActions } from '../../main/contracts/action-schemas.ts';
+import { openApi } from '../../main/contracts/openapi.ts';
+import type { HandlersManifest } from '../../workers/handlers-manifest.ts';
+import { lint } from './linter.ts';
+
+const tree = {
+  type: 'object',
+  required: ['name'],
+  properties: { name: { type: 'string' }, children: { type: 'array', items: { $ref: '#' } } },
+};
+const actions: HandlersManifest = new Map([
+  ['plant', { schema: tree }],
+  ['free', {}],
+]);
+
+/** Returns a function that says whether the document allows a body of `POST /tasks`. */
+function validator(rejectUnknown: boolean): (body: object) => boolean {
+  const { components } = describeActions(openApi, { actions, rejectUnknown });
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  return ajv.compile({ $ref: '#/components/schemas/Submission', components });
+}
+
+describe('the OpenAPI document with a handlers module', () => {
+  it('describes the data of an action that has a schema', () => {
+    const allows = validator(false);
+    const good = { name: 'oak', children: [{ name: 'leaf' }] };
+    for (const body of [{ action: 'plant', data: good }, { action: 'free' }, { action: 'other', data: { name: 1 } }]) {
+      expect(allows(body), JSON.stringify(body)).to.equal(true);
+    }
+    for (const body of [
+      { action: 'plant' },
+      { action: 'plant', data: { name: 1 } },
+      { action: 'plant', data: { name: 'oak', children: [{}] } },
+      { action: 'free', data: [] },
+      {},
+    ]) {
+      expect(allows(body), JSON.stringify(body)).to.equal(false);
+    }
+  });
+
+  it('allows no unknown action if they are refused', () => {
+    const allows = validator(true);
+    for (const action of ['free', 'sum', 'uppercase']) expect(allows({ action })).to.equal(true);
+    expect(allows({ action: 'other' })).to.equal(false);
+  });
+
+  it('is the same as before without schemas', () => {
+    expect(describeActions(openApi, { actions: new Map([['free', {}]]), rejectUnknown: false })).to.equal(openApi);
+  });
+
+  it('passes the linter', async () => {
+    for (const rejectUnknown of [true, false]) {
+      expect(await lint('openapi', describeActions(openApi, { actions, rejectUnknown }))).to.deep.equal([]);
+    }
+  });
+});

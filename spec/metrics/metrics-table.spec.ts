@@ -1,0 +1,49 @@
+import { expect } from 'chai';
+import { Registry } from 'prom-client';
+import { labelled, type MetricsTable, registerMetrics } from '../../main/metrics/metrics-table.ts';
+import { Histogram } from '../../workers/histogram.ts';
+
+describe('the metrics', () => {
+  it('are read at the moment when they are asked for', async () => {
+    const registry = new Registry();
+    let value = 1;
+    registerMetrics(registry, { gauge: { size: ['How many.', () => value] } });
+    value = 2;
+    expect(await registry.metrics()).to.equal('# HELP size How many.\n# TYPE size gauge\nsize 2\n');
+  });
+
+  it('have a line for each label', async () => {
+    const registry = new Registry();
+    const counts = new Map([['a', 1]]);
+    registerMetrics(registry, { counter: { things_total: ['Things.', () => labelled('kind', counts)] } });
+    counts.set('b "quoted"\n', 3);
+    expect((await registry.metrics()).split('\n').slice(1, -1)).to.deep.equal([
+      '# TYPE things_total counter',
+      'things_total{kind="a"} 1',
+      'things_total{kind="b \\"quoted\\"\\n"} 3',
+    ]);
+  });
+
+  it('add distributions up to one histogram', async () => {
+    const registry = new Registry();
+    const [one, other] = [new Histogram([1, 2]), new Histogram([1, 2])];
+    registerMetrics(registry, { histogram: { length_seconds: ['Length.', () => [[{ of: 'both' }, [one, other]]]] } });
+    for (const seconds of [0.5, 1.5]) one.observe(seconds);
+    for (const seconds of [2, 5]) other.observe(seconds);
+    expect((await registry.metrics()).split('\n').slice(1, -1)).to.deep.equal([
+      '# TYPE length_seconds histogram',
+      'length_seconds_bucket{of="both",le="1"} 1',
+      'length_seconds_bucket{of="both",le="2"} 3',
+      'length_seconds_bucket{of="both",le="+Inf"} 4',
+      'length_seconds_sum{of="both"} 9',
+      'length_seconds_count{of="both"} 4',
+    ]);
+  });
+
+  it('refuse a second one of the same name', () => {
+    const registry = new Registry();
+    const table: MetricsTable = { gauge: { size: ['How many.', () => 1] } };
+    registerMetrics(registry, table);
+    expect(() => registerMetrics(registry, table)).to.throw(/already been registered/);
+  });
+});

@@ -1,0 +1,21 @@
+import { execFileSync } from 'node:child_process';
+import { delimiter, join } from 'node:path';
+import { runtimeIsNewEnough } from '../../main/reexec.ts';
+
+/** The PATH without the project's own programs, as in a shell outside of npm scripts. */
+export const outerPath = (process.env.PATH ?? '')
+  .split(delimiter)
+  .filter((folder) => !folder.includes('node_modules'))
+  .join(delimiter);
+
+/** Returns the path of the first Node on the PATH that is too old to run the services, if any. */
+export function oldNode(): string | undefined {
+  const nodes = outerPath.split(delimiter).map((folder) => join(folder, 'node'));
+  return nodes.find((node) => {
+    try {
+      return !runtimeIsNewEnough(execFileSync(node, ['--version'], { encoding: 'utf8' }).slice(1));
+    } catch {
+      return false;
+    }
+  });
+}

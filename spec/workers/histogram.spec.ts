@@ -1,0 +1,40 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { DURATION_BOUNDS, Histogram } from '../../workers/histogram.ts';
+
+const duration = fc.double({ min: 0, max: 20, noNaN: true });
+
+describe('a distribution', () => {
+  it('counts what is up to each bound, the bound itself included', () => {
+    const distribution = new Histogram([1, 2]);
+    for (const seconds of [0, 1, 1.5, 2, 3]) distribution.observe(seconds);
+    expect(distribution.cumulative()).to.deep.equal({ upTo: [2, 4], count: 5, sum: 7.5 });
+  });
+
+  it('agrees with a plain count, whatever is observed', () => {
+    fc.assert(
+      fc.property(fc.array(duration), (durations) => {
+        const distribution = new Histogram(DURATION_BOUNDS);
+        for (const seconds of durations) distribution.observe(seconds);
+        const { upTo, count, sum } = distribution.cumulative();
+        expect(upTo).to.deep.equal(DURATION_BOUNDS.map((bound) => durations.filter((each) => each <= bound).length));
+        expect(count).to.equal(durations.length);
+        expect(sum).to.equal(durations.reduce((total, each) => total + each, 0));
+      }),
+    );
+  });
+
+  it('reads what a thread notes at its place in shared memory', () => {
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.nat(2), duration)), (notes) => {
+        const cells = new SharedArrayBuffer(3 * Histogram.bytes(DURATION_BOUNDS));
+        for (const [place, seconds] of notes) new Histogram(DURATION_BOUNDS, cells, place).observe(seconds);
+        for (const place of [0, 1, 2]) {
+          const expected = new Histogram(DURATION_BOUNDS);
+          for (const [where, seconds] of notes) if (where === place) expected.observe(seconds);
+          expect(new Histogram(DURATION_BOUNDS, cells, place).cumulative()).to.deep.equal(expected.cumulative());
+        }
+      }),
+    );
+  });
+});

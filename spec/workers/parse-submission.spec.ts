@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { isObject } from '../../workers/json-object.ts';
+import { actionOf, type ParsedSubmission, parseSubmission, withId } from '../../workers/parse-submission.ts';
+
+function parse(text: string | Uint8Array, hasKey = true): ParsedSubmission {
+  return parseSubmission({ bytes: Buffer.from(text as string), id: 'some-id', createdAt: 1_700_000_000, hasKey });
+}
+
+const submissions = fc.record(
+  { action: fc.string({ unit: 'grapheme' }), data: fc.dictionary(fc.string(), fc.jsonValue()) },
+  { requiredKeys: ['action'] },
+);
+
+describe('a parsed submission', () => {
+  it('has the text of the queued task message and a fingerprint of its content', () => {
+    fc.assert(
+      fc.property(submissions, (submission) => {
+        const parsed = parse(JSON.stringify(submission));
+        const { action, data = {} } = JSON.parse(JSON.stringify(submission));
+        const text = JSON.stringify({ id: 'some-id', action, data, created_at: 1_700_000_000 });
+        const fingerprint = createHash('sha256').update(JSON.stringify({ action, data })).digest('base64');
+        expect(parsed).to.deep.equal({ text, fingerprint });
+      }),
+    );
+  });
+
+  it('has a text that can get another id', () => {
+    fc.assert(
+      fc.property(submissions, (submission) => {
+        const { text } = parse(JSON.stringify(submission)) as { text: string };
+        const { action, data = {} } = JSON.parse(JSON.stringify(submission));
+        const id = 'another-id';
+        expect(withId(text, id)).to.equal(JSON.stringify({ id, action, data, created_at: 1_700_000_000 }));
+      }),
+    );
+  });
+
+  it('has a text whose action can be read', () => {
+    fc.assert(
+      fc.property(submissions, fc.string({ unit: 'grapheme' }), (submission, id) => {
+        const { text } = parse(JSON.stringify(submission)) as { text: string };
+        expect(actionOf(withId(text, id))).to.equal(JSON.parse(JSON.stringify(submission)).action);
+      }),
+    );
+    for (const text of ['', 'a', '{}', '{"action":"a"}']) expect(actionOf(text)).to.equal(undefined);
+    const long = '"\\'.repeat(5_000_000);
+    expect(actionOf((parse(JSON.stringify({ action: long })) as { text: string }).text)).to.equal(long);
+  });
+
+  it('has the same fingerprint however its JSON is spaced, and none without a key', () => {
+    const fingerprints = ['{"action":"a","data":{"b":[1]}}', ' {"data":{ "b" : [1] },\n"action":"a"} '].map(
+      (text) => (parse(text) as { fingerprint: string }).fingerprint,
+    );
+    expect(new Set(fingerprints).size).to.equal(1);
+    expect(parse('{"action":"a"}', false)).to.deep.include({ fingerprint: undefined });
+  });
+
+  it('is an error for anything else', () => {
+    expect(parse('{')).to.deep.equal({ error: 'invalidJson' });
+    expect(parse(Buffer.from('{"action":"\xff"}', 'latin1'))).to.deep.equal({ error: 'invalidJson' });
+    for (const text of ['{}', '[]', 'null', '{"action":1}']) {
+      expect(parse(text), text).to.deep.equal({ error: 'actionRequired' });
+    }
+    expect(parse('{"action":"a","data":[]}')).to.deep.equal({ error: 'dataMustBeObject' });
+  });
+
+  it('may have 512 levels, and more are refused without parsing them', () => {
+    const nested = (depth: number, text = '') => {
+      return `{"action":"a","data":{"a":${'['.repeat(depth - 2)}${text}${']'.repeat(depth - 2)}}}`;
+    };
+    expect(parse(nested(512))).to.have.property('text');
+    expect(parse(nested(513))).to.deep.equal({ error: 'dataTooDeep' });
+    expect(parse('['.repeat(100_000))).to.deep.equal({ error: 'invalidJson' });
+  });
+
+  it('may have any number of brackets in a string', () => {
+    expect(parse(JSON.stringify({ action: `"\\${'[{'.repeat(5000)}\\"` }))).to.have.property('text');
+  });
+});
+
+describe('isObject', () => {
+  it('tells objects from everything else that JSON has', () => {
+    expect([{}, { a: 1 }, JSON.parse('{"__proto__":null}')].map(isObject)).to.deep.equal([true, true, true]);
+    expect([null, undefined, [], [{}], '', 'x', 0, 1, true].some(isObject)).to.equal(false);
+  });
+});

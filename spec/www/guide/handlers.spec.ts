@@ -1,0 +1,145 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { runCommand } from '../../support/command.ts';
+import { examples, section } from '../../support/examples.ts';
+import { post, projectFolder, request, startServices } from '../../support/program.ts';
+import { eventually } from '../../support/until.ts';
+
+const FILE = 'www/guide/handlers.md';
+const HTTP_CALL = 'An HTTP call';
+const PROCESSOR = 'Work for the processor';
+const SCHEMA = 'A schema and a permanent error';
+
+/** Writes the module below a heading, exactly as printed, in a folder where the package is installed. Returns its path. */
+async function writeExample(heading: string): Promise<string> {
+  const folder = await temporaryFolder();
+  const installed = join(folder, 'node_modules/ticker-and-tasks');
+  await mkdir(installed, { recursive: true });
+  await writeFile(join(installed, 'package.json'), '{"type": "module", "exports": "./index.js"}');
+  const api = new URL('../../../workers/handlers-api.ts', import.meta.url).href;
+  await writeFile(join(installed, 'index.js'), `export * from ${JSON.stringify(api)};`);
+  const [module = '', ...others] = examples(FILE, heading, 'ts');
+  expect(others).to.deep.equal([]);
+  const file = join(folder, 'handlers.ts');
+  await writeFile(file, module);
+  return file;
+}
+
+/** Starts an HTTP server and returns its address. */
+async function serve(listener: RequestListener): Promise<string> {
+  const server = createServer(listener).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  afterTest(async () => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, 'close');
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+/** Starts the services with the module below a heading. Returns functions that submit a task and wait for a state of it. */
+async function startExample(heading: string, env: Record<string, string> = {}) {
+  const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeExample(heading), ...env } });
+  const submit = async (action: string, data: object): Promise<string> =>
+    (await post(`${tasks}/tasks`, { action, data })).body.id;
+  const reaches = async (id: string, ...states: string[]) => {
+    const { body } = await eventually(
+      () => request(`${tasks}/tasks/${id}`),
+      (answer) => states.includes(answer.body.status),
+    );
+    return body;
+  };
+  return { tasks, submit, reaches };
+}
+
+describe('the handlers of the guide', () => {
+  it('call a receiver, and do what its answer says', async () => {
+    const keys: unknown[] = [];
+    const answers = [
+      [503, '', {}],
+      [429, '', { 'Retry-After': '0' }],
+      [200, '{"number": 7}', {}],
+      [404, 'unknown article', {}],
+    ] as const;
+    const RECEIVER_URL = await serve((incoming, outgoing) => {
+      const [status, text, headers] = answers[keys.length] ?? [500, '', {}];
+      keys.push(incoming.headers['idempotency-key']);
+      outgoing.writeHead(status, headers).end(text);
+    });
+    const { submit, reaches } = await startExample(HTTP_CALL, { RECEIVER_URL });
+    const first = await submit('order', { article: 1 });
+    expect((await reaches(first, 'completed')).result).to.equal('{"output":{"number":7}}');
+    const second = await submit('order', { article: 2 });
+    const { reason, attempts } = await reaches(second, 'failed');
+    expect({ reason, attempts }).to.deep.equal({
+      reason: 'the receiver refused the order: unknown article',
+      attempts: 1,
+    });
+    expect(keys).to.deep.equal([first, first, first, second]);
+  });
+
+  it('end a call when the time limit has passed', async () => {
+    const disconnected = Promise.withResolvers<void>();
+    const RECEIVER_URL = await serve((incoming) => incoming.socket.once('close', disconnected.resolve));
+    // A thread that is terminated closes the connection, too, but counts as a crash.
+    const env = { RECEIVER_URL, TASK_TIMEOUT_MS: '200', TASK_CANCEL_GRACE_MS: '30000' };
+    const { submit, reaches } = await startExample(HTTP_CALL, env);
+    const id = await submit('order', {});
+    expect(await reaches(id, 'retrying', 'failed')).to.include({ attempts: 1, reason: 'took longer than 200 ms' });
+    await disconnected.promise;
+  });
+
+  it('compute with progress, and stop when they are cancelled', async () => {
+    const file = await writeExample(PROCESSOR);
+    const { code, stdout, stderr } = await runCommand('handlers', ['run', file, 'primes', '{"below": 200000}'], {});
+    expect({ code, stdout }).to.deep.equal({ code: 0, stdout: '{"output":{"count":17984}}\n' });
+    expect(stderr).to.match(/"fraction":0\.\d+,"note":"\d+ primes below \d+"/);
+
+    // A thread that is terminated ends the task, too, but only after a minute.
+    const { tasks, submit } = await startExample(PROCESSOR, { TASK_CANCEL_GRACE_MS: '60000' });
+    const id = await submit('primes', { below: 400_000_000 });
+    // A task in a batch that its thread has not received yet is running, too, and gets 204.
+    await eventually(
+      () => request(`${tasks}/tasks/${id}`),
+      ({ body }) => body.progress !== undefined,
+    );
+    expect((await request(`${tasks}/tasks/${id}`, { method: 'DELETE' })).status).to.equal(202);
+    await eventually(
+      () => request(`${tasks}/tasks/${id}`),
+      ({ status }) => status === 404,
+    );
+    expect((await request(`${tasks}/queue`)).body).to.include({ cancelled: 1, completed: 0 });
+  });
+
+  it('refuse data by its schema, and discard what only the handler can know', async () => {
+    const { tasks, submit, reaches } = await startExample(SCHEMA);
+    const wrong = { customer: 'C-1001', lines: [{ text: 'Hosting', cents: 'many' }] };
+    const { status, body } = await post(`${tasks}/tasks`, { action: 'invoice', data: wrong });
+    expect([status, body]).to.deep.equal([
+      400,
+      { error: 'invalid data', path: '/lines/0/cents', detail: 'must be integer' },
+    ]);
+    const lines = [{ text: 'Hosting', cents: 1200, count: 2 }];
+    const completed = await reaches(await submit('invoice', { customer: 'C-1001', lines }), 'completed');
+    expect(completed.result).to.equal('{"output":{"name":"Ada Ltd","cents":2880}}');
+    const failed = await reaches(await submit('invoice', { customer: 'C-2', lines }), 'failed');
+    expect(failed).to.include({ attempts: 1, reason: 'there is no customer C-2' });
+  });
+
+  it('are checked and run with the commands of the guide', async () => {
+    const cwd = join(await writeExample(SCHEMA), '..');
+    const program = `"${process.execPath}" "${join(projectFolder, 'main/cli/handlers.ts')}"`;
+    const commands = examples(FILE, 'Test it')[0]?.replaceAll('npm run --silent handlers --', program) ?? '';
+    const { stdout, code } = await new Promise<{ stdout: string; code: unknown }>((resolve) => {
+      execFile('bash', ['-c', commands], { cwd }, (error, text) => resolve({ stdout: text, code: error?.code ?? 0 }));
+    });
+    const [, printed] = /\n\n```\n([\s\S]*?)```/.exec(section(FILE, 'Test it')) ?? [];
+    expect({ stdout, code }).to.deep.equal({ stdout: printed, code: 1 });
+  });
+});

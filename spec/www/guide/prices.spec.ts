@@ -1,0 +1,107 @@
+import { once } from 'node:events';
+import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { examples } from '../../support/examples.ts';
+import { type RunningServices, request, startServices } from '../../support/program.ts';
+import { eventually } from '../../support/until.ts';
+import { connect, type StreamClient } from '../../support/websocket.ts';
+
+const FILE = 'www/guide/prices.md';
+
+/** Returns the settings that an example sets before `npm start`. */
+function settings(heading: string): Record<string, string> {
+  const [command = ''] = examples(FILE, heading);
+  expect(command).to.match(/ npm start\n$/);
+  return Object.fromEntries([...command.matchAll(/(\w+)=(\S+)/g)].map(([, name, value]) => [name, value]));
+}
+
+/** Writes an example into a folder of its own. Returns its path as a setting. */
+async function source(heading: string, language: string, adapt = (text: string) => text) {
+  const [text = ''] = examples(FILE, heading, language);
+  const path = join(await temporaryFolder(), settings(heading).PRICE_SOURCE ?? '');
+  await writeFile(path, adapt(text));
+  return path;
+}
+
+const follow = async (services: RunningServices) => connect(services.stream, { token: await services.token() });
+
+async function nextPrices(client: StreamClient): Promise<number[]> {
+  const { data } = await client.nextOf('ticker');
+  return data.map(({ price }: { price: number }) => price);
+}
+
+/** Serves prices of the default symbols as the guide's price service does, until the test ends. */
+async function startPriceService() {
+  const state = { status: 200, prices: { 'SOL-USD': 95.5, 'BTC-USD': 42_001.25, 'ETH-USD': 2_501 } };
+  const server = createServer((_, response) => {
+    response.writeHead(state.status, { Connection: 'close' }).end(JSON.stringify(state.prices));
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  afterTest(() => server.close());
+  return { state, address: `127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+describe("the guide's prices", () => {
+  it('have the symbols of its example', async () => {
+    const services = await startServices({ env: settings('Symbols') });
+    const { data } = await (await follow(services)).nextOf('ticker');
+    const symbols = data.map(({ symbol }: { symbol: string }) => symbol);
+    expect(symbols).to.deep.equal(['BTC-USD', 'XRP-EUR', 'GOLD']);
+    const { body } = await request(`${services.admin}/asyncapi.json`);
+    const [example] = body.components.messages.ticker.examples;
+    expect(example.payload.data.map(({ price }: { price: number }) => price)).to.deep.equal([42_000, 0.5123, 1999.5]);
+  });
+
+  it('are replayed from its recording, again and again', async () => {
+    const heading = 'Replay of recorded prices';
+    const PRICE_SOURCE = await source(heading, 'csv');
+    const services = await startServices({ env: { PRICE_SOURCE, TICK_INTERVAL_MS: '100' } });
+    const client = await follow(services);
+    const [, ...lines] = examples(FILE, heading, 'csv')[0]?.trim().split('\n') ?? [];
+    const rows = lines.map((line) => line.split(',').slice(1).map(Number));
+    // Before the first tick, the prices are the initial ones.
+    let prices = await nextPrices(client);
+    while (prices.join() !== rows[0]?.join()) prices = await nextPrices(client);
+    for (const row of [...rows.slice(1), ...rows]) expect(await nextPrices(client)).to.deep.equal(row);
+  });
+
+  it('come from its own source, stay while its service fails, and come again after that', async () => {
+    const { state, address } = await startPriceService();
+    const PRICE_SOURCE = await source('Your own source', 'ts', (text) => text.replace('localhost:9000', address));
+    const services = await startServices({ env: { PRICE_SOURCE, TICK_INTERVAL_MS: '100' } });
+    const client = await follow(services);
+    const until = (expected: number[]) =>
+      eventually(
+        () => nextPrices(client),
+        (prices) => prices.join() === expected.join(),
+      );
+    const check = async () => {
+      const { status, body } = await request(`${services.admin}/readyz`);
+      expect(status).to.equal(200);
+      return body.checks.price_source;
+    };
+    await until([42_001.25, 2_501, 95.5]);
+    expect(await check()).to.deep.equal({ state: 'ok' });
+
+    state.status = 503;
+    const warned = await eventually(check, (found) => found.state === 'warning');
+    expect(warned.detail).to.equal('prices() failed: the price service answered 503');
+    expect(await nextPrices(client)).to.deep.equal([42_001.25, 2_501, 95.5]);
+
+    Object.assign(state, { status: 200, prices: { 'BTC-USD': 42_002, 'ETH-USD': 2_502, 'SOL-USD': 0 } });
+    await until([42_002, 2_502, 95.5]);
+    const refused = await eventually(check, (found) => found.detail !== warned.detail);
+    expect(refused).to.deep.equal({ state: 'warning', detail: 'prices() returned 0 for SOL-USD' });
+
+    state.prices['SOL-USD'] = 96;
+    await until([42_002, 2_502, 96]);
+    await eventually(check, (found) => found.state === 'ok');
+    const { body } = await request(`${services.admin}/metrics`);
+    for (const metric of ['ticker_price_source_failures_total{reason="error"}', 'ticker_prices_refused_total'])
+      expect(Number(body.split(`\n${metric} `)[1]?.split('\n')[0]), metric).to.be.above(0);
+  });
+});

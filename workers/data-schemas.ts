@@ -1,0 +1,130 @@
+import { Check, Compile, Errors, Meta, type XSchemaObject } from 'typebox/schema';
+import { Hashing } from 'typebox/system';
+import { isObject } from './json-object.ts';
+
+/** First field of a task's data that does not match the action's schema. */
+export interface WrongField {
+  /** JSON Pointer of the field within the data. Empty for the data itself. */
+  path: string;
+  /** What is wrong, for example `must be number`. */
+  detail: string;
+}
+
+/** Returns the first wrong field of a task's data, or undefined if the data matches the schema. */
+export type DataCheck = (data: unknown) => WrongField | undefined;
+
+const DEFAULT_DIALECT = 'https://json-schema.org/draft/2020-12/schema';
+
+/** Keywords whose values are data or annotations, not schemas. */
+const DATA_KEYWORDS = new Set(['const', 'enum', 'default', 'examples']);
+
+/** Keywords whose values map names to schemas. The names are not keywords. */
+const MAP_KEYWORDS = new Set([
+  '$defs',
+  'definitions',
+  'dependencies',
+  'dependentSchemas',
+  'patternProperties',
+  'properties',
+]);
+
+/** Keywords whose check can take time exponential in the size of the data: regular expressions and recursion. Hashing items is slow. */
+const COSTLY_KEYWORDS = new Set([
+  '$dynamicRef',
+  '$recursiveRef',
+  '$ref',
+  'pattern',
+  'patternProperties',
+  'uniqueItems',
+]);
+
+/** Whether a JSON Schema needs a time limit for its checks. Also true if only a property or a constant has the name of such a keyword. */
+export function needsTimeLimit(schema: object): boolean {
+  let isCostly = false;
+  JSON.stringify(schema, (key, value) => {
+    isCostly ||= COSTLY_KEYWORDS.has(key);
+    return value;
+  });
+  return isCostly;
+}
+
+/** Compiles a JSON Schema. @throws {Error} that names the first problem if the schema is invalid or refers to another schema */
+export function compileSchema(schema: object): DataCheck {
+  const { $schema = DEFAULT_DIALECT } = schema as { $schema?: keyof typeof Meta };
+  const dialect: XSchemaObject | undefined = Meta[$schema];
+  if (dialect === undefined) throw new Error(`unknown $schema ${JSON.stringify($schema)}`);
+  if (!Check(dialect, schema)) {
+    const { path, detail } = firstError(dialect, schema);
+    throw new Error(`${path || 'the schema'} ${detail}`);
+  }
+  checkReferences(schema);
+  const validator = Compile(schema as XSchemaObject);
+  const explained = withLinearErrors(schema);
+  return (data) => (validator.Check(data) ? undefined : firstError(explained, data));
+}
+
+/**
+ * Returns a copy of a schema in which a refinement replaces `uniqueItems`. The result of a check is the same, but `Errors` takes time
+ * quadratic in the number of duplicate items for `uniqueItems`, and linear time for the refinement.
+ */
+function withLinearErrors(schema: object): object {
+  const copy = structuredClone(schema);
+  for (const subschema of subschemas(copy)) {
+    if (subschema.uniqueItems !== true) continue;
+    delete subschema.uniqueItems;
+    subschema['~refine'] = [{ check: hasUniqueItems, error: () => 'must not have duplicate items' }];
+  }
+  return copy;
+}
+
+/** Whether a value is not an array, or an array of items that differ by the same hash as in the compiled schema. */
+function hasUniqueItems(value: unknown): boolean {
+  return !Array.isArray(value) || new Set(value.map((item) => Hashing.Hash(item))).size === value.length;
+}
+
+function firstError(schema: XSchemaObject, value: unknown): WrongField {
+  const [, [error]] = Errors(schema, value);
+  if (error === undefined) return { path: '', detail: 'must match the schema' };
+  const { keyword, params, instancePath: path, message: detail } = error;
+  if (keyword === 'required') return { path: below(path, params.requiredProperties), detail: 'must be present' };
+  // An error with the keyword `boolean` means that the property's schema is `false`, which allows no value.
+  return { path, detail: keyword === 'boolean' ? 'must not be present' : detail };
+}
+
+/** Returns the JSON Pointer of the first property in `names` of the object at `path`. */
+function below(path: string, [name = '']: readonly string[]): string {
+  return `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
+/** Checks that each `$ref` points to a part of the schema `root`, because the compiler treats a dangling one as `false`. */
+function checkReferences(root: object): void {
+  for (const { $ref } of subschemas(root)) {
+    if (typeof $ref === 'string' && !isWithin(root, $ref))
+      throw new Error(`$ref ${JSON.stringify($ref)} leads nowhere`);
+  }
+}
+
+/** Yields a schema and all schemas within it. The value of an unknown keyword counts as a schema, because a `$ref` can point to it. */
+function* subschemas(node: unknown): Generator<Record<string, unknown>> {
+  if (Array.isArray(node)) for (const item of node) yield* subschemas(item);
+  if (!isObject(node)) return;
+  yield node;
+  for (const [keyword, value] of Object.entries(node)) {
+    if (DATA_KEYWORDS.has(keyword)) continue;
+    yield* subschemas(MAP_KEYWORDS.has(keyword) && isObject(value) ? Object.values(value) : value);
+  }
+}
+
+function isWithin(root: object, reference: string): boolean {
+  if (!/^#(\/|$)/.test(reference)) {
+    const names = [`"$id":${JSON.stringify(reference)}`, `"$anchor":${JSON.stringify(reference.slice(1))}`];
+    return names.some((name) => JSON.stringify(root).includes(name));
+  }
+  let node: unknown = root;
+  for (const part of decodeURIComponent(reference).split('/').slice(1)) {
+    const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
+    if (typeof node !== 'object' || node === null || !Object.hasOwn(node, key)) return false;
+    node = (node as Record<string, unknown>)[key];
+  }
+  return true;
+}

@@ -1,0 +1,32 @@
+/** One-shot worker thread that loads a handlers module, checks it, and reports its actions or the reason why it cannot be used. */
+import { workerData } from 'node:worker_threads';
+import type { ActionSettings, HandlersCheckStart, HandlersReport } from './handlers-manifest.ts';
+import { type LoadedHandler, loadHandlers } from './handlers-module.ts';
+import { sendReport } from './send-report.ts';
+import { oneLine } from './thrown.ts';
+
+const { module } = workerData as HandlersCheckStart;
+try {
+  const handlers = await loadHandlers(module);
+  const manifest = new Map<string, ActionSettings>();
+  for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));
+  sendReport({ manifest } satisfies HandlersReport);
+} catch (error) {
+  sendReport({ failure: (error as Error).message } satisfies HandlersReport);
+}
+
+/** Returns the settings of an action as plain data. @throws {Error} if its schema is not JSON or does not compile */
+async function settingsOf(action: string, { handler: _, schema, ...settings }: LoadedHandler): Promise<ActionSettings> {
+  if (schema === undefined) return settings;
+  try {
+    const plain: object = JSON.parse(JSON.stringify(schema));
+    // Imported lazily, because the compiler takes longer to load than the rest of this thread's code.
+    const { compileSchema } = await import('./data-schemas.ts');
+    compileSchema(plain);
+    return { ...settings, schema: plain };
+  } catch (error) {
+    throw new Error(
+      `action ${JSON.stringify(action)}: its schema does not compile: ${oneLine((error as Error).message)}`,
+    );
+  }
+}

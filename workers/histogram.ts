@@ -1,0 +1,46 @@
+/** Histogram of durations. Cumulative counts are computed only when read, so that `observe` takes just a few nanoseconds. */
+export class Histogram {
+  /** Upper bounds of the buckets in seconds, ascending. One more bucket counts longer durations. */
+  readonly bounds: readonly number[];
+  /** Count of each bucket, then the sum of all durations in seconds. `Durations` in messages.ts describes this layout. */
+  readonly #cells: Float64Array;
+
+  /** @param memory shared memory of several histograms; default: private memory @param index index of this histogram in `memory` */
+  constructor(bounds: readonly number[], memory?: SharedArrayBuffer, index = 0) {
+    const bytes = Histogram.bytes(bounds);
+    this.bounds = bounds;
+    this.#cells = new Float64Array(memory ?? new ArrayBuffer(bytes), index * bytes, bounds.length + 2);
+  }
+
+  static bytes(bounds: readonly number[]): number {
+    return (bounds.length + 2) * Float64Array.BYTES_PER_ELEMENT;
+  }
+
+  observe(seconds: number): void {
+    const cells = this.#cells;
+    const last = this.bounds.length;
+    let bucket = 0;
+    while (bucket < last && seconds > (this.bounds[bucket] as number)) bucket += 1;
+    cells[bucket] = (cells[bucket] as number) + 1;
+    cells[last + 1] = (cells[last + 1] as number) + seconds;
+  }
+
+  /** Returns the number of durations up to each bound, the total number of durations, and their sum in seconds. */
+  cumulative(): { upTo: number[]; count: number; sum: number } {
+    let count = 0;
+    const upTo = this.bounds.map((_, bucket) => {
+      count += this.#cells[bucket] as number;
+      return count;
+    });
+    count += this.#cells[this.bounds.length] as number;
+    return { upTo, count, sum: this.#cells[this.bounds.length + 1] as number };
+  }
+}
+
+/** Bucket bounds for durations of requests and tasks, in seconds. */
+export const DURATION_BOUNDS = [
+  0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+] as const;
+
+/** Bucket bounds for delays of ticks and event loops, in seconds. */
+export const DELAY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;

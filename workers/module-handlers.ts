@@ -1,0 +1,123 @@
+import { syncBuiltinESMExports } from 'node:module';
+import { setImmediate } from 'node:timers/promises';
+import { BroadcastChannel } from 'node:worker_threads';
+import { HandlerLog } from './handler-log.ts';
+import { PermanentError } from './handlers-api.ts';
+import { type LoadedHandler, loadHandlers } from './handlers-module.ts';
+import type { AbortReason, AbortRequest, HandlersStart } from './messages.ts';
+import type { HandledDelivery } from './run-batch.ts';
+import { RunningTask } from './task-context.ts';
+import { oneLine, readThrown } from './thrown.ts';
+
+/** Idle time in milliseconds after which the event loop runs before the next handler. */
+const IDLE_MS = 10;
+
+/** The specification's queued task message. */
+export interface QueuedTask {
+  id: string;
+  action: string;
+  data: Readonly<Record<string, unknown>>;
+  created_at: number;
+}
+
+/** Runs the handlers of a handlers module in a pool thread. */
+export class ModuleHandlers {
+  readonly #handlers: ReadonlyMap<string, LoadedHandler>;
+  readonly #start: HandlersStart;
+  readonly #timeoutMs: number;
+  readonly #log: HandlerLog;
+  /** Task whose handler is running, with the id of its delivery. */
+  #running: { delivery: number; task: RunningTask } | undefined;
+  #endedAt = 0;
+  /** Reason why all handlers are aborted, including any that start later. */
+  #allAborted: AbortReason | undefined;
+
+  private constructor(
+    handlers: ReadonlyMap<string, LoadedHandler>,
+    start: HandlersStart,
+    timeoutMs: number,
+    log: HandlerLog,
+  ) {
+    this.#handlers = handlers;
+    this.#start = start;
+    this.#timeoutMs = timeoutMs;
+    this.#log = log;
+    const channel = new BroadcastChannel(start.abortChannel);
+    channel.onmessage = ({ data }) => this.#abort(data as AbortRequest);
+    channel.unref();
+  }
+
+  /** Imports the module. @param timeoutMs default time limit of an attempt @throws {Error} if the module cannot be used */
+  static async start(start: HandlersStart, timeoutMs: number): Promise<ModuleHandlers> {
+    const { module } = start;
+    const log = new HandlerLog();
+    log.captureConsole({ handlers: module });
+    const handlers = await loadHandlers(module);
+    // Without this listener, an error in a timer or promise that a handler left behind would end the thread. The listener is
+    // registered after the import, so that an uncaught error during the import still ends the thread.
+    process.on('uncaughtException', (err, origin) => {
+      log.write('error', { handlers: module, origin, err: readThrown(err).reason }, ['error outside of a task']);
+    });
+    // Otherwise a timer that a handler left behind could end the thread while it runs another task, which would be blamed.
+    process.exit = (code) => {
+      throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
+    };
+    syncBuiltinESMExports();
+    return new ModuleHandlers(handlers, start, timeoutMs, log);
+  }
+
+  /**
+   * Runs the module's handler of a task.
+   *
+   * @param toRow creates the task's row from the handler's output (JSON text)
+   * @returns a promise of the row, or undefined if the module has no handler for the action
+   */
+  run<Row>(message: QueuedTask, delivery: HandledDelivery, toRow: (output: string) => Row): Promise<Row> | undefined {
+    const handler = this.#handlers.get(message.action);
+    return handler && this.#run(handler, message, delivery, toRow);
+  }
+
+  async #run<Row>(
+    { handler, timeoutMs = this.#timeoutMs }: LoadedHandler,
+    message: QueuedTask,
+    delivery: HandledDelivery,
+    toRow: (output: string) => Row,
+  ): Promise<Row> {
+    delivery.limit(timeoutMs, this.#start.graceMs);
+    const task = new RunningTask(message, delivery, timeoutMs, this.#log);
+    if (this.#allAborted !== undefined) task.abort(this.#allAborted);
+    // Set before the event loop runs, because an abort request for this delivery may arrive then.
+    this.#running = { delivery: delivery.delivery, task };
+    // The event loop does not run while the thread is idle. Two turns let it notice closed sockets before a handler uses them.
+    if (performance.now() - this.#endedAt > IDLE_MS) for (let turn = 0; turn < 2; turn++) await setImmediate();
+    try {
+      return toRow(outputText(await handler(message.data, task), this.#start.maxOutputBytes));
+    } catch (error) {
+      throw task.failure(error);
+    } finally {
+      task.end();
+      this.#running = undefined;
+      this.#endedAt = performance.now();
+    }
+  }
+
+  #abort({ delivery, reason }: AbortRequest): void {
+    if (delivery === 'all') this.#allAborted = reason;
+    if (delivery === 'all' || delivery === this.#running?.delivery) this.#running?.task.abort(reason);
+  }
+}
+
+/** Returns an output as JSON text. @throws {PermanentError} if the output cannot be serialized or exceeds `maxBytes` */
+function outputText(output: unknown = null, maxBytes: number): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(output);
+  } catch (error) {
+    throw new PermanentError(`JSON cannot hold the output: ${oneLine(readThrown(error).reason)}`);
+  }
+  if (text === undefined) throw new PermanentError(`JSON cannot hold the output: it is a ${typeof output}`);
+  // In UTF-8, a UTF-16 code unit takes at most three bytes.
+  if (text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes)
+    throw new PermanentError(`the output has more than ${maxBytes} bytes`);
+  return text;
+}

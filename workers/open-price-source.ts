@@ -1,0 +1,50 @@
+import { PriceRecording } from './price-recording.ts';
+import type { PriceSource, TimedPriceSource } from './price-source.ts';
+import { PriceWalk } from './price-walk.ts';
+import { SeededPrices } from './seeded-prices.ts';
+import type { TickerSymbol } from './symbols.ts';
+import { importUserModule } from './user-module.ts';
+
+/** Settings that select a price source. */
+export interface PriceSourceSettings {
+  /** CSV file of recorded prices, or module that supplies prices; see {@link isRecording}. If undefined, prices are computed. */
+  source: string | undefined;
+  /** Seed of deterministic prices. If undefined, computed prices are random. */
+  seed: string | undefined;
+  symbols: readonly TickerSymbol[];
+  intervalMs: number;
+}
+
+/** Whether a price source is a module. Its code can throw at any time, even after its functions have returned. */
+export function isModule(source: string | undefined): source is string {
+  return source !== undefined && !isRecording(source);
+}
+
+function isRecording(source: string): boolean {
+  return source.toLowerCase().endsWith('.csv');
+}
+
+/**
+ * Opens the price source: the random walk, deterministic prices, a recording, or a module.
+ *
+ * @throws {Error} with the reason if the file or module cannot be used
+ */
+export function openPriceSource(settings: PriceSourceSettings): PriceSource | TimedPriceSource | Promise<PriceSource> {
+  const { source, seed, symbols, intervalMs } = settings;
+  if (seed !== undefined) return new SeededPrices(seed, intervalMs, symbols);
+  if (source === undefined) return new PriceWalk(symbols);
+  return isRecording(source) ? new PriceRecording(source, symbols) : importSource(source);
+}
+
+async function importSource(name: string): Promise<PriceSource> {
+  const source = (await importUserModule(name)) as Partial<PriceSource> | null | undefined;
+  if (typeof source?.prices !== 'function') throw new Error('its default export has no function prices');
+  const { start } = source;
+  if (start !== undefined && typeof start !== 'function')
+    throw new Error('start of its default export is not a function');
+  // Exposes only the methods of the interface, whatever else the object has.
+  return {
+    start: (symbols) => source.start?.(symbols),
+    prices: (due, last) => (source as PriceSource).prices(due, last),
+  };
+}

@@ -1,0 +1,82 @@
+import { readFileSync, statSync } from 'node:fs';
+import type { PriceSource, Prices } from './price-source.ts';
+import { roundPrice, type TickerSymbol } from './symbols.ts';
+
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
+
+/** Replay of recorded prices: one row of a CSV file per tick, starting over after the last row. */
+export class PriceRecording implements PriceSource {
+  /** All rows in order, each with one price per symbol. */
+  readonly #prices: Float64Array;
+  readonly #width: number;
+  /** Index of the row for the next tick. */
+  #next = 0;
+
+  /**
+   * Reads a CSV file. Its first line names the columns; the column named after a symbol holds the symbol's prices.
+   *
+   * @throws {Error} with the reason, including the number of an invalid line
+   */
+  constructor(file: string, symbols: readonly TickerSymbol[]) {
+    this.#prices = parse(read(file), symbols);
+    this.#width = symbols.length;
+  }
+
+  get rows(): number {
+    return this.#prices.length / this.#width;
+  }
+
+  /** Continues after the first row that has the last known prices, or starts with the first row if no row has them. */
+  start(symbols: readonly TickerSymbol[]): void {
+    const last = symbols.map(({ price }) => price);
+    const isLast = (row: number) => last.every((price, column) => this.#prices[row * this.#width + column] === price);
+    let row = 0;
+    while (row < this.rows && !isLast(row)) row++;
+    this.#next = row < this.rows ? row + 1 : 0;
+  }
+
+  prices(): Prices {
+    const row = this.#next % this.rows;
+    this.#next = row + 1;
+    return this.#prices.subarray(row * this.#width, (row + 1) * this.#width);
+  }
+}
+
+function read(file: string): string {
+  const { size } = statSync(file);
+  if (size > MAX_FILE_BYTES) throw new Error(`the file has more than ${MAX_FILE_BYTES / 1024 / 1024} MiB`);
+  return readFileSync(file, 'utf8').replace(/^\uFEFF/, '');
+}
+
+function parse(text: string, symbols: readonly TickerSymbol[]): Float64Array {
+  const lines = text.split('\n');
+  const names = fields(lines[0] ?? '');
+  const columns = symbols.map(({ symbol, decimals }) => {
+    const index = names.indexOf(symbol);
+    if (index === -1) throw new Error(`line 1 names no column ${symbol}`);
+    return { symbol, decimals, index };
+  });
+  const prices: number[] = [];
+  for (const [index, line] of lines.entries()) {
+    if (index === 0 || line.trim() === '') continue;
+    const row = fields(line);
+    if (row.length !== names.length) {
+      throw new Error(`line ${index + 1} has ${row.length} fields, and line 1 has ${names.length}`);
+    }
+    for (const column of columns) prices.push(parsePrice(row[column.index] as string, column, index + 1));
+  }
+  if (prices.length === 0) throw new Error('the file has no prices');
+  return Float64Array.from(prices);
+}
+
+function parsePrice(field: string, { symbol, decimals }: Omit<TickerSymbol, 'price'>, line: number): number {
+  const price = field === '' ? Number.NaN : roundPrice(Number(field), decimals);
+  if (price > 0 && price < Number.POSITIVE_INFINITY) return price;
+  const expected = `a positive number with at most ${decimals} decimals`;
+  throw new Error(`line ${line}: ${symbol} must be ${expected}, got ${JSON.stringify(field.slice(0, 40))}`);
+}
+
+/** Splits a line into fields, without their surrounding white space and quotes. Commas within quotes are not supported. */
+function fields(line: string): string[] {
+  return line.split(',').map((field) => field.trim().replace(/^"(.*)"$/, '$1'));
+}

@@ -1,0 +1,26 @@
+/** One-shot worker thread that loads a price source and reports whether it can be used. Calls none of the source's functions. */
+import { workerData } from 'node:worker_threads';
+import type { PriceSourceCheckStart, PriceSourceReport } from './messages.ts';
+import { openPriceSource } from './open-price-source.ts';
+import { sendReport } from './send-report.ts';
+import { readThrown } from './thrown.ts';
+
+const { source, symbols } = workerData as PriceSourceCheckStart;
+
+function report(message: PriceSourceReport): void {
+  sendReport(message);
+}
+
+async function check(): Promise<void> {
+  try {
+    await openPriceSource({ source, symbols, seed: undefined, intervalMs: 1000 });
+    report({ isUsable: true });
+  } catch (error) {
+    report({ failure: readThrown(error).reason });
+  }
+}
+
+// Emitted before any report if the module awaits a promise that never settles. With a top-level `await` in this file, Node would
+// print a warning.
+process.once('beforeExit', () => report({ failure: 'it never finishes loading' }));
+void check();

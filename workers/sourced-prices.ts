@@ -1,0 +1,235 @@
+import { SourceCount } from './messages.ts';
+import type { PriceSource, Prices, TimedPriceSource } from './price-source.ts';
+import { roundPrice, type TickerPrice, type TickerSymbol } from './symbols.ts';
+import { oneLine, readThrown } from './thrown.ts';
+
+export interface SourcedPricesOptions {
+  symbols: readonly TickerSymbol[];
+  /** Last known price of each symbol. Valid prices from the source are written here. */
+  values: Float64Array;
+  intervalMs: number;
+  /** Opens the source. Called again after a failure. */
+  open: () => PriceSource | TimedPriceSource | Promise<PriceSource>;
+  /** Counters with the indexes of {@link SourceCount}. */
+  counts: Float64Array;
+  /** Called with the source's problem when it changes, or with undefined once the source has recovered. */
+  onProblem: (problem: string | undefined) => void;
+}
+
+/** A call of the source whose promise has not settled yet. */
+interface PendingCall {
+  name: string;
+  /** Monotonic time in milliseconds. */
+  calledAt: number;
+}
+
+/** Delay before a failed source is opened or started again. */
+const RETRY_MS = 1000;
+/** Age at which a pending call is abandoned and the source is called again, or two intervals if that is longer. */
+const ABANDON_MS = 10_000;
+/** Maximum length of a problem in characters. */
+const MAX_PROBLEM = 200;
+
+/**
+ * Current prices, which a price source updates on each tick. If the source throws, stalls or returns invalid prices, the last prices
+ * are kept. No method throws, and at most one call of the source is pending at a time.
+ */
+export class SourcedPrices {
+  readonly #options: SourcedPricesOptions;
+  #source: PriceSource | TimedPriceSource | undefined;
+  #isStarted = false;
+  #pending: PendingCall | undefined;
+  /** Prices that arrived after their tick had been sent. */
+  #late: { answer: unknown } | undefined;
+  #problem: string | undefined;
+  /** Monotonic time in milliseconds before which a failed source is not opened or started again. */
+  #retryAt = 0;
+
+  constructor(options: SourcedPricesOptions) {
+    this.#options = options;
+    this.#open();
+  }
+
+  /**
+   * Updates the prices for the tick due at `due` (milliseconds since the epoch).
+   *
+   * @returns a promise if the source returned one. It is fulfilled when the prices arrive or this event loop turn ends, whichever
+   *   comes first
+   */
+  step(due: number): Promise<void> | undefined {
+    if (this.#isStalled()) return undefined;
+    if (this.#late !== undefined) this.#take(this.#late.answer);
+    this.#late = undefined;
+    if (this.#source === undefined) this.#open();
+    if (this.#source !== undefined && !this.#isStarted) this.#start(this.#source);
+    return this.#source !== undefined && this.#isStarted ? this.#ask(this.#source, due) : undefined;
+  }
+
+  /** Stops using the source while another node makes the ticks. */
+  pause(): void {
+    const isOpening = this.#source === undefined;
+    if (isOpening) return;
+    this.#isStarted = false;
+    this.#pending = undefined;
+    this.#late = undefined;
+    this.#setProblem(undefined);
+  }
+
+  /** Reports an error that the source raised outside a call. While the source has a problem, further errors are only counted. */
+  fail(error: unknown): void {
+    if (this.#problem === undefined) this.#report('the source', error);
+    else this.#count(SourceCount.failed);
+  }
+
+  /** Returns the current prices, with the time `now` (milliseconds since the epoch) as their timestamp. */
+  snapshot(now: number): TickerPrice[] {
+    const { symbols, values } = this.#options;
+    if (this.#source !== undefined && 'pricesAt' in this.#source) this.#take(this.#source.pricesAt(now));
+    const timestamp = Math.floor(now / 1000);
+    return symbols.map(({ symbol }, index) => ({ symbol, price: values[index] as number, timestamp }));
+  }
+
+  #open(): void {
+    if (performance.now() < this.#retryAt) return;
+    void this.#call('loading', this.#options.open, (source) => {
+      this.#source = source;
+    });
+  }
+
+  #start(source: PriceSource): void {
+    if (performance.now() < this.#retryAt) return;
+    const { symbols, values } = this.#options;
+    const current = symbols.map((each, index) => ({ ...each, price: values[index] as number }));
+    void this.#call(
+      'start()',
+      () => source.start?.(current),
+      () => {
+        this.#isStarted = true;
+      },
+    );
+  }
+
+  #ask(source: PriceSource, due: number): Promise<void> | undefined {
+    let isSent = false;
+    const answered = this.#call(
+      'prices()',
+      () => source.prices(due, this.#options.values.slice()),
+      (answer) => {
+        if (isSent) this.#late = { answer };
+        else this.#take(answer);
+      },
+    );
+    if (answered === undefined) return undefined;
+    const turnEnds = new Promise<void>((resolve) => {
+      setImmediate(() => {
+        isSent = true;
+        resolve();
+      });
+    });
+    return Promise.race([answered, turnEnds]);
+  }
+
+  /** Makes a call and passes its result to `onResult`, at once or, if the call returns a promise, when that is fulfilled. */
+  #call<Result>(
+    name: string,
+    call: () => Result | PromiseLike<Result>,
+    onResult: (result: Result) => void,
+  ): Promise<void> | undefined {
+    try {
+      const result = call();
+      if (!isPromise(result)) {
+        onResult(result);
+        return undefined;
+      }
+      const pending: PendingCall = { name, calledAt: performance.now() };
+      this.#pending = pending;
+      const ended = (then: () => void) => {
+        // A call that was abandoned, or made before a pause, has no effect.
+        if (this.#pending !== pending) return;
+        this.#pending = undefined;
+        then();
+      };
+      return Promise.resolve(result).then(
+        (value) => ended(() => onResult(value)),
+        (error: unknown) => ended(() => this.#fail(name, error)),
+      );
+    } catch (error) {
+      this.#fail(name, error);
+      return undefined;
+    }
+  }
+
+  /** Whether a call from an earlier tick is still pending. Abandons a call that is too old. */
+  #isStalled(): boolean {
+    if (this.#pending === undefined) return false;
+    const { name, calledAt } = this.#pending;
+    const { intervalMs } = this.#options;
+    const elapsedMs = performance.now() - calledAt;
+    // At the first tick, the module may have been loading for less than an interval.
+    if (elapsedMs < intervalMs / 2) return true;
+    this.#count(SourceCount.stalled);
+    this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);
+    if (elapsedMs < Math.max(ABANDON_MS, 2 * intervalMs)) return true;
+    this.#pending = undefined;
+    return false;
+  }
+
+  #take(answer: unknown): void {
+    try {
+      this.#setProblem(this.#write(answer));
+    } catch (error) {
+      this.#fail('reading the prices', error);
+    }
+  }
+
+  /** Writes the valid prices of an answer. Returns the first problem with the others, or undefined if all are valid. */
+  #write(answer: unknown): string | undefined {
+    const { symbols, values } = this.#options;
+    if (!isPrices(answer) || answer.length !== symbols.length) {
+      this.#count(SourceCount.refused, symbols.length);
+      const got = isPrices(answer) ? `${answer.length} prices` : 'no array';
+      return `prices() returned ${got} for ${symbols.length} symbols`;
+    }
+    let problem: string | undefined;
+    for (const [index, { symbol, decimals }] of symbols.entries()) {
+      const value: unknown = answer[index];
+      const price = typeof value === 'number' ? roundPrice(value, decimals) : Number.NaN;
+      if (price > 0 && price < Number.POSITIVE_INFINITY) values[index] = price;
+      else {
+        this.#count(SourceCount.refused);
+        problem ??= `prices() returned ${typeof value === 'number' ? value : 'no number'} for ${symbol}`;
+      }
+    }
+    return problem;
+  }
+
+  #fail(name: string, error: unknown): void {
+    this.#retryAt = performance.now() + RETRY_MS;
+    this.#report(name, error);
+  }
+
+  #report(name: string, error: unknown): void {
+    this.#count(SourceCount.failed);
+    this.#setProblem(`${name} failed: ${readThrown(error).reason}`);
+  }
+
+  #count(index: number, number = 1): void {
+    const { counts } = this.#options;
+    counts[index] = (counts[index] as number) + number;
+  }
+
+  #setProblem(problem: string | undefined): void {
+    const text = problem === undefined ? undefined : oneLine(problem).slice(0, MAX_PROBLEM);
+    if (text === this.#problem) return;
+    this.#problem = text;
+    this.#options.onProblem(text);
+  }
+}
+
+function isPromise<Value>(value: Value | PromiseLike<Value>): value is PromiseLike<Value> {
+  return typeof (value as PromiseLike<Value> | null | undefined)?.then === 'function';
+}
+
+function isPrices(value: unknown): value is Prices {
+  return Array.isArray(value) || value instanceof Float64Array;
+}

@@ -1,0 +1,49 @@
+import { inspect } from 'node:util';
+
+/** Maximum length in characters of a failure's reason, which is stored with the failed task. */
+const MAX_REASON = 1000;
+/** Upper bound on the retry delay that a handler asks for. */
+const MAX_RETRY_DELAY_MS = 24 * 60 * 60 * 1000;
+
+/** Why an attempt failed, and whether and when the task may be retried. */
+export interface AttemptFailure {
+  reason: string;
+  /** Whether the task must not be retried. */
+  permanent: boolean;
+  /** Delay before the retry in milliseconds. If undefined, the retry policy decides. */
+  retryAfterMs?: number;
+}
+
+/**
+ * Reads a thrown value of any type. Recognizes errors by name, because a handlers module may have loaded its own copy of the
+ * classes. Never throws.
+ */
+export function readThrown(thrown: unknown): AttemptFailure {
+  const name = property(thrown, 'name');
+  const failure = { reason: describe(thrown), permanent: name === 'PermanentError' };
+  const delayMs = name === 'RetryAfter' ? property(thrown, 'delayMs') : undefined;
+  if (typeof delayMs !== 'number' || !Number.isFinite(delayMs) || delayMs < 0) return failure;
+  return { ...failure, retryAfterMs: Math.min(Math.ceil(delayMs), MAX_RETRY_DELAY_MS) };
+}
+
+function property(value: unknown, key: string): unknown {
+  try {
+    return (value as Record<string, unknown> | null | undefined)?.[key];
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(thrown: unknown): string {
+  try {
+    const text: unknown = thrown instanceof Error ? thrown.message : thrown;
+    return (typeof text === 'string' ? text : inspect(text, { depth: 1 })).slice(0, MAX_REASON);
+  } catch {
+    return 'an error that cannot be read';
+  }
+}
+
+/** Returns a string as one line, with each run of white space replaced by a space. */
+export function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').trim();
+}

@@ -1,0 +1,36 @@
+import { statSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { resolve } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { oneLine, readThrown } from './thrown.ts';
+
+/**
+ * Imports a user's module and returns its default export.
+ *
+ * @param name path relative to the working directory, or name of a package installed there
+ * @throws {Error} with a one-line reason, whatever the module throws
+ */
+export async function importUserModule(name: string): Promise<unknown> {
+  try {
+    const { default: exported } = await importFromWorkingDirectory(name);
+    return exported;
+  } catch (error) {
+    throw new Error(oneLine(readThrown(error).reason), { cause: error });
+  }
+}
+
+async function importFromWorkingDirectory(name: string): Promise<{ default?: unknown }> {
+  const path = resolve(name);
+  const isPath = /^\.{0,2}\//.test(name) || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  if (isPath) return import(pathToFileURL(path).href);
+  // Without the hook, Node would resolve the package from the folder of this file.
+  const parentURL = pathToFileURL(resolve('package.json')).href;
+  const hooks = registerHooks({
+    resolve: (specifier, context, next) => next(specifier, specifier === name ? { ...context, parentURL } : context),
+  });
+  try {
+    return await import(name);
+  } finally {
+    hooks.deregister();
+  }
+}
