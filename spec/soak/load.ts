@@ -106,9 +106,10 @@ interface Footprint {
 
 async function measure({ services, ledger, random }: Target, inspector: Inspector): Promise<Footprint> {
   const pid = services.child.pid as number;
+  // The thread that parses large submissions ends when it is idle.
+  await inspector.alive(/^submissions /, 0);
   let threads: [number, number][] | undefined;
   const asked = inspector
-
     .values('[gc(), process.memoryUsage().heapUsed, process.getActiveResourcesInfo().length].slice(1)')
     .then((values) => {
       threads = values as [number, number][];
@@ -125,6 +126,32 @@ async function measure({ services, ledger, random }: Target, inspector: Inspecto
     threads: threadCount(pid),
     resident: residentBytes(pid),
   };
+}
+
+/** Waits until all tasks are settled, and at most five descriptors more than `others` are open. */
+async function isIdle({ tasks, child }: RunningServices, others: number): Promise<void> {
+  for (let busy = true; busy; ) {
+    await setTimeout(100);
+    const { waiting, delayed, in_flight } = await queueCounts(tasks);
+    busy = waiting + delayed + in_flight > 0 || openDescriptors(child.pid as number) > others + 5;
+  }
+}
+
+/** Longest time for one step. Longer than the timeouts of the services. */
+const STEP_MS = 75_000;
+
+/** Returns the result of a step. @throws {Error} that names the step if it does not end */
+async function ends<T>(name: string, step: Promise<T>): Promise<T> {
+  const over = new AbortController();
+  const late = setTimeout(STEP_MS, undefined, { signal: over.signal }).then(() => {
+    throw new Error(`${name} did not end within ${STEP_MS / 1000} s`);
+  });
+  try {
+    return await Promise.race([step, late]);
+  } finally {
+    over.abort();
+    late.catch(() => {});
+  }
 }
 
 /** Length of the load on one process. */
@@ -163,15 +190,11 @@ export function itLeavesNothingBehind(QUEUE_DRIVER: string, { minutes, rounds, r
       const end = performance.now() + (minutes * 60_000) / rounds;
       await Promise.all(
         clients.map(async (client) => {
-          while (performance.now() < end) await client({ services, ledger, random });
+          while (performance.now() < end) await ends(client.name, client({ services, ledger, random }));
         }),
       );
-      for (let busy = true; busy; ) {
-        await setTimeout(100);
-        const { waiting, delayed, in_flight } = await queueCounts(services.tasks);
-        busy = waiting + delayed + in_flight > 0 || openDescriptors(pid) > others + 5;
-      }
-      footprints.push(await measure({ services, ledger, random }, inspector));
+      await ends('the load', isIdle(services, others));
+      footprints.push(await ends('the measurement', measure({ services, ledger, random }, inspector)));
     }
 
     for (const { heaps, handles, descriptors, threads, resident } of footprints) {

@@ -20,9 +20,15 @@ export interface Inspector {
   evaluate(thread: RegExp, expression: string): Promise<void>;
   /** Waits until exactly `count` matching threads are alive. */
   alive(thread: RegExp, count: number): Promise<void>;
-  /** Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. */
+  /**
+   * Evaluates an expression in the main thread and in each other thread. A blocked thread delays the result. A thread
+   * that ends before it has answered is left out.
+   */
   values(expression: string): Promise<unknown[]>;
 }
+
+/** Result of a command; undefined if the command failed. */
+type Result = { result: { value: unknown } } | undefined;
 
 /** Result of {@link Inspector.kill}. */
 export interface Killing {
@@ -56,10 +62,11 @@ export async function inspect(program: Program): Promise<Inspector> {
   afterTest(() => socket.terminate());
   await once(socket, 'open');
 
+  /** Names and files of the threads, by session id. */
   const threads = new Map<string, string>();
   let changed = Promise.withResolvers<void>();
   let id = 0;
-  const answers = new Map<number, (result: { result: { value: unknown } }) => void>();
+  const answers = new Map<number, (result: Result) => void>();
   /**
    * Sends a command to the main thread. Resolves when it is executed; a command for another thread is then queued
    * there.
@@ -90,26 +97,33 @@ export async function inspect(program: Program): Promise<Inspector> {
     const message = JSON.stringify({ id: 0, method: 'Runtime.evaluate', params: { expression } });
     return send('NodeWorker.sendMessageToWorker', { sessionId, message });
   };
-  /** Sends a command to a thread, or to the main thread if `session` is undefined, and returns its result. */
-  const ask = (session: string | undefined, method: string, params: object) =>
-    new Promise<{ result: { value: unknown } }>((resolve) => {
-      const question = ++id;
-      answers.set(question, resolve);
-      const message = JSON.stringify({ id: question, method, params });
-      if (session === undefined) socket.send(message);
-      else void send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
-    });
+  /**
+   * Evaluates an expression in a thread, or in the main thread if `session` is undefined. Returns its value as the only
+   * element of an array, which is empty if the thread ends first.
+   */
+  const valueIn = async (session: string | undefined, expression: string): Promise<unknown[]> => {
+    const question = ++id;
+    const answer = new Promise<Result>((resolve) => answers.set(question, resolve));
+    const params = { expression, returnByValue: true };
+    const message = JSON.stringify({ id: question, method: 'Runtime.evaluate', params });
+    if (session === undefined) socket.send(message);
+    else void send('NodeWorker.sendMessageToWorker', { sessionId: session, message });
+    // The result is undefined if the thread was terminated while it evaluated the expression.
+    const answered = answer.then((reply) => (reply === undefined ? [] : [reply.result.value]));
+    const ended = async () => {
+      while (session === undefined || threads.has(session)) await changed.promise;
+      answers.delete(question);
+      return [];
+    };
+    return Promise.race([answered, ended()]);
+  };
   return {
     async evaluate(thread, expression) {
       await Promise.all(fitting(thread).map((session) => run(session, expression)));
     },
-    values(expression) {
-      return Promise.all(
-        [undefined, ...threads.keys()].map(async (session) => {
-          const { result } = await ask(session, 'Runtime.evaluate', { expression, returnByValue: true });
-          return result.value;
-        }),
-      );
+    async values(expression) {
+      const sessions = [undefined, ...threads.keys()];
+      return (await Promise.all(sessions.map((session) => valueIn(session, expression)))).flat();
     },
     kill(thread, most) {
       const sessions = fitting(thread).slice(0, most);
