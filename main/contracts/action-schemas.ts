@@ -26,14 +26,14 @@ export function describeActions<Own extends Document>(document: Own, { actions, 
     };
   });
   const rest = { type: 'object', properties: { action: otherAction, data: { type: 'object' } }, required: ['action'] };
-  // The examples are left out, because they may not match the new schema.
+  // Omits the examples, because they may not match the new schema.
   const { examples: _, ...base } = document.components.schemas.Submission as { examples?: unknown };
   const Submission = { ...base, anyOf: others.length > 0 ? [...branches, rest] : branches };
   const schemas = { ...document.components.schemas, Submission, ...dataSchemas };
   return { ...document, components: { ...document.components, schemas } };
 }
 
-/** Returns a copy of a schema, with references to its own parts adjusted to `place`, its location in the document. */
+/** Returns a copy of a schema in which each local `$ref` starts with `place`, the location of the schema. */
 function moveReferences(schema: object, place: string): object {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === '$ref' && /^#(\/|$)/.test(value) ? place + value.slice(1) : value,

@@ -27,7 +27,7 @@ export const adminSchemas = {
   ),
 };
 
-/** Returns the path item of a path that supports only `GET` and refuses all cross-site requests. */
+/** Returns the path item of an admin path. Admin paths support only `GET` and refuse all cross-site requests. */
 function adminPath(operationId: string, summary: string, responses: OperationDetails['responses']): PathItem {
   const get: OperationDetails = { operationId, summary, responses, errors: ['crossSiteRequest'] };
   return pathItem('admin', [servers.admin], { get, others: { ...errors(['crossSiteRequest']), ...corsPreflight } });

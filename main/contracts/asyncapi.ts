@@ -22,7 +22,7 @@ const messages = {
   },
 };
 
-/** AsyncAPI and OpenAPI use different names for the type of a key in a header or parameter. */
+/** AsyncAPI security schemes. OpenAPI's type `apiKey` is called `httpApiKey` in AsyncAPI. */
 const securitySchemes = mapValues(openApiSchemes, (scheme) => {
   return { ...scheme, type: scheme.type === 'apiKey' ? 'httpApiKey' : scheme.type };
 });
@@ -73,7 +73,7 @@ const document = {
   },
 };
 
-/** Returns the AsyncAPI 3.0 document: messages and close codes of the price stream for `symbols`. */
+/** Returns the AsyncAPI 3.0 document, which describes the price stream of `symbols`. */
 export function asyncApi(symbols: readonly TickerSymbol[] = defaultSymbols) {
   const { components } = document;
   return { ...document, components: { ...components, messages: { ...messages, ticker: tickerMessage(symbols) } } };
@@ -101,7 +101,7 @@ function tickerMessage(symbols: readonly TickerSymbol[]) {
   );
 }
 
-/** Describes a message whose field `type` is `name`, followed by `fields`. @param example example values of `fields` */
+/** Returns the AsyncAPI message of type `name` with the given `fields`. @param example example values of `fields` */
 function message(name: string, summary: string, fields: TProperties = {}, example: object = {}) {
   const payload = Type.Object({ type: Type.Literal(name), ...fields }, strict);
   const examples = [{ payload: { type: name, ...example } }];

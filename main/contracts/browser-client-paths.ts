@@ -9,7 +9,7 @@ const TAG = 'clients';
 
 const headers = {
   ...mapValues(pageHeaders, constant),
-  // The CORS middleware adds `Origin` to the header.
+  // The CORS middleware adds `Origin` to `Vary`.
   Vary: { required: true, schema: { type: 'string', pattern: '^(Origin, )?Accept-Encoding$' } },
   'Last-Modified': { required: true, schema: { type: 'string' } },
 };

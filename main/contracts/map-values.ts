@@ -1,4 +1,4 @@
-/** Returns an object with the keys of `object` and, for each key, the result of `change`. */
+/** Returns a copy of `object` in which each value is replaced by the result of `change`. */
 export function mapValues<Value, Result>(
   object: Readonly<Record<string, Value>>,
   change: (value: Value, key: string) => Result,

@@ -20,9 +20,9 @@ export interface OperationDetails {
   parameters?: Parameter[];
   requestBody?: ReturnType<typeof jsonBody>;
   responses: OpenApiResponses;
-  /** Names of the operation's own errors. {@link pathItem} adds the errors that any operation can respond with. */
+  /** Names of the operation's own errors. {@link pathItem} adds the errors common to all operations. */
   errors?: readonly ErrorName[];
-  /** OpenAPI security requirements, one of which must be met. Default: none. */
+  /** Alternative OpenAPI security requirements. The default is none. */
   security?: readonly object[];
 }
 
@@ -40,13 +40,13 @@ export type Operations = Partial<Record<Exclude<Method, 'head'>, OperationDetail
 
 /** Description of a path, from which {@link pathItem} builds a path item. */
 export interface PathDetails extends Operations {
-  /** Responses to unsupported methods, in addition to 405 and the errors that any operation can respond with. */
+  /** Responses to unsupported methods, in addition to 405 and the errors common to all operations. */
   others?: OpenApiResponses;
   /** Whether pages from any origin may use the path. */
   anyOrigin?: boolean;
 }
 
-/** Returns a path item. Each `GET` also gets a `HEAD` operation with the same headers, unless it is a WebSocket handshake. */
+/** Builds a path item. Adds a `HEAD` operation for each `GET` operation, except for a WebSocket handshake. */
 export function pathItem(tag: string, servers: readonly Server[], details: PathDetails): PathItem {
   const { others, anyOrigin, ...methods } = details;
   const complete = (answers: OpenApiResponses) => (anyOrigin ? allowAnyOrigin(answers) : answers);
@@ -70,7 +70,7 @@ function headOf(get: Operation): Operation {
   };
 }
 
-/** Describes a required JSON request body. The server ignores its content type. */
+/** Returns the OpenAPI request body for JSON data. The server ignores the `Content-Type` header. */
 export function jsonBody(schema: TSchema) {
   return { required: true, content: { 'application/json': { schema } } };
 }
@@ -81,7 +81,7 @@ const ALLOW_ORIGIN = 'Access-Control-Allow-Origin';
 function allowAnyOrigin(answers: OpenApiResponses): OpenApiResponses {
   return mapValues(answers, (answer, status) => {
     if ('$ref' in answer) return answer;
-    // Optional on errors, because a request that is refused before it reaches the app gets a response without the header.
+    // Optional in error responses, because errors sent before the Koa app runs do not have the header.
     const header: Header = { schema: { type: 'string', const: '*' }, required: Number(status) < 300 };
     const own = answer.headers?.[ALLOW_ORIGIN];
     return { ...answer, headers: { ...answer.headers, [ALLOW_ORIGIN]: own ?? header } };

@@ -48,7 +48,7 @@ export const apiHeaderComponents: Headers = mapValues(apiHeaders, constant);
 
 const dataHeaderRefs = mapValues(apiHeaders, (_, name) => ({ $ref: `#/components/headers/${name}` }));
 
-/** Describes a response with a JSON body. @param headers headers in addition to those of every JSON response */
+/** Returns a response with a JSON body. @param headers headers in addition to the headers of every JSON response */
 export function json(description: string, schema: TSchema, headers: Headers = {}): OpenApiResponse {
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { 'application/json': { schema } } };
 }
@@ -75,7 +75,7 @@ const errorFields: Partial<Record<ErrorName, Readonly<Record<string, object>>>> 
   },
 };
 
-/** Describes one response for several errors with the same status. @param further headers in addition to the errors' own */
+/** Returns one response for several errors with the same status. @param further additional headers */
 function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResponse {
   const texts = names.map((name) => catalogue[name][1]);
   const fields = Object.assign({}, ...names.map((name) => errorFields[name]));
@@ -92,18 +92,18 @@ function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResp
   return json(texts.map((text) => `\`${text}\``).join(', '), schema as TSchema, headers);
 }
 
-/** Describes the responses for the errors in `names`, by status. @param headers additional headers of each response */
+/** Returns the responses for the errors in `names`, by status. @param headers additional headers of each response */
 export function errors(names: readonly ErrorName[], headers: Headers = {}): OpenApiResponses {
   const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
   return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
 }
 
-/** Describes the 405 response to methods that a path does not support, with the `allowed` methods in `Allow`. */
+/** Returns the 405 response for unsupported methods. Its `Allow` header lists the `allowed` methods. */
 export function methodNotAllowed(...allowed: string[]): OpenApiResponses {
   return errors(['methodNotAllowed'], { Allow: constant(allowed.join(', ')) });
 }
 
-/** Errors that any operation can respond with: those sent before the request reaches the app, and internal errors. */
+/** Errors common to all operations: internal errors, and errors sent before the Koa app runs. */
 const ALWAYS: readonly ErrorName[] = [
   'badRequest',
   'requestTimeout',
@@ -113,7 +113,7 @@ const ALWAYS: readonly ErrorName[] = [
   'internalError',
 ];
 
-/** Errors that do not share their status with another error. Their responses are reusable components of the document. */
+/** Errors that do not share their status with another error. Their responses are reusable OpenAPI components. */
 const UNIQUE = ['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const;
 
 export const errorComponents: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
@@ -124,12 +124,12 @@ const componentRefs: OpenApiResponses = Object.fromEntries(
   UNIQUE.map((name) => [catalogue[name][0], { $ref: `#/components/responses/${name}` }]),
 );
 
-/** Returns the error responses, keyed by status: those in `names`, and those common to all operations. */
+/** Returns the responses, by status, for the errors in `names` and the errors common to all operations. */
 export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
   return mapValues(errors([...ALWAYS, ...names]), (answer, status) => componentRefs[status] ?? answer);
 }
 
-/** Marks `answers` as sent only by the services in `names`, for a path that several services serve. */
+/** Marks responses that only the services in `names` send, for a path that several services share. */
 export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
   return mapValues(answers, (answer) => ({ ...answer, 'x-servers': names }));
 }

@@ -9,7 +9,7 @@ export const strict = { additionalProperties: false } as const;
 const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
 
-/** Returns the schema of an object with no fields other than `properties`. @param description omitted if empty */
+/** Returns the schema of an object that has only the fields in `properties`. @param description omitted if empty */
 export function strictObject(description: string, properties: TProperties, ...examples: object[]) {
   return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
 }
@@ -28,7 +28,7 @@ const payload = Type.String({
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
-/** Returns the schema of a task with `status`. @param properties additional fields @param example example values of these fields */
+/** Returns the schema of a task in state `status`. @param properties other fields @param example their values */
 function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { id: taskId, status: Type.Literal(status), ...properties };
   return strictObject(description, fields, { id: ID, status, ...example });

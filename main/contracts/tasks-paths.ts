@@ -8,7 +8,7 @@ import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
 
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
-/** Describes a path that refuses cross-site writes and, if `TASKS_REQUIRE_TOKEN=true`, requests that lack a token or permission. */
+/** Returns the path item of a task queue path, with errors for cross-site writes and missing tokens or permissions. */
 function tasksPath(operations: Operations): PathItem {
   const secured = Object.entries(operations).map(([method, { errors = [], ...details }]) => {
     const refusals: ErrorName[] = method === 'get' ? ['actionNotAllowed'] : ['crossSiteRequest', 'actionNotAllowed'];

@@ -71,7 +71,7 @@ const switched: OpenApiResponse = {
   },
 };
 
-/** Describes the operation that answers CORS preflights from any origin. @param allowed methods that the path supports */
+/** Returns the operation that answers CORS preflights from any origin. @param allowed methods that the path supports */
 function preflight(operationId: string, responses: OpenApiResponses, ...allowed: string[]): OperationDetails {
   return {
     operationId,
@@ -82,7 +82,7 @@ function preflight(operationId: string, responses: OpenApiResponses, ...allowed:
   };
 }
 
-/** Responses sent only by service B, which serves the path only if `TASKS_REQUIRE_TOKEN=true` and refuses cross-site requests. */
+/** Responses sent only by service B: 404 without `TASKS_REQUIRE_TOKEN=true`, and an error for cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';

@@ -1,4 +1,4 @@
-/** Returns a function that calls `run` after all pending promise callbacks. Several calls before then result in a single call of `run`. */
+/** Returns a function that schedules `run` with `process.nextTick`. Calls before `run` starts share one run. */
 export function oncePerTurn(run: () => void): () => void {
   let isScheduled = false;
   return () => {

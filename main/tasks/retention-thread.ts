@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
 
-/** Starts the thread that deletes old task rows. `stop` terminates the thread, which rolls back its open transaction. */
+/** Starts the thread that deletes old task rows. `stop` terminates the thread and rolls back its open transaction. */
 export function startRetentionThread({
   log,
   file = workerFile('retention'),
@@ -13,7 +13,7 @@ export function startRetentionThread({
     name: 'retention',
     file,
     workerData: () => start satisfies RetentionStart,
-    // The delays are long, because retention is not urgent and usually fails because the database is unavailable.
+    // The delays are long, because retention is not urgent.
     restartDelaysMs: [1000, 5000, 15_000, 60_000],
     stableAfterMs: 120_000,
     log,

@@ -23,39 +23,39 @@ import { TaskEvents } from './task-events.ts';
 /** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
 const MAX_BATCH = 32;
 
-/** Number of accepted tasks left unfinished when the task queue stopped, and whether they are kept for the next start. */
+/** Number of tasks left unfinished at shutdown, and whether the queue keeps them for the next start. */
 export interface Unfinished {
   unfinished: number;
   kept: boolean;
 }
 
-/** Promises that resolve when a phase of the stop is over. */
+/** Deadlines for stopping the service. Each promise resolves when its deadline is reached. */
 export interface StopDeadlines {
-  /** Open connections are closed. */
+  /** Deadline after which open connections are closed. */
   connections: Promise<void>;
-  /** Signals of running handlers are aborted. A durable queue is not drained, so its handlers are aborted earlier. */
+  /** Deadline after which running handlers are aborted. Handlers of a durable queue are aborted at once. */
   abort: Promise<void>;
-  /** Running tasks are terminated. */
+  /** Deadline after which running tasks are terminated. */
   all: Promise<void>;
 }
 
-/** The running service B, which accepts and processes tasks. */
+/** Handle to the running service B, the task queue. */
 export interface TasksService {
   listener: Listener;
-  /** Rules against which submissions are checked. */
+  /** Rules for checking submissions. */
   rules: SubmissionRules;
   metrics: TasksMetrics;
   /** Readiness checks by name. The service is not ready while any of them returns a problem. */
   checks: Checks;
-  /** Checks by name. Their problems are reported, but do not make the service unready. */
+  /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
   warnings: Checks;
-  /** Stops the service. */
+  /** Stops the service. Returns how many tasks are unfinished. */
   stop(deadlines: StopDeadlines): Promise<Unfinished>;
   /** Number of accepted tasks that would be lost if the process ended now. */
   unsaved(): number;
 }
 
-/** Objects from which the metrics of service B are read. */
+/** Sources of service B's metrics. */
 export interface TasksMetrics {
   requests: RequestMetrics;
   /** Byte budget for unparsed request bodies. */
@@ -63,7 +63,7 @@ export interface TasksMetrics {
   /** Byte budget for responses that clients have not read yet. */
   responses: ByteBudget;
   queue: Pick<Queue, 'counts' | 'oldest'>;
-  /** Functions that report problems with the queue's storage. */
+  /** Functions that report the state of the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
@@ -81,7 +81,7 @@ export interface TasksBackend {
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
 }
 
-/** Parts of service B that depend on the settings. */
+/** Optional parts of service B: access control and the actions of a handlers module. */
 export interface TasksParts {
   /** Access control. If undefined, requests do not need a token. */
   access?: TaskAccess | undefined;
@@ -168,7 +168,7 @@ export async function startTasks(
       await listener.close(connections);
       await submissions.stop();
       // Drains a memory queue first, because its tasks would be lost if the snapshot could not be written.
-      // Only the handlers of a handlers module have a signal.
+      // Built-in handlers have no abort signal, so they run until the deadline.
       if (!queue.durable) await dispatcher.drain(deadline, settings.handlers === undefined ? deadline : abort);
       await dispatcher.stop(deadline);
       const unfinished = unsettled(queue);
@@ -184,24 +184,24 @@ function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
   return tasks === 0 ? undefined : `${tasks} completed tasks run again at the next start: ${reason}`;
 }
 
-/** Compiles the rules for submissions. Returns undefined if everything is accepted. */
+/** Compiles the submission rules into a check. Returns undefined if the rules accept every submission. */
 async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | undefined> {
   const hasSchema = [...rules.actions.values()].some(({ schema }) => schema !== undefined);
   if (!hasSchema && !rules.rejectUnknown) return undefined;
-  // Imported lazily, because most installations have nothing to check.
+  // Imported lazily, because most installations do not check submissions.
   const { mainThreadCheck } = await import('../../workers/submission-check.ts');
   return mainThreadCheck(rules);
 }
 
 /**
- * Returns the heap limit, in MB, of the thread that parses large bodies. Parsing a body of many small arrays takes 40 times its size
- * in memory. The limit is far higher, because V8 sometimes aborts the whole process when a thread reaches its limit.
+ * Returns the heap limit in MB of the thread that parses large bodies. Parsing needs up to 40 times the size of the
+ * body. The limit is far higher, because V8 sometimes aborts the whole process when a thread reaches its limit.
  */
 function parserMemoryMb(bodyLimit: number): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
 }
 
-/** Optional parts of the pool. */
+/** Optional settings of the worker pool. */
 interface PoolParts {
   /** Write lock shared with other threads. */
   writeLock?: SharedArrayBuffer;

@@ -4,10 +4,10 @@ import type { TaskEvent } from './queue/queue.ts';
 
 /** Number of recent events kept for subscribers that have not read them yet. */
 const WINDOW = 10_000;
-/** Time for which events are kept after the last subscriber leaves, so that a subscriber that reconnects misses nothing. */
+/** Time for which events are kept after the last subscriber leaves, in case the subscriber reconnects. */
 const RETENTION_MS = 60_000;
 
-/** Events after which a task does not run again, unless it is redriven. */
+/** Events that end a task. A failed task can still be redriven. */
 const ENDS: ReadonlySet<TaskEvent['event']> = new Set(['completed', 'failed', 'cancelled']);
 
 /** A subscriber's position in the event stream: the number of the last event it has read. */
@@ -16,17 +16,18 @@ export interface Cursor {
 }
 
 /**
- * Numbered task events. The newest are kept, so that each subscriber can read them at its own pace. A subscriber that falls too far
- * behind is told how many events it missed. Events are only counted, not kept, if there has been no subscriber for a minute.
+ * Numbers task events and keeps the newest, so each subscriber can read at its own pace. A subscriber that falls too
+ * far behind learns how many events it missed. A minute after the last subscriber leaves, events are counted but no
+ * longer kept.
  */
 export class TaskEvents {
-  /** Random prefix of event ids, which distinguishes this process's events from those of an earlier process. */
+  /** Random prefix of event ids. Distinguishes the events of this process from the events of earlier processes. */
   readonly #epoch = randomBytes(4).toString('hex');
   readonly #window: (TaskEvent | undefined)[] = [];
   readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
-  /** Emits an event, named after the task's id, when a task is completed, discarded or cancelled. */
+  /** Emits an event when a task is completed, discarded or cancelled. The event's name is the task's id. */
   readonly #ends = new EventEmitter().setMaxListeners(0);
-  /** Number of the newest event. 0 before the first. */
+  /** Number of the newest event, or 0 before the first event. */
   #newest = 0;
   /** Number of the newest event that is no longer kept. */
   #evicted = 0;
@@ -38,7 +39,7 @@ export class TaskEvents {
     return this.#subscribers.size;
   }
 
-  /** Counts an event, and keeps it if events are currently kept. */
+  /** Numbers an event. While `#recording` is true, also keeps the event and wakes all subscribers. */
   readonly record = (event: TaskEvent): void => {
     this.#newest += 1;
     if (this.#recording) {
@@ -49,7 +50,7 @@ export class TaskEvents {
     if (ENDS.has(event.event)) this.#ends.emit(event.id);
   };
 
-  /** Calls `wake` for each new event, and `end` when no more events will follow. @returns a function that ends the subscription */
+  /** Calls `wake` after each new event, and `end` when `close` is called. @returns a function that unsubscribes */
   subscribe(wake: () => void, end: () => void): () => void {
     if (this.#closed) {
       setImmediate(end);

@@ -4,7 +4,7 @@ import type { Delivery, Settlement, SettlementOf } from '../queue/queue.ts';
 
 /** Delay before a failed lookup of a task's row is repeated. */
 const LOOKUP_DELAY_MS = 1000;
-/** Maximum number of settlements that wait for a repeated lookup. Above it, the oldest is evicted, and its task runs again. */
+/** Maximum number of settlements waiting for a repeated lookup. Tasks of older settlements run again. */
 const MAX_WAITING = 1000;
 
 /** Settlement for a task that ends without a row. */
@@ -12,12 +12,12 @@ type EndWithoutRow = SettlementOf<'discard' | 'cancel'>;
 
 /**
  * Looks up the row of a task before the task is discarded or cancelled, because a thread or process may have died after storing the
- * row. If the lookup fails, the task is snoozed (delivered again later), and its settlement is kept here until then.
+ * row. If the lookup fails, the task is snoozed (delivered again later), and the settlement is kept until then.
  */
 export class DiscardCheck {
   readonly #isStored: (id: string) => Awaitable<boolean>;
   readonly #log: Log;
-  /** Settlements whose lookup failed and will be repeated, by task id, each with its task's number of attempts. */
+  /** Settlements kept until a failed lookup is repeated, by task id, with the task's number of attempts. */
   readonly #waiting = new Map<string, { settlement: EndWithoutRow; attempts: number }>();
 
   constructor(isStored: (id: string) => Awaitable<boolean>, log: Log) {
@@ -25,7 +25,7 @@ export class DiscardCheck {
     this.#log = log;
   }
 
-  /** Removes and returns the settlement kept for a task, if any, unless the task has since been redriven or run by another node. */
+  /** Removes and returns the settlement kept for a task. Returns undefined if another attempt has run since. */
   waitingFor({ message, attempt }: Delivery): EndWithoutRow | undefined {
     const waiting = this.#waiting.get(message.id);
     this.#waiting.delete(message.id);

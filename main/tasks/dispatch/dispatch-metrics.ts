@@ -7,9 +7,9 @@ export class DispatchMetrics {
   completed = 0;
   /** Number of tasks whose attempt was cancelled. */
   cancelled = 0;
-  /** Number of failed attempts that are followed by a retry, by kind of failure. */
+  /** Number of failed attempts that are retried, by kind of failure. */
   readonly retried = new CounterByLabel(['error', 'crash']);
-  /** Number of discarded tasks, by the reason why they are not retried. */
+  /** Number of discarded tasks, by cause. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
   /** Time in seconds from a task's acceptance to the start of its first attempt. */
   readonly waits = new Histogram(DURATION_BOUNDS);

@@ -18,7 +18,7 @@ export interface DispatcherOptions {
   decide?: (delivery: Delivery, outcome: Outcome, policy: RetryPolicy) => Settlement;
   /** Settings of the handlers module's actions; none by default. */
   actions?: HandlersManifest;
-  /** Returns whether the task with that id has a stored row. May throw. The default returns false. */
+  /** Returns whether a task has a stored row. May throw. The default returns false. */
   isStored?: (id: string) => Awaitable<boolean>;
   log: Log;
 }
@@ -29,9 +29,9 @@ export class Dispatcher {
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
   readonly #policyOf: (body: string) => RetryPolicy;
-  /** Pause during which no deliveries are taken, because a row could not be stored or the queue could not record a delivery. */
+  /** Pause after a failed write of a row or a delivery. The dispatcher takes no deliveries during a pause. */
   readonly #pause = new Pause(() => this.start());
-  /** Schedules `#fill` after the pending promise callbacks, so that one `take` replaces all deliveries that settle together. */
+  /** Schedules `#fill` once for all deliveries that settle together, so that a single `take` replaces them. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
   /** Number of deliveries that have been taken from the queue but not settled yet. */
@@ -42,7 +42,7 @@ export class Dispatcher {
   #stopped = false;
   #unsubscribe = () => {};
   readonly #ignoreCancellations: () => void;
-  /** Resolves when deliveries are taken or one of the `#unfinished` operations ends, so that `drain` and `stop` can wait for it. */
+  /** Resolves when deliveries are taken or an `#unfinished` operation ends. Awaited by `drain` and `stop`. */
   #progress = Promise.withResolvers<void>();
 
   constructor(options: DispatcherOptions) {
@@ -64,8 +64,8 @@ export class Dispatcher {
   }
 
   /**
-   * Waits until all messages in the queue are settled or `deadline` resolves. Once `abort` has resolved, also ends as soon as a
-   * delivery is in flight, so that `stop` can abort its handler before the deadline.
+   * Waits until all messages in the queue are settled or `deadline` resolves. Once `abort` has resolved, returns as
+   * soon as a delivery is in flight. `stop` can then abort the delivery's handler before the deadline.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     let isOver = false;
@@ -100,7 +100,7 @@ export class Dispatcher {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // Resets the pause if no task is left, because no write remains whose success could reset it.
+        // If nothing is in flight, no successful write will reset the pause.
         if (this.#inFlight === 0) this.#pause.reset();
         return;
       }

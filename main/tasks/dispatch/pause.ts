@@ -18,7 +18,7 @@ export class Pause {
     return this.#timer !== undefined;
   }
 
-  /** Starts a pause unless one is active. @returns its length in milliseconds, or undefined if one was already active */
+  /** Starts a pause unless one is active. @returns the length in milliseconds, or undefined if a pause is active */
   start(reason: string): number | undefined {
     if (this.on) return undefined;
     const delayMs = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** this.#failures++);

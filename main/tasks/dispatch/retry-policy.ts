@@ -15,7 +15,7 @@ export const retryPolicy = {
 
 export type RetryPolicy = typeof retryPolicy;
 
-/** The counts of a delivery that decide whether it is retried. */
+/** Counts that decide whether a delivery is retried. */
 type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
 
 /** Returns a function that looks up the retry policy for a task message. @param actions settings of the handlers module's actions */
@@ -64,7 +64,7 @@ export function decideRetry(
   return { kind: 'retry', delayMs: Math.floor(random() * bound), reason, failure };
 }
 
-/** Returns a discard if process crashes have used up all attempts of a delivery, or undefined if attempts are left. */
+/** Returns a discard if a delivery has no attempts left after a crash of the process, otherwise undefined. */
 export function discardExhausted(
   { attempt, crashes }: Attempts,
   policy: RetryPolicy = retryPolicy,

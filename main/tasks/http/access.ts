@@ -14,11 +14,11 @@ export interface Actor {
   isSignedIn(): boolean;
 }
 
-/** Access control for service B. Routes see the user of a request as an {@link Actor}, but never see the token. */
+/** Access control for service B. Routes get an {@link Actor} for each request, but never the token. */
 export interface TaskAccess {
   /** Returns the actor of a request, or undefined if its token is missing or invalid. @throws {HttpError} if the token cannot be checked */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
-  /** Routes for `/auth/token`, where the task board exchanges its API key for a token, and later revokes the token. */
+  /** Routes for `/auth/token`. The task board uses them to exchange its API key for a token and to revoke the token. */
   tokenRoutes: Middleware;
 }
 
@@ -27,7 +27,7 @@ export interface AccessState {
   actor?: Actor;
 }
 
-/** Returns middleware that requires a valid token for all routes after it, so that no new route can be left unprotected. */
+/** Returns middleware that requires a valid token for every route registered after it. */
 export function requireToken({ authenticate }: TaskAccess): Middleware<AccessState> {
   return async (ctx, next) => {
     const actor = await authenticate(ctx.req);
@@ -37,7 +37,7 @@ export function requireToken({ authenticate }: TaskAccess): Middleware<AccessSta
   };
 }
 
-/** Checks that the actor may perform an action. Without access control, any action is allowed. @throws {HttpError} `action not allowed` */
+/** Throws the HttpError `action not allowed` unless the actor may perform the action or access control is off. */
 export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
   if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
 }

@@ -5,7 +5,7 @@ import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { replyJson } from '../../http/json-reply.ts';
 import { type AccessState, authorize } from './access.ts';
 
-/** Routes `GET /actions`: the actions that have a handler, the schemas of their data, and how unknown actions are treated. */
+/** Routes `GET /actions`, which lists all actions with a handler and the JSON Schema of each action's data. */
 export function actionsRouter({ rules }: { rules: SubmissionRules }): Router<AccessState> {
   const router = exactRouter<AccessState>();
 

@@ -50,7 +50,7 @@ export interface TasksAppOptions {
 }
 
 export interface TasksRouterOptions extends TasksAppOptions {
-  /** Limits the work done per event loop turn for requests that are costly to parse or answer. */
+  /** Limits the work done for requests in each event loop turn. */
   admission: Admission;
 }
 
@@ -69,7 +69,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
     app.use(options.access.tokenRoutes);
     app.use(requireToken(options.access));
   }
-  // The events router comes before the tasks router, which would mistake `events` for a task id.
+  // Registered before the tasks router, which would take `events` in `/tasks/events` for a task id.
   app.use(eventsRouter(options).routes());
   app.use(actionsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());

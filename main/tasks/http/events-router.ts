@@ -9,7 +9,7 @@ import type { Cursor, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Limits on open event streams. A request above a limit gets 503, or 429 if its address has reached the limit per address. */
+/** Limits on open event streams. The response is 503 above the total limit, and 429 above the limit per address. */
 const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
 /** Delay before new events are written, so that several events share one write. */
 const WRITE_DELAY_MS = 50;
@@ -48,8 +48,8 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 }
 
 /**
- * Sends the events after the event `lastId`, as fast as the client reads them. A client that reads too slowly is told how many events
- * it missed. Ends the stream before the next write if the actor's token is no longer valid.
+ * Streams all events after the event `lastId`. A client that reads too slowly is told how many events it missed. The
+ * stream ends once the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);
@@ -58,7 +58,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
 
   const send = () => {
     timer = undefined;
-    // Writes nothing while the response's buffer is full. The `drain` event then calls `wake`.
+    // Does not write while the response's buffer is full. The `drain` event calls `wake` later.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) return close();
     const text = nextText(events, cursor);
@@ -76,7 +76,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     response.off('drain', wake);
     unsubscribe();
   };
-  // Stops all timers first, because nothing may be written after `end`, and a slow client can keep the response open for a long time.
+  // Stops all timers first, because writing after `end` is an error.
   const close = () => {
     release();
     response.end();
@@ -89,7 +89,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   response.on('drain', wake);
   response.once('close', release);
 
-  // Sends an event id at once, so that a client that disconnects before its first event can resume without a gap.
+  // Sends an event id at once. A client that disconnects before its first event can then resume without a gap.
   const isGap = lastId !== '' && known === undefined;
   response.write(`retry: ${RECONNECT_MS}\n${isGap ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`);
   wake();
@@ -107,7 +107,7 @@ function nextText(events: TaskEvents, cursor: Cursor): string {
   return text;
 }
 
-/** Encodes a `gap` event, which tells a client that it missed `missed` events (null if unknown) and should reload. */
+/** Encodes a `gap` event, which tells a client to reload because it missed `missed` events (null if unknown). */
 function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
   return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
 }

@@ -12,7 +12,7 @@ import type { BodyBuffer } from '../../http/body-buffer.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyedSubmission, Message } from '../queue/queue.ts';
 
-/** Maximum size of a body that the main thread parses itself, which takes up to 3 ms. Using a worker thread would add 0.1 ms. */
+/** Maximum size of a body parsed on the main thread, in up to 3 ms. A worker thread parses larger bodies. */
 export const SMALL_BODY_BYTES = 16 * 1024;
 
 /** Maximum time that a client can wait for its task to finish (header `Prefer: wait=...`). */
@@ -22,9 +22,8 @@ const LONGEST_WAIT_SECONDS = 30;
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Returns the queue message for a request's body, and the request's idempotency key, which is scoped to the user. `parseInThread`
- * parses and checks bodies larger than {@link SMALL_BODY_BYTES} and those that `check` defers, and may transfer their buffers.
- * `check` checks all other bodies.
+ * Turns a request into a queue message and an idempotency key. `parseInThread` parses and checks bodies that are larger
+ * than {@link SMALL_BODY_BYTES} or deferred by `check`. The function may transfer the body's buffer.
  *
  * @throws {HttpError} if the key or the body is not valid
  */
@@ -47,13 +46,13 @@ export async function prepare(
   return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
 }
 
-/** Returns a request's idempotency key, if any, with a hash of the user's id appended. @throws {HttpError} if the key is malformed */
+/** Returns the request's idempotency key, if any, with a hash of the user's id. @throws {HttpError} if malformed */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !IDEMPOTENCY_KEY.test(key)) throw new HttpError('invalidIdempotencyKey');
   if (userId === undefined) return key;
-  // Keys cannot contain a space, so a key with a user's hash never equals a key without one.
+  // Keys cannot contain a space, so a key with a hash never equals a key without a hash.
   return `${key} ${createHash('sha256').update(userId).digest('base64')}`;
 }
 

@@ -59,7 +59,7 @@ export function queueRouter({ queue, admission, responses }: TasksRouterOptions)
   return router;
 }
 
-/** Throws the HttpError for an error from `publish` or `redrive`: an idempotency key conflict, or otherwise `failed to queue task`. */
+/** Converts an error from `Queue.publish` or `Queue.redrive` to an HttpError and throws it. */
 export function failedToQueue(cause: unknown): never {
   if (cause instanceof KeyReused) throw new HttpError('idempotencyKeyReused', { cause });
   if (cause instanceof KeyInUse) throw new HttpError('idempotencyKeyInUse', { cause, headers: RETRY_AFTER });
@@ -67,7 +67,7 @@ export function failedToQueue(cause: unknown): never {
   throw new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
 }
 
-/** Throws the HttpError `queue unavailable` for an error from the queue. */
+/** Wraps an error from the queue in the HttpError `queue unavailable` and throws it. */
 export function unavailable(cause: unknown): never {
   throw new HttpError('queueUnavailable', { cause });
 }

@@ -15,9 +15,9 @@ export interface SubmissionThreadOptions {
   memoryMb: number;
   /** Idle time after which the thread is terminated. */
   idleMs?: number;
-  /** Rules against which the thread checks submissions. */
+  /** Rules for checking submissions in the thread. */
   rules?: SubmissionRules | undefined;
-  /** Time limit of a check that the thread announces, after which the thread is terminated. */
+  /** Time limit for checking one submission, after which the thread is terminated. */
   checkTimeoutMs?: number;
   log: Log;
   /** Module that the thread runs. Replaced in tests. */
@@ -28,22 +28,23 @@ const IDLE_MS = 2000;
 const CHECK_TIMEOUT_MS = 2000;
 
 /**
- * Parses submissions in a worker thread, one at a time: large ones, and those whose check needs a time limit. The first submission
- * starts the thread. If the thread dies or a check exceeds its time limit, that submission fails, and the next one starts a new thread.
+ * Parses large submissions, and submissions whose check needs a time limit, in a worker thread, one at a time. If the
+ * thread dies or a check exceeds its time limit, only the current submission fails. The next submission starts a new
+ * thread.
  */
 export class SubmissionThread {
   readonly #options: Required<SubmissionThreadOptions>;
   #worker: Worker | undefined;
   /** The thread's reply to the submission that it is parsing. */
   #reply = Promise.withResolvers<ParsedSubmission>();
-  /** Fulfilled once the latest submission is parsed or fails. The byte budget for unparsed bodies limits how many submissions can wait. */
+  /** Resolves once the latest submission is parsed or has failed. The next submission waits for this promise. */
   #last: Promise<unknown> = Promise.resolve();
-  /** Number of threads that ended before they had loaded their code. */
+  /** Number of threads that died while loading their code. */
   #failedStarts = 0;
   #idleTimer: NodeJS.Timeout | undefined;
   /** Timer of the current check, if the check has a time limit. */
   #checkTimer: NodeJS.Timeout | undefined;
-  /** Fulfilled once the latest thread that was terminated while the service ran has ended. */
+  /** Resolves once the last thread terminated by `#retire` has exited. */
   #retired: Promise<unknown> = Promise.resolve();
   #stopped = false;
 
@@ -65,7 +66,7 @@ export class SubmissionThread {
   parse(body: SubmittedBody): Promise<ParsedSubmission> {
     const failedStarts = this.#failedStarts;
     const parsed = this.#last.then(() => {
-      // Refuses submissions that were waiting when the thread failed to start. Otherwise, each would try to start it again.
+      // If the thread fails to start, refuses all waiting submissions instead of starting another thread for each.
       if (this.#stopped || this.#failedStarts > failedStarts) throw serverBusy();
       return this.#parseNext(body);
     });
@@ -98,15 +99,15 @@ export class SubmissionThread {
     }
   }
 
-  /** Terminates the thread. If it is idle, this frees the memory that its largest body needed. The next submission starts a new thread. */
+  /** Terminates the thread to free its memory. The next submission starts a new thread. */
   #retire(): void {
     if (this.#worker !== undefined) this.#retired = this.#worker.terminate();
     this.#worker = undefined;
   }
 
-  /** Starts the time limit of the current check. */
+  /** Starts the timer that ends the current check. */
   #limitCheck(action: string): void {
-    // If the main thread was blocked until the timer expired, a reply that has already arrived is handled before `setImmediate`.
+    // A reply may have arrived while the main thread was blocked. `setImmediate` lets that reply be handled first.
     const timer = setTimeout(() => {
       setImmediate(() => {
         if (this.#checkTimer === timer) this.#endCheck(action);
@@ -115,7 +116,7 @@ export class SubmissionThread {
     this.#checkTimer = timer;
   }
 
-  /** Terminates the thread, because a check exceeds its time limit, and refuses the current submission. */
+  /** Ends a check that takes too long: terminates the thread and refuses the current submission. */
   #endCheck(action: string): void {
     this.#retire();
     this.#options.log.warn({ action }, 'the check of a submission took too long');

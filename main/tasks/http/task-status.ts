@@ -1,6 +1,6 @@
 import type { DeadLetter, Progress } from '../queue/queue.ts';
 
-/** Returns the response body for a task that has no stored row, because it is unfinished or failed. Times are Unix seconds. */
+/** Returns the response body for an unfinished or failed task, which has no stored row. Times are Unix seconds. */
 export function unfinishedTask(id: string, progress: Progress): object {
   switch (progress.state) {
     case 'queued':
@@ -21,7 +21,7 @@ export function unfinishedTask(id: string, progress: Progress): object {
   }
 }
 
-/** Returns the response body for a dead letter. `first_at` is when the task was accepted, `last_at` when it failed, in Unix seconds. */
+/** Returns the response body for a dead letter. `first_at` (accepted) and `last_at` (failed) are in Unix seconds. */
 export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
   const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
   return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };

@@ -15,22 +15,25 @@ import { preferredWait, prepare } from './prepare-submission.ts';
 import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Total size of a listing above which its rows are streamed one by one instead of being loaded together. */
+/** Size of a listing above which its rows are streamed one by one instead of being loaded at once. */
 const STREAM_FROM_BYTES = 1024 * 1024;
 
-/** Minimum admission cost of a submission to a memory queue. Admits five per event loop turn, the number of tasks that complete in one. */
+/**
+ * Minimum admission cost of a submission to a memory queue. Admits five submissions per event loop turn, because about
+ * five tasks complete in each turn.
+ */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Admission cost per byte of a submission. Bodies with many keys or levels take 0.2 ms per KiB to parse, ten times as long as usual. */
+/** Admission cost per byte of a submission. Parsing a body with many keys or levels takes 0.2 ms per KiB. */
 const PARSING_COST = 4;
 const LISTING_COST = TURN_BYTES;
-/** Admission cost of reading a row, whose size is unknown until it is read. */
+/** Admission cost of reading a row. Fixed, because the size of the row is not known in advance. */
 const ROW_COST = TURN_BYTES / 8;
 
-/** Routes the specification's `POST /tasks` and `GET /tasks`, and also `GET` and `DELETE` for `/tasks/:id`. */
+/** Routes `GET` and `POST` for `/tasks`, and `GET` and `DELETE` for `/tasks/:id`. */
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses, check } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue writes all submissions of an event loop turn in one transaction, so as many submissions as possible share a turn.
+  // A durable queue stores all submissions of an event loop turn in one transaction, so each turn admits many.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
@@ -68,7 +71,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   router.get('/tasks/:id', async (ctx) => {
     authorize(ctx.state, 'read', 'task');
     const { id = '' } = ctx.params;
-    // Searches the queue first, then the rows. A task leaves the queue only once its row is stored, so one of the searches finds it.
+    // Searches the queue before the rows. A task leaves the queue only after its row is stored, so no task is missed.
     const progress = await queue.find(id).catch((cause: unknown) => new HttpError('queueUnavailable', { cause }));
     const row = await (progress === undefined ? query(() => findRow(id)) : storedRow(id));
     if (row === undefined && progress instanceof HttpError) throw progress;
@@ -80,7 +83,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   router.delete('/tasks/:id', async (ctx) => {
     authorize(ctx.state, 'delete', 'task');
     const { id = '' } = ctx.params;
-    // Looks up the row first. If a process died just after storing it, the task is in the queue again, although it is finished.
+    // Looks up the row first, because a finished task can be in the queue again after a crash of the process.
     if ((await query(() => findRow(id))) !== undefined) throw new HttpError('taskFinished');
     const cancelled = await queue.cancel(id).catch(unavailable);
     if (cancelled === 'running') return replyJson(ctx, 202, { id, status: 'cancelling' });
@@ -97,7 +100,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
     const { ended, cancel } = events.waitForEnd(id, seconds * 1000);
     response.once('close', cancel);
-    // If the idempotency key was used before, the task may already have ended. Checked once the wait has begun, so that no event is missed.
+    // If the client repeated an idempotency key, the task may already have ended, so no further event would follow.
     const hasEnded = await queue.find(id).then(
       (progress) => progress === undefined || progress.state === 'failed',
       () => false,
@@ -108,7 +111,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     return storedRow(id);
   }
 
-  /** Returns a task's row, or undefined if rows cannot be read, in which case the response contains the task's state in the queue. */
+  /** Returns a task's row, or undefined if the task has no row or rows cannot be read. */
   function storedRow(id: string): Promise<TaskRecord | undefined> {
     return findRow(id).catch(() => undefined);
   }

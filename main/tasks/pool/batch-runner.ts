@@ -80,7 +80,7 @@ export class BatchRunner {
     this.#cancellation = taskCancellation(threads, graceMs, terminate);
     this.#startedTasks = new Int32Array(startedTasks);
     this.#freeSlots = slots;
-    // Errors in the log lines of handlers arrive as plain objects. The log's default serializer would replace their types.
+    // Errors logged by handlers arrive as plain objects. The default serializer would set their `type` to `Object`.
     this.#log = options.log.child({}, { serializers: { err: (err) => err } });
     this.#taskThreads = new TaskThreads({
       ...options,
@@ -166,7 +166,7 @@ export class BatchRunner {
       else if ('progress' in message)
         this.#running.get(message.delivery)?.onProgress(checkedProgress(message.progress));
     } catch (error) {
-      // A handlers module can send anything through its thread's port.
+      // A handlers module can send invalid messages through its thread's port.
       this.#log.warn({ reason: (error as Error).message }, 'a task thread sent an invalid message');
     }
   }
@@ -176,7 +176,7 @@ export class BatchRunner {
     const ended = this.#timeout.watch(batch.slot);
     try {
       const outcomes = await this.#taskThreads.run(batch);
-      // A thread that is being terminated can still claim a task of this batch before it ends. That task has no outcome.
+      // A thread that is being terminated can claim a task and never return its outcome.
       if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
       return outcomes;
     } catch (error) {
@@ -188,7 +188,7 @@ export class BatchRunner {
   }
 }
 
-/** Validates the progress that a handler has reported. @throws {Error} if it is not valid */
+/** Validates the progress that a handler has reported. @throws {Error} if the progress is not valid */
 function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
   const isNote = note === undefined || (typeof note === 'string' && note.length <= 200);
   if (!(fraction >= 0 && fraction <= 1) || typeof fraction !== 'number' || !isNote) throw new Error('invalid progress');

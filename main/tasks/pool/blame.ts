@@ -6,12 +6,12 @@ export type BatchOutcome =
   | TaskOutcome
   /** The thread died, or was terminated after the time limit, because of this task. */
   | { ended: 'crashed'; reason: string }
-  /** The thread died or was stopped. This task is not the cause, or, if `suspect` is true, one of several possible causes. */
+  /** The thread died or was stopped. If `suspect` is true, this task is one of several possible causes. */
   | { ended: 'interrupted'; reason: string; suspect: boolean };
 
 /**
  * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for the others. If rows
- * were being stored, all tasks are suspects, unless there is only one: that task has crashed.
+ * were being stored, all tasks are suspects. If the batch has only one task, that task counts as crashed.
  *
  * @param last state that the thread recorded last @param size number of tasks in the batch @param kept number of tasks not reclaimed
  */

@@ -7,7 +7,7 @@ const POLL_MS = 0.3;
  * Keeps the main thread's event loop awake for a moment after a batch starts, because the batch may end soon and waking a
  * sleeping thread takes about as long as a short task. Other events are still handled.
  *
- * @param cores number of CPU cores. With only one, polling is off, because it would delay the worker thread
+ * @param cores number of CPU cores. Polling is off for a single core, because it would delay the worker thread
  */
 export function busyPoll(cores: number = availableParallelism()) {
   let until = 0;

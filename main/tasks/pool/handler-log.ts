@@ -3,7 +3,7 @@ import type { Log } from '../../log.ts';
 
 /** Writes a log line from a handlers module. @throws {Error} if the line is not valid */
 export function writeHandlerLine(log: Log, { level, message, fields = '{}' }: HandlerLogLine): void {
-  // The log sets these fields itself, and a line with duplicate field names would be ambiguous.
+  // Removes the fields that the log itself sets, because duplicate field names would make the line ambiguous.
   const { level: _level, time: _time, msg: _msg, ...others } = JSON.parse(fields);
   log[level](others, message);
 }

@@ -29,12 +29,12 @@ export interface PoolTask {
   isSuspect: boolean;
 }
 
-/** Whether a delivery needs a batch of its own, because its task has killed, or may have killed, a thread or process. */
+/** Whether a delivery must run alone in its batch, because its task may have killed a thread or process. */
 export function runsAlone({ delivery, isSuspect }: PoolTask): boolean {
   return isSuspect || delivery.suspect || delivery.crashes > 0;
 }
 
-/** Returns the outcome of a delivery that its handler has settled itself, regardless of how the handler ends. */
+/** Returns the outcome of a delivery that its handler has acked or nacked. */
 export function outcomeOf(acknowledgement: Acknowledgement): Outcome {
   if (acknowledgement === 'ack') return { ended: 'returned' };
   return { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };

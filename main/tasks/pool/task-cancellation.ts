@@ -1,6 +1,6 @@
 import { TERMINATED } from '../../../workers/messages.ts';
 
-/** Delay before checking again whether a cancelled task, already claimed by its thread, has started. */
+/** Interval for checking whether a cancelled task has started, so that its thread can be terminated. */
 const RECHECK_MS = 5;
 
 /** Cancels tasks of a running batch. */
@@ -16,7 +16,7 @@ export interface BatchCancellation {
 /**
  * Terminates the threads of cancelled tasks that do not end within the grace period. Each thread records in shared memory
  * (`runningTasks`) which task it is running. A thread is terminated only while it is running the cancelled task, never while it is
- * storing rows, so it is always known whether a cancelled task has a row.
+ * storing rows. Therefore it is always known whether a cancelled task has a row.
  *
  * @param slots maximum number of concurrent batches
  * @param terminate terminates the thread that runs the batch in a slot
@@ -24,7 +24,7 @@ export interface BatchCancellation {
 export function taskCancellation(slots: number, graceMs: number, terminate: (slot: number) => void) {
   const running = new Int32Array(new SharedArrayBuffer(slots * Int32Array.BYTES_PER_ELEMENT));
 
-  /** Watches a batch about to run in a slot. */
+  /** Starts watching the batch that is about to run in a slot. */
   function watch(slot: number): BatchCancellation {
     Atomics.store(running, slot, -1);
     const timers = new Map<number, NodeJS.Timeout>();

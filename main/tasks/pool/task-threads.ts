@@ -22,7 +22,7 @@ export interface TaskThreadsOptions {
   log: Log;
 }
 
-/** Thrown if the threads are stopped or replaced while a batch runs. None of the batch's tasks is the cause. */
+/** Thrown if the threads are stopped or replaced while a batch runs. Does not count as a crash of any task. */
 export class Interrupted extends Error {
   override name = 'Interrupted';
 }
@@ -57,7 +57,7 @@ export class TaskThreads {
     }
   }
 
-  /** Whether batches can run. False while all threads are being replaced because one failed to start or did not start in time. */
+  /** Whether batches can run. False while all threads are being replaced after a failed start. */
   get serving(): boolean {
     return this.#replacing === undefined;
   }
@@ -65,7 +65,7 @@ export class TaskThreads {
   /** Runs a batch in an idle thread. @throws {Error} if the thread dies @throws {Interrupted} if the thread is stopped */
   async run(batch: TaskBatch): Promise<TaskOutcome[]> {
     while (this.#replacing !== undefined) await this.#replacing;
-    // Refuses the batch after `destroy`, because a destroyed Piscina would start new threads for it.
+    // Refuses the batch after `destroy`, because a destroyed Piscina would start new threads.
     if (this.#destroyed.signal.aborted) throw new Interrupted('thread stopped');
     const piscina = this.#piscina;
     try {

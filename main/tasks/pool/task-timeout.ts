@@ -9,9 +9,9 @@ export interface LastSeen {
 }
 
 /**
- * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each thread records
- * in shared memory (`attempts`) which task it is running and by when it must end. Only that task is blamed, and only its thread is
- * terminated.
+ * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each
+ * thread records in shared memory (`attempts`) which task it is running and the task's deadline. Only that task is
+ * blamed, and only its thread is terminated.
  *
  * @param slots maximum number of concurrent batches
  * @param checkMs shortest time limit of a task
@@ -33,7 +33,7 @@ export function taskTimeout(slots: number, checkMs: number, terminate: (threadId
         exceededMs = read(AttemptField.timeoutMs);
         terminate(read(AttemptField.threadId));
       } else {
-        // The next task may have an earlier deadline.
+        // Checks again after `checkMs` at the latest, because the next task may have an earlier deadline.
         timer = setTimeout(check, Math.min(Math.ceil(left), checkMs));
       }
     };

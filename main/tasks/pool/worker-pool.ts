@@ -23,7 +23,7 @@ type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | '
 
 /**
  * Runs deliveries in worker threads. Deliveries that arrive together form a batch for an idle worker. An idle worker takes over
- * the deliveries that a busy worker has not started. A delivery that may kill its thread runs in a batch of its own.
+ * the deliveries that a busy worker has not started. A delivery that may kill its thread runs alone.
  */
 export class WorkerPool {
   readonly threads: number;
@@ -38,9 +38,9 @@ export class WorkerPool {
   readonly #waiting: PoolTask[] = [];
   readonly #running = new Set<RunningTasks>();
   readonly #poll = busyPoll();
-  /** Schedules `#assign` after the pending promise callbacks, so that deliveries that arrive together share a batch. */
+  /** Schedules `#assign` once for all deliveries that arrive together, so that they share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
-  /** Whether a suspect is running alone. A suspect's message was in flight when a process died, and may be the cause. */
+  /** Whether a suspect is running alone. A suspect is a delivery that may have killed a process. */
   #isIsolated = false;
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
@@ -60,8 +60,9 @@ export class WorkerPool {
   }
 
   /**
-   * Runs a delivery. Never rejects. `onStart` is called when a worker has started the delivery. A suspect, whose message was in flight
-   * when a process died, starts only once `onStart` has resolved; if `onStart` rejects, the outcome is `unstored`.
+   * Runs a delivery. Never rejects. `onStart` is called when a worker starts the delivery. A suspect (a delivery that
+   * may have killed a process) starts only once `onStart` has resolved. If `onStart` rejects, the outcome is
+   * `unstored`.
    */
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve({ ended: 'interrupted', reason: 'the pool is stopped' });
@@ -85,9 +86,9 @@ export class WorkerPool {
   }
 
   /**
-   * Cancels a delivery. If no worker has started the delivery, it is withdrawn: it ends as `interrupted` and is not run. Otherwise, its
-   * handler's signal is aborted. If the handler is still running after the grace period, its thread is terminated. The delivery ends
-   * as `cancelled`, unless its handler returns.
+   * Cancels a delivery. A delivery that no worker has started is withdrawn: it is not run and ends as `interrupted`.
+   * For a started delivery, the handler's signal is aborted. If the handler is still running after the grace period,
+   * its thread is terminated. The delivery ends as `cancelled`, unless its handler returns.
    *
    * @returns whether the delivery was withdrawn
    */
@@ -131,7 +132,7 @@ export class WorkerPool {
     }
   }
 
-  /** Removes and returns the next deliveries that may share a batch; none if the next delivery is a suspect and a worker is busy. */
+  /** Removes and returns the deliveries of the next batch. Returns none while a suspect must wait for a busy worker. */
   #nextBatch(): PoolTask[] {
     const [first] = this.#waiting;
     if (first?.delivery.suspect && this.busy > 0) return [];
@@ -186,7 +187,7 @@ export class WorkerPool {
     for (const task of tasks.slice(0, inThread.started())) void markStarted(task);
   }
 
-  /** Reclaims the deliveries of a batch that its worker has not started. They wait for a worker again. */
+  /** Reclaims the deliveries that the batch's worker has not started. These deliveries wait for a worker again. */
   #reclaim({ tasks, inThread }: RunningTasks): void {
     if (inThread === undefined) return;
     this.#waiting.unshift(...tasks.splice(inThread.reclaim()));
@@ -220,7 +221,7 @@ export class WorkerPool {
       attempt,
       onSettled: (how) => {
         void markStarted(task);
-        // The handler may still return, so whether a cancelled task has a row is known only when its handler ends.
+        // Waits for the handler to end, because only then is it known whether a cancelled task has a row.
         if (how === 'nack' && task.isCancelled) return;
         end(task, outcomeOf(how));
       },

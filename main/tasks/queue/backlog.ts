@@ -26,14 +26,14 @@ export class Backlog {
   /** Delayed messages, each with the timer that ends its delay. A message delayed after `close` has no timer. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   readonly #inFlight = new Map<Delivery, Entry>();
-  /** Messages in flight that a worker thread has started to process, each with the last progress that its handler reported. */
+  /** Messages that a worker thread is processing, with the last progress reported by the handler. */
   readonly #running = new Map<Entry, TaskProgress | undefined>();
-  /** Messages that are not delivered, because the write that removes them is in progress. They count as waiting. */
+  /** Messages whose removal is being written. These messages are not delivered, but count as waiting. */
   readonly #removing = new Set<Entry>();
-  /** Number of messages that are not in `#entries` yet, because the write that accepts them is in progress. */
+  /** Number of messages whose acceptance is being written. `#entries` does not contain these messages yet. */
   #reserved = 0;
   #bytes = 0;
-  /** Highest position in delivery order that any message has had so far. */
+  /** Highest position in delivery order assigned so far. */
   #positions = 0;
   #closed = false;
 
@@ -65,7 +65,7 @@ export class Backlog {
     return { id, body, sequence, position: ++this.#positions, bytes, ...state, acceptedAt };
   }
 
-  /** Counts a message of `bytes` bytes against the bounds while its write, if any, is in progress. Rejects if `written` rejects. */
+  /** Counts a message of `bytes` bytes against the bounds until `written` settles. Rejects if `written` rejects. */
   async reserve(bytes: number, written: Promise<void> | undefined): Promise<void> {
     this.#reserved += 1;
     this.#bytes += bytes;
@@ -77,7 +77,7 @@ export class Backlog {
     }
   }
 
-  /** Adds a message, delayed if its `dueAt` is in the future. */
+  /** Adds a message. Delays the message if its `dueAt` is in the future. */
   add(entry: Entry): void {
     this.#entries.set(entry.id, entry);
     this.#bytes += entry.bytes;
@@ -86,7 +86,7 @@ export class Backlog {
     else this.#waiting.push(entry);
   }
 
-  /** Takes up to `max` waiting messages, or none after `close`. Each is in flight until `endDelivery` is called. */
+  /** Takes up to `max` waiting messages, which are in flight until `endDelivery`. Takes no messages after `close`. */
   take(max: number): Delivery[] {
     return Array.from({ length: this.#closed ? 0 : Math.min(max, this.#waiting.size) }, () => {
       const entry = this.#waiting.shift() as Entry;
@@ -141,7 +141,7 @@ export class Backlog {
     this.#bytes -= entry.bytes;
   }
 
-  /** Starts to remove a message that is not in flight. It is not delivered unless `undoRemoval` is called. */
+  /** Starts to remove a message that is not in flight. The message is not delivered unless `undoRemoval` is called. */
   startRemoval(entry: Entry): void {
     clearTimeout(this.#delayed.get(entry));
     if (!this.#delayed.delete(entry)) this.#waiting.delete(entry);

@@ -7,7 +7,7 @@ interface CancellationsOptions {
   /** Returns the journal that records cancellations, or undefined if the queue is in memory only. */
   journal: () => Pick<Journal, 'cancel' | 'update'> | undefined;
   onEvent: (event: TaskEvent) => void;
-  /** Called when a message that could not be cancelled is waiting again. */
+  /** Called when a message is waiting again because its cancellation failed. */
   onReady: () => void;
 }
 
@@ -33,7 +33,7 @@ export class Cancellations {
   }
 
   /**
-   * Cancels a message; see `Queue.cancel`. `isTaken` returns false for a delivery that the listener does not know about yet.
+   * Cancels a message; see `Queue.cancel`. `isTaken` returns whether `take` has already returned the delivery.
    *
    * @throws {Error} if the cancellation cannot be recorded; the message then stays in the backlog
    */
@@ -57,7 +57,7 @@ export class Cancellations {
     this.#options.onEvent({ event: 'cancelled', id });
   }
 
-  /** Records a cancellation. Until it is recorded, the message counts as waiting. */
+  /** Records a cancellation. The message counts as waiting until the record is written. */
   async #record(entry: Entry, wasInFlight: boolean): Promise<'cancelled'> {
     const { backlog, journal, onReady } = this.#options;
     backlog.startRemoval(entry);

@@ -53,12 +53,12 @@ export class DeadLettering {
     return true;
   }
 
-  /** Waits until no redrive of the task is being recorded. */
+  /** Waits until the task's pending redrive, if any, is recorded or has failed. */
   async settled(id: string): Promise<void> {
     await this.#redriving.get(id)?.catch(() => {});
   }
 
-  /** Deletes a dead letter. @returns whether it existed */
+  /** Deletes a dead letter. @returns whether the dead letter existed */
   async purge(id: string): Promise<boolean> {
     const { deadLetters, journal } = this.#options;
     const letter = deadLetters.get(id);

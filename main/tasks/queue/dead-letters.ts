@@ -4,7 +4,7 @@ import { textMemoryBytes } from './text-memory.ts';
 /** Limits on the number of dead letters and on the memory used by their bodies and reasons; see `textMemoryBytes`. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
-/** A queue's dead letters, in memory. If they exceed either limit, the oldest are evicted. */
+/** Dead letters of a queue, in memory. Evicts the oldest dead letters if a limit is exceeded. */
 export class DeadLetters {
   /** Number of dead letters that were evicted or purged. */
   dropped = 0;
@@ -12,7 +12,7 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Task ids of dead letters that are being redriven, each until the write that requeues its task has ended. */
+  /** Task ids of dead letters whose redrive is being written. */
   readonly #redriving = new Set<string>();
   #bytes = 0;
 
@@ -55,7 +55,7 @@ export class DeadLetters {
     return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
   }
 
-  /** Removes a dead letter that is being redriven. @returns a function to call when the write that requeues the task ends */
+  /** Removes a dead letter before its redrive is written. @returns a function to call when the write has ended */
   startRedrive(letter: DeadLetter): () => void {
     this.#remove(letter);
     this.#redriving.add(letter.id);

@@ -1,4 +1,4 @@
-/** Minimum number of removed items before the array is copied without them. */
+/** Minimum number of free slots at the start of the array before the array is compacted. */
 const SLACK = 1024;
 
 /** A queue with `push` and `shift` in constant time; `Array.shift` is slower for long arrays. */
@@ -22,7 +22,7 @@ export class Fifo<T> {
       this.#items.splice(index, 0, item);
       return;
     }
-    // Uses the slot of a removed item, so that the items after `index` need not be moved.
+    // Moves the preceding items one slot towards the head, so that the items after `index` stay in place.
     this.#items.copyWithin(this.#head - 1, this.#head, index);
     this.#items[index - 1] = item;
     this.#head -= 1;

@@ -1,10 +1,10 @@
 import type { KeyRecord } from '../../../db/sqlite/queued-messages.ts';
 import { type IdempotencyKey, KeyInUse, KeyReused } from './queue.ts';
 
-/** Lifetime of an idempotency key, after which it is evicted: one day. */
+/** Lifetime of an idempotency key: one day. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
-/** Accepted submissions by idempotency key. Keys are evicted after a day, or earlier, oldest first, if there are more than `maxKeys`. */
+/** Accepted submissions by idempotency key. Keys expire after a day. Above `maxKeys`, the oldest are evicted. */
 export class IdempotencyKeys {
   readonly #maxKeys: number;
   /** Records by key, in order of acceptance. */

@@ -21,7 +21,7 @@ import type {
 import type { Journal } from './sqlite-journal.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Maximum delay of a message from the previous process, that of `RetryAfter`: the clock may have been set back since it was stored. */
+/** Maximum delay of a restored message, in case the clock was set back. Equals the maximum delay of `RetryAfter`. */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
 /** Resolved promise, returned for a change that is not written to a journal. */
@@ -39,10 +39,7 @@ export interface LocalQueueOptions {
   onEvent?: (event: TaskEvent) => void;
 }
 
-/**
- * The specification's in-memory driver. Its messages are lost if the process is killed, unless the queue has a journal that records
- * every change.
- */
+/** The specification's in-memory queue. With a journal, its messages also survive if the process is killed. */
 export class LocalQueue implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
@@ -50,12 +47,12 @@ export class LocalQueue implements Queue {
   readonly #keys: IdempotencyKeys;
   readonly #deadLettering: DeadLettering;
   readonly #cancellations: Cancellations;
-  /** Deliveries that `take` has not returned yet, because they are being recorded. */
+  /** Deliveries being written to the journal. `take` has not returned these deliveries yet. */
   readonly #recording = new Set<Delivery>();
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   #clearSnapshot: (() => void) | undefined;
-  /** Number of the last accepted message. Starts at the time in microseconds since the epoch, above the numbers of earlier processes. */
+  /** Sequence number of the last accepted message. Starts at the time in microseconds, above earlier numbers. */
   #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
@@ -201,7 +198,7 @@ export class LocalQueue implements Queue {
     this.#closed = true;
     this.#backlog.close();
     const journal = this.#journal;
-    // Later settlements are not written to the journal. The next process redelivers their messages, which is harmless.
+    // Settlements after `close` are not written to the journal, so the next process redelivers the messages.
     this.#journal = undefined;
     await journal?.close();
   }
@@ -225,9 +222,9 @@ export class LocalQueue implements Queue {
   }
 
   /**
-   * Records that messages are in flight. Suspects are skipped, because they stay stored as suspects until an attempt has ended.
+   * Writes to the journal that messages are in flight. Skips suspects, because they are already stored as suspects.
    *
-   * @returns the deliveries whose messages have not been cancelled in the meantime
+   * @returns the deliveries that were not cancelled during the write
    */
   async #recordInFlight(deliveries: Delivery[], journal: Journal): Promise<Delivery[]> {
     const entries = deliveries.flatMap((delivery) => this.#backlog.entryOf(delivery) ?? []);

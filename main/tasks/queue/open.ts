@@ -11,7 +11,8 @@ import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
 import { BUSY_TIMEOUT_MS, LastWriteFailed, SqliteJournal } from './sqlite-journal.ts';
 
 /**
- * Opens the configured queue with the previous process's messages. `onEvent` is called for each state change and progress report of a task.
+ * Opens the configured queue and restores the previous process's messages. Calls `onEvent` for each state change and
+ * progress report of a task.
  *
  * @throws {Error} if the data folder is in use, or its `queue.db` cannot be opened
  */
@@ -43,7 +44,7 @@ function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: Lo
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      // The messages count as kept if the file contains them all, even in an outdated state, because the next start then delivers them.
+      // Returns true if the file contains all messages. Even if outdated, they are delivered by the next start.
       return (
         error instanceof LastWriteFailed &&
         queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))
@@ -53,7 +54,7 @@ function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: Lo
   return { queue, close, fileProblem: () => journal.problem(), unsynced: () => journal.unsynced() };
 }
 
-/** Opens an in-memory queue. Its snapshot in `queue.db` is written on an orderly shutdown and cleared before the first delivery. */
+/** Opens an in-memory queue. Its snapshot in `queue.db` is saved on shutdown and deleted before the first delivery. */
 function openMemory(bounds: QueueBounds, dataDir: string, log: Log, options: LocalQueueOptions): OpenQueue {
   const database = new Database(join(dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const stored = new QueuedMessages(database);

@@ -8,7 +8,7 @@ export type { DeadLetter, TaskProgress };
  * conformance suite for all drivers is in `spec/drivers`.
  */
 export interface Queue {
-  /** Whether accepted messages survive when the process is killed. */
+  /** Whether accepted messages survive if the process is killed. */
   readonly durable: boolean;
   /**
    * Accepts a message. Once the promise resolves, the message will be delivered. A submission with an idempotency key is accepted
@@ -16,40 +16,42 @@ export interface Queue {
    *
    * @returns the id of the message, or of the message accepted earlier under the same key
    * @throws {QueueFull} if a bound is reached
-   * @throws {KeyReused | KeyInUse} if the key belongs to a different submission, or to one that is still being accepted
+   * @throws {KeyReused | KeyInUse} if the key belongs to another submission, or its submission is still being accepted
    */
   publish(message: Message, keyed?: KeyedSubmission): Promise<string>;
   /**
-   * Takes up to `max` deliveries, in order. Returns an empty array at once if no message is ready. A delivery is in flight
-   * until it is settled. A durable queue records deliveries before it returns them, so that it can redeliver them as suspects if the
-   * process dies.
+   * Takes up to `max` deliveries, in order. Returns an empty array at once if no message is ready. A delivery is in
+   * flight until it is settled. A durable queue records deliveries before it returns them. If the process dies, the
+   * next process redelivers them as suspects.
    *
    * @throws {Error} if the deliveries cannot be recorded; the messages stay in the queue
    */
   take(max: number): Delivery[] | Promise<Delivery[]>;
   /**
-   * Calls `listener` whenever `take` may return deliveries again, and lets a queue shared by several nodes prefetch messages for this
-   * node. The returned function ends both, and releases the prefetched messages that were not taken.
+   * Calls `listener` whenever `take` may return deliveries again. A queue shared by several nodes also starts to
+   * prefetch messages for this node. The returned function removes the listener and releases prefetched messages that
+   * were not taken.
    */
   onReady(listener: () => void): () => void;
   /**
-   * Cancels a task. A message that no worker is running leaves the queue, whether it is waiting, delayed or in flight; the promise
-   * resolves when this is recorded. If a worker is running the message, the listener of `onCancel` is called on the worker's node.
+   * Cancels a task. A message that no worker has started leaves the queue; the promise resolves once the cancellation
+   * is recorded. If a worker has started the message, the worker's node calls its `onCancel` listener.
    *
-   * @returns `cancelled` if the message has left the queue, `running` if its attempt has been asked to end, undefined if the task is
-   *   completed, dead-lettered or unknown
+   * @returns `cancelled` if the message has left the queue, `running` if its attempt is being cancelled, undefined if
+   *   the task is completed, dead-lettered or unknown
    * @throws {Error} if the cancellation cannot be recorded; the message then stays in the queue
    */
   cancel(id: string): Promise<'cancelled' | 'running' | undefined>;
   /**
-   * Sets the listener for cancellations. The returned function removes it. The listener is called with a cancelled delivery that is in
-   * flight on this node. It returns true if it has withdrawn the delivery before its attempt started. The queue then settles the
-   * delivery as cancelled. It returns false if the attempt has started. The delivery is then settled when the attempt ends.
+   * Sets the listener for cancellations of deliveries in flight on this node. The listener returns true if it withdrew
+   * the delivery before the attempt started; the queue then settles the delivery as cancelled. It returns false if the
+   * attempt has started; the delivery is then settled when the attempt ends. The function returned by `onCancel`
+   * removes the listener.
    */
   onCancel(listener: (delivery: Delivery) => boolean): () => void;
   /** Sets the progress of a running delivery, and reports it as an event. `find` returns the progress until the attempt ends. */
   reportProgress(delivery: Delivery, progress: TaskProgress): void;
-  /** Marks a delivery as started by a worker. A durable queue stores the start of a suspect. @throws {Error} if it cannot be stored */
+  /** Marks a delivery as started. A durable queue stores the start of a suspect. @throws {Error} if this write fails */
   markRunning(delivery: Delivery): Promise<void>;
   /**
    * Settles a delivery. Later settlements of the same delivery are ignored. The settlement takes effect at once; the promise
@@ -59,7 +61,7 @@ export interface Queue {
   /** Returns the state of an unfinished or failed task, or undefined if the task is completed or unknown. */
   find(id: string): Promise<Progress | undefined>;
   counts(): QueueCounts;
-  /** Returns when the oldest unsettled message was accepted, in milliseconds since the epoch, or undefined if there is none. */
+  /** Returns the acceptance time of the oldest message in milliseconds since the epoch, or undefined if empty. */
   oldest(): number | undefined;
   /** Returns the newest dead letters, newest first, without their bodies. */
   newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
@@ -76,7 +78,7 @@ export interface Queue {
   close(): Promise<void>;
 }
 
-/** Number of completed tasks whose rows could not be synced to disk. The tasks stay in `queue.db`, so the next start runs them again. */
+/** Completed tasks whose rows could not be synced to disk. The next start runs these tasks again. */
 export interface UnsyncedRows {
   tasks: number;
   /** Error message of the last failed sync. */
@@ -88,9 +90,9 @@ export interface OpenQueue {
   queue: Queue;
   /** Closes the queue; called once all deliveries are settled. @returns whether the messages are kept for the next start or other nodes */
   close(): Promise<boolean>;
-  /** Returns the problem with `queue.db`, or undefined when healthy. Absent if the queue's changes are not written to `queue.db`. */
+  /** Returns the problem with `queue.db`, or undefined when healthy. Only present for the `sqlite` driver. */
   fileProblem?(): string | undefined;
-  /** Returns the number of completed tasks with unsynced rows. Absent if the queue's changes are not written to `queue.db`. */
+  /** Returns the number of completed tasks with unsynced rows. Only present for the `sqlite` driver. */
   unsynced?(): UnsyncedRows;
   /** Returns the number of dead letters that this process evicted because of a bound. Absent if a server evicts them. */
   evicted?(): number;
@@ -111,7 +113,7 @@ export interface Message {
   body: string;
 }
 
-/** Identifies a submission, so that it is accepted only once even if the client repeats it. */
+/** Idempotency key of a submission. A repeated submission with the same key is accepted only once. */
 export interface IdempotencyKey {
   key: string;
   /** Hash of the submission's content, used to detect that a key is reused for a different submission. */
@@ -120,14 +122,14 @@ export interface IdempotencyKey {
 
 /** A submission with an idempotency key. */
 export interface KeyedSubmission extends IdempotencyKey {
-  /** Creates the submission's message with an id that an earlier, unfinished `publish` of the same submission has reserved. */
+  /** Creates the message with an id reserved by an earlier, unfinished `publish` of the same submission. */
   createMessage(id: string): Message;
 }
 
 /** A message that has been taken from the queue but not settled yet. */
 export interface Delivery {
   readonly message: Message;
-  /** The message's number in the order of arrival, unique among all messages that the queue has ever accepted. */
+  /** Number of the message in order of arrival, unique among all messages ever accepted by the queue. */
   readonly sequence: number;
   /** Time at which the message was accepted, in milliseconds since the epoch. */
   readonly acceptedAt: number;
@@ -139,7 +141,7 @@ export interface Delivery {
   readonly suspect: boolean;
 }
 
-/** What to do with a delivered message once its handler has run, or could not be run. */
+/** What the queue does with a message whose delivery has ended. */
 export type Settlement =
   /** Completed: the message leaves the queue. */
   | { kind: 'ack' }
@@ -147,7 +149,7 @@ export type Settlement =
   | { kind: 'retry'; delayMs: number; reason: string; failure: 'transient' | 'crash' }
   /** Postponed: the message is delivered again after `delayMs`. No attempt is counted. */
   | { kind: 'snooze'; delayMs: number; reason: string }
-  /** Failed and not retried: the message becomes a dead letter, which records the number of `attempts`. */
+  /** Failed and not retried: the message becomes a dead letter with this number of `attempts`. */
   | { kind: 'discard'; attempts: number; reason: string; failure: Failure }
   /** Not processed: the message returns to the head of the queue. No attempt is counted. */
   | { kind: 'release' }

@@ -7,7 +7,7 @@ import type { DeadLetter, UnsyncedRows } from './queue.ts';
 export const BUSY_TIMEOUT_MS = 100;
 /** Delay before failed writes and syncs are retried. */
 const RETRY_MS = 1000;
-/** Maximum number of completed messages waiting for a sync. Above it, the oldest are evicted, and run again at the next start. */
+/** Maximum number of completed messages waiting for a sync. Any older messages run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
 /** Thrown by `close` if the last changes could not be written. `stored` holds the sequence numbers of the messages in the file. */
@@ -26,37 +26,37 @@ interface Operation {
   /** Whether the write must survive a power loss. */
   durable: boolean;
   written: PromiseWithResolvers<void>;
-  /** Sequence number of the message, if a failed write is retried. Undefined if the caller undoes the change instead. */
+  /** Sequence number of a message whose failed write is retried. Undefined if the caller undoes the change instead. */
   retryFor: number | undefined;
 }
 
 export type Journal = Omit<SqliteJournal, 'read' | 'problem' | 'unsynced'>;
 
 /**
- * Makes a queue durable. All changes of one event loop turn are stored in one transaction (group commit), so that a hundred
- * submissions that arrive together wait for the disk only once. Writes keep their order. Once a method's promise resolves, its write
- * survives the death of the process; the writes of `accept`, `cancel`, `deadLetter` and `redrive` also survive a power loss. A rejected
- * `accept`, `cancel` or `redrive` wrote nothing. Any other failed write is retried.
+ * Makes a queue durable by storing its changes in a SQLite file. All changes of one event loop turn share a transaction
+ * (group commit). Once a method's promise resolves, its write survives the death of the process; the writes of
+ * `accept`, `cancel`, `deadLetter` and `redrive` also survive a power loss. A rejected `accept`, `cancel` or `redrive`
+ * wrote nothing. Any other failed write is retried.
  */
 export class SqliteJournal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
-  /** One promise per sync of task rows still in progress. Each resolves after the writes to `queue.db` that depend on the sync. */
+  /** Pending syncs of task rows. Each promise resolves after the writes to `queue.db` that depend on its sync. */
   readonly #syncing = new Set<Promise<void>>();
   /** Sequence numbers of completed messages whose rows could not be synced. The messages are deleted once a later sync succeeds. */
   readonly #unsynced = new Set<number>();
   /** Error message of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
-  /** Last failed write of each message, by sequence number. It supersedes earlier failed writes, and the next transaction repeats it. */
+  /** Last failed write of each message, by sequence number. The next transaction repeats these writes. */
   readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
   /** Reason why the last transaction failed, or undefined if it succeeded. */
   #failure: string | undefined;
   #closed = false;
 
-  /** @param rowsOnDisk resolves once the rows of all tasks acknowledged before the call would survive a power loss */
+  /** @param rowsOnDisk syncs the rows of all completed tasks to disk */
   constructor(path: string, rowsOnDisk: () => Promise<void>) {
     this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
     this.#messages = new QueuedMessages(this.#database);
@@ -79,13 +79,13 @@ export class SqliteJournal {
 
   /**
    * Stores the state of a message. If the process dies while `running` is stored as true, the next start makes the message a suspect.
-   * If the message is already a suspect, the next start counts an attempt and a crash for it.
+   * For a message that is already a suspect, the next start counts an attempt and a crash.
    */
   update(entry: Entry, running: boolean): Promise<void> {
     return this.#write(false, entry.sequence, () => this.#messages.update(entry, running));
   }
 
-  /** Deletes a message once its row is synced. The row is in another file, so a power loss could otherwise destroy both. */
+  /** Deletes a message once its row is synced to disk. Otherwise, a power loss could destroy both message and row. */
   complete({ sequence }: Entry): Promise<void> {
     return this.#track(this.#deleteOnceSynced([sequence]));
   }
@@ -152,7 +152,7 @@ export class SqliteJournal {
     }
   }
 
-  /** Returns the sequence numbers of the stored messages. Uses the open connection, because opening another may fail on a full disk. */
+  /** Returns the stored sequence numbers. Uses the open connection, because a new one may fail on a full disk. */
   #stored(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
@@ -187,7 +187,7 @@ export class SqliteJournal {
     await Promise.all(sequences.map((sequence) => this.#write(false, sequence, () => this.#messages.delete(sequence))));
   }
 
-  /** If a sync of task rows has failed, retries it, and deletes the messages of the synced rows. */
+  /** Retries a failed sync of task rows, then deletes the messages of the synced rows. */
   async #retrySync(): Promise<void> {
     if (this.#unsynced.size > 0) await this.#deleteOnceSynced([...this.#unsynced]).catch(() => {});
   }
@@ -204,7 +204,7 @@ export class SqliteJournal {
     const idle = operations.length === 0 && this.#failedWrites.size === 0;
     if (idle && this.#failure === undefined) return;
     this.#operations = [];
-    // A transaction waits for a lock only if the previous transaction succeeded.
+    // After a failed transaction, the next transaction does not wait for locks, because the wait blocks the event loop.
     const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
     const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
@@ -222,7 +222,7 @@ export class SqliteJournal {
       this.#failure = (error as Error).message;
       for (const { write, written, retryFor } of operations) {
         if (retryFor !== undefined) {
-          // Moves the failed write to the end of the map, so that it is repeated after the writes that it may undo.
+          // Moves the failed write to the end of the map, because failed writes are repeated in their original order.
           this.#failedWrites.delete(retryFor);
           this.#failedWrites.set(retryFor, write);
         }

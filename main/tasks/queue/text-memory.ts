@@ -2,8 +2,8 @@
 const BEYOND_LATIN1 = /[^\0-\xff]/;
 
 /**
- * Returns the bytes of memory used by the body and reason of a message or dead letter. Limits on the number of messages and dead
- * letters bound all other memory.
+ * Returns the memory used by the body and reason of a message or dead letter, in bytes. All
+ * other memory is bounded by the limits on the number of messages and dead letters.
  */
 export function textMemoryBytes({ body, reason }: { body: string; reason: string | null }): number {
   return textBytes(body) + (reason === null ? 0 : textBytes(reason));
