@@ -11,14 +11,14 @@ import type { Log } from '../log.ts';
 import type { Check, Checks } from '../readiness-check.ts';
 
 export interface AdminAppOptions {
-  /** Readiness checks by name. The process is ready if all are healthy. They must not block the main thread. */
+  /** Readiness checks by name. The process is ready if all checks pass. Checks must not block the main thread. */
   checks: Checks;
-  /** Checks, by name, whose problems `/readyz` shows as warnings. The process is ready despite such problems. */
+  /** Checks by name. `/readyz` reports their problems as warnings, which do not make the process unready. */
   warnings?: Checks;
   metrics: { metrics(): Promise<string>; contentType: string };
-  /** Rules for the submission of tasks, which the OpenAPI document describes. The default is no rules. */
+  /** Task submission rules, described in the OpenAPI document. Empty by default. */
   rules?: SubmissionRules;
-  /** Symbols that the AsyncAPI document lists. */
+  /** Symbols listed in the AsyncAPI document. */
   symbols?: readonly TickerSymbol[];
   /** Web origins whose pages may send cross-origin requests. */
   corsOrigins: readonly string[];
@@ -53,7 +53,7 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
     replyJson(ctx, isReady ? 200 : 503, { status, checks: Object.fromEntries(states) });
   });
 
-  // Admits one scrape per event loop turn. Rendering takes milliseconds, and ticks and health checks must run in between.
+  // Admits one scrape per event loop turn, because rendering takes milliseconds and delays ticks.
   const admission = new Admission();
   router.get('/metrics', async (ctx) => {
     await admission.enter(TURN_BYTES);
@@ -61,7 +61,7 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
     ctx.body = await metrics.metrics();
   });
 
-  // Imported on the first request, because loading the contracts (hundreds of modules) would take a quarter of the startup time.
+  // Imported on the first request, because loading hundreds of modules would take a quarter of the startup time.
   router.get('/openapi.json', async (ctx) => {
     const { openApi } = await import('../contracts/openapi.ts');
     const { describeActions } = await import('../contracts/action-schemas.ts');

@@ -1,11 +1,11 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 
-/** Registry of prom-client's default metrics. Undefined until they are first needed. */
+/** Registry of prom-client's default metrics, created on first use. */
 let defaults: Registry | undefined;
 
 /**
- * Registers prom-client's default metrics. All registries share one set, because the metrics measure the process, and because
- * prom-client never removes the observers that it adds to collect them.
+ * Registers prom-client's default metrics. All registries share the same metrics, because prom-client never removes the
+ * observers that collect them.
  */
 export function registerDefaultMetrics(registry: Registry): void {
   if (defaults === undefined) {

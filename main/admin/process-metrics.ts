@@ -3,18 +3,18 @@ import type { LogMetrics } from '../log.ts';
 import type { Labelled, MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
 
-/** Sources of the metrics that do not belong to a single service. */
+/** Sources of the metrics that cover the whole process. */
 interface ProcessMetrics {
   log: LogMetrics;
   /** Request metrics by service name. */
   requests: Readonly<Record<string, RequestMetrics>>;
-  /** Event loop delays by thread name. Task threads have none, because they block while they wait for tasks. */
+  /** Event loop delays by thread name. Task threads are excluded, because they block while waiting for tasks. */
   loopDelays: Readonly<Record<string, Histogram>>;
 }
 
 /**
- * Returns the metrics of unwritten log lines, event loop delays and request durations. Request durations are named
- * according to OpenTelemetry's semantic conventions.
+ * Returns metrics for lost log lines, event loop delays and request durations. Request metrics are named after
+ * OpenTelemetry's semantic conventions.
  */
 export function processMetrics({ log, requests, loopDelays }: ProcessMetrics): MetricsTable {
   return {
@@ -35,7 +35,7 @@ export function processMetrics({ log, requests, loopDelays }: ProcessMetrics): M
   };
 }
 
-/** Groups series that differ only in their error, because the metric has no label for the error. */
+/** Merges series that differ only in their error, because the metric has no error label. */
 function byStatus(service: string, metrics: RequestMetrics): Labelled<readonly Histogram[]>[] {
   const groups = Map.groupBy(metrics.series(), ({ method, route, status }) => `${method} ${route} ${status}`);
   return [...groups.values()].map((series) => {

@@ -10,12 +10,16 @@ import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Backend } from './backend.ts';
 import { runMigration } from './migration.ts';
 
-/** Longest wait for a database lock. It is short because waiting blocks the event loop. */
+/** Maximum wait for a database lock. Short, because the wait blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;
 
 type LocalConfig = Pick<Config, 'storage' | 'queue' | 'tokens' | 'retention'>;
 
-/** Opens the backend of a single node: databases in `DATA_DIR`, tokens in memory. @throws {Error} if the migration fails */
+/**
+ * Opens the single-node backend, with databases in `DATA_DIR` and tokens in memory.
+ *
+ * @throws {Error} if the migration fails
+ */
 export async function openLocalBackend(config: LocalConfig, log: Log): Promise<Backend> {
   const { dataDir } = config.storage;
   const { rows, days } = config.retention;

@@ -4,13 +4,13 @@ import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
 import type { MigrationReport, TaskStoreLocation } from '../../workers/messages.ts';
 import { workerFile } from '../worker-file.ts';
 
-/** Timeout of the migration, so that startup fails instead of hanging on an unresponsive disk. */
+/** Migration timeout. Startup fails after this time instead of hanging on an unresponsive disk. */
 const TIME_LIMIT_MS = 60_000;
 
 /**
  * Migrates the databases in a worker thread.
  *
- * @returns the database files that were created; none for PostgreSQL
+ * @returns the created database files; always empty for PostgreSQL
  * @throws {Error} with the reason if the migration fails or takes too long
  */
 export async function runMigration(location: TaskStoreLocation): Promise<CreatedDatabase[]> {

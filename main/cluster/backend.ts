@@ -6,14 +6,14 @@ import { openPostgres } from './postgres.ts';
 import { openNatsQueue } from './queue/queue.ts';
 import { openKvTokenStore, openTickFeed } from './ticker-state.ts';
 
-/** Settings of the backend, including the URLs of the servers that all nodes share. */
+/** Settings of the cluster backend, including the URLs of the servers. */
 export interface ClusterConfig extends Pick<Config, 'queue' | 'tokens' | 'ticker' | 'retention'> {
   nats: NatsSettings;
   databaseUrl: string;
 }
 
 /**
- * Opens the backend for several nodes: the queue, tokens and ticks in NATS, API keys and result rows in PostgreSQL.
+ * Opens the cluster backend. NATS stores the queue, tokens and ticks. PostgreSQL stores API keys and result rows.
  *
  * @throws {Error} if a server cannot be reached; the message names the server
  */

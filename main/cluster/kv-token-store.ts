@@ -14,50 +14,50 @@ import { type NatsLink, STORE_FAILED } from './nats-link.ts';
 import { TokenPurges } from './token-purges.ts';
 
 export interface TokenBounds {
-  /** Maximum number of tokens per API key. A further token evicts the key's oldest one. Must be the same on all nodes. */
+  /** Maximum number of tokens per API key, the same on all nodes. Beyond it, the key's oldest token is evicted. */
   maxTokensPerKey: number;
-  /** Maximum number of tokens. Once it is reached, new tokens are refused. */
+  /** Maximum number of tokens. At this limit, new tokens are refused. */
   maxTokens: number;
-  /** Number of delete markers for revoked tokens that the bucket can hold in addition to `maxTokens` tokens. */
+  /** Maximum number of delete markers of revoked tokens in the bucket, in addition to `maxTokens` tokens. */
   maxRevocations: number;
 }
 
 export interface KvTokenStoreOptions extends TokenBounds {
   link: NatsLink;
-  /** Opens or creates the KV bucket. Its operations must time out within two seconds. */
+  /** Opens or creates the KV bucket. Bucket operations must time out within two seconds. */
   openBucket: () => Promise<KV>;
-  /** Removes an entry from the bucket without leaving a delete marker. */
+  /** Removes an entry from the bucket permanently, including its delete marker. */
   purge: (id: string) => Promise<unknown>;
 }
 
-/** Format of a token identifier, which is also the key of the token's entry in the bucket. */
+/** Format of a token identifier. The identifier is also the key of the token's bucket entry. */
 const KEY = /^[\w-]{1,64}$/;
-/** Format of an entry's value: expiry time, API key identifier, and the token's position (order) among that API key's tokens. */
+/** Format of an entry's value: token expiry, API key identifier, and position in the API key's eviction order. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
-/** Maximum number of concurrent lookups of unknown tokens. Each lookup is a request to the server. */
+/** Maximum number of concurrent lookups of unknown tokens. Each lookup sends a request to NATS. */
 const MAX_LOOKUPS = 100;
 /** Maximum number of token identifiers remembered as invalid. */
 const MAX_INVALID = 10_000;
-/** Time before a token identifier that was not found in the bucket may be looked up again. */
+/** Delay before an unknown token identifier may be looked up again. */
 const MISSING_MS = 1_000;
-/** How long a node remembers a revocation. Longer than any read takes, so that a read begun earlier cannot restore the token. */
+/** How long a node remembers a revocation. Longer than any read, because an earlier read could restore the token. */
 const REVOKED_MS = 10_000;
-/** Delay before the delete marker of a revoked token is purged. A node that missed the marker reloads the bucket. */
+/** Delay before a revoked token's delete marker is purged. A node that misses the marker reloads the bucket. */
 const MARKER_MS = 30_000;
-/** Number of nodes that may revoke tokens at once. Each node may leave an equal share of the `maxRevocations` delete markers. */
+/** Number of nodes that share `maxRevocations`. Each node may leave an equal number of delete markers. */
 const REVOKING_NODES = 10;
 
 /**
- * Tokens valid on all nodes, stored in a JetStream KV bucket. An entry's key is the token's identifier. Its value holds the expiry
- * time, the API key's identifier, and the token's position (order) among that API key's tokens.
+ * Token store in a JetStream KV bucket shared by all nodes. An entry maps a token identifier to the token's expiry, API
+ * key, and position in the API key's eviction order.
  *
- * A watch on the bucket keeps all tokens in memory, so that checking a token needs no request. A revocation leaves a delete marker
- * in the bucket for the other nodes' watches. The revoking node purges the marker after `MARKER_MS`, or earlier if it has left too
- * many markers. A new watch does not need them, because it removes all tokens that the bucket no longer holds. A gap in the
- * revisions restarts the watch.
+ * A watch copies all tokens into memory, so checking a token needs no request. A revocation leaves a delete marker in
+ * the bucket, which the watches of other nodes receive. The revoking node purges the marker after `MARKER_MS`, or
+ * earlier if it has left too many markers. A node that misses a revision restarts its watch and removes tokens that are
+ * no longer in the bucket.
  *
- * If an API key exceeds `maxTokensPerKey`, every node evicts the key's token with the lowest order, so all nodes evict the same
- * tokens. Each node purges the evicted token from the bucket without leaving a marker, so that evictions do not fill the bucket.
+ * If an API key exceeds `maxTokensPerKey`, every node evicts the token with the lowest position, so all nodes evict the
+ * same token. Evicted tokens are purged without a delete marker, because markers would fill the bucket.
  */
 export class KvTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
@@ -67,16 +67,16 @@ export class KvTokenStore implements TokenStore {
   /** In-memory copy of the bucket's tokens. */
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
-  /** Token identifiers treated as invalid up to the monotonic time `until`, oldest first. */
+  /** Invalid token identifiers, oldest first. Each is remembered until the monotonic time `until` in milliseconds. */
   readonly #invalid = new Map<string, { until: number; revoked: boolean }>();
   /** Pending lookups of unknown tokens, by token identifier. */
   readonly #lookups = new Map<string, Promise<boolean>>();
-  /** Evicted tokens that must be purged from the bucket. */
+  /** Purges evicted tokens from the bucket. */
   readonly #evicted: TokenPurges;
-  /** Revoked tokens whose delete markers must be purged from the bucket. */
+  /** Purges the delete markers of revoked tokens from the bucket. */
   readonly #markers: TokenPurges;
   readonly #watch: KvWatch;
-  /** Tokens in memory that the watch, while loading the bucket, has not listed yet. */
+  /** Tokens in memory that the current watch has not found in the bucket yet. */
   #unlisted = new Set<string>();
   #closed = false;
 
@@ -103,7 +103,7 @@ export class KvTokenStore implements TokenStore {
     this.loaded = this.#watch.loaded;
   }
 
-  /** Number of tokens in memory, or number of bucket entries minus `maxRevocations`, whichever is larger. */
+  /** Number of tokens in memory, or of bucket entries minus `maxRevocations`, whichever is larger. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }
@@ -136,7 +136,7 @@ export class KvTokenStore implements TokenStore {
     await this.#request((bucket) => bucket.delete(id));
     this.#remove(id);
     this.#markers.add(id);
-    // Awaited, so that a client that revokes in a loop cannot create delete markers faster than they are purged.
+    // Waits, because a client that revokes in a loop could otherwise create markers faster than they are purged.
     await this.#markers.trim(this.#options.maxRevocations / REVOKING_NODES);
   }
 
@@ -172,7 +172,7 @@ export class KvTokenStore implements TokenStore {
   #load(entry: KvWatchEntry): void {
     this.#unlisted.delete(entry.key);
     this.#apply(entry);
-    // This node also purges the delete marker, because the revoking node may have stopped before purging it.
+    // Every node that loads a delete marker purges it, because the revoking node may have stopped.
     if (entry.operation !== 'PUT') this.#markers.add(entry.key);
   }
 
@@ -187,7 +187,7 @@ export class KvTokenStore implements TokenStore {
     if (entry.operation !== 'PUT') return void this.#remove(entry.key);
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // Skips a revoked token, because an entry read before the revocation may arrive after the revocation.
+    // Ignores a revoked token, because its entry may have been read before the revocation.
     if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
     this.#invalid.delete(entry.key);

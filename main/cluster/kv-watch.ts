@@ -4,11 +4,11 @@ import type { NatsLink } from './nats-link.ts';
 export interface KvWatchOptions {
   link: NatsLink;
   openBucket: () => Promise<KV>;
-  /** Called when a watch begins. `sameBucket` is false for the first watch, or if the bucket was recreated since the previous watch. */
+  /** Called when a watch begins. `sameBucket` is false for the first watch, and if the bucket was recreated. */
   onBegin: (sameBucket: boolean) => void;
-  /** Called with `isListed` true for each entry present when the watch began, then with `isListed` false for each change. */
+  /** Called for each existing entry with `isListed` true, then for each change with `isListed` false. */
   onEntry: (entry: KvWatchEntry, isListed: boolean) => void;
-  /** Called after the last listed entry, or at once if the bucket is empty. */
+  /** Called when all existing entries have been received, or at once if the bucket is empty. */
   onLoaded: () => void;
   /** Called every {@link CHECK_MS} while the server is reachable. */
   onCheck: () => void;
@@ -16,7 +16,7 @@ export interface KvWatchOptions {
 
 /** Delay before restarting a watch that has ended. */
 const RETRY_MS = 250;
-/** Interval between checks for messages missed by the watch. */
+/** Interval between checks for missed messages. */
 const CHECK_MS = 5_000;
 
 /** Watches a KV bucket until `close` is called. Restarts the watch if it ends, stops receiving or misses a message. */
@@ -25,7 +25,7 @@ export class KvWatch {
   readonly #loaded = Promise.withResolvers<void>();
   /** Fulfilled when all entries in the bucket have been received for the first time, or when `close` is called. */
   readonly loaded = this.#loaded.promise;
-  /** The watched bucket, or undefined until it has been opened. */
+  /** Watched bucket. Undefined until the bucket is opened. */
   bucket: KV | undefined;
   /** Number of entries in the bucket at the last check, including delete markers. */
   entries = 0;
@@ -36,9 +36,12 @@ export class KvWatch {
   #stopWatch: () => void = () => {};
   /** Latest revision received by the watch. */
   #seen = 0;
-  /** Latest revision in the bucket at the last check. The watch must receive it before the next check. */
+  /**
+   * Latest revision in the bucket at the last check. If the watch has not received this revision by the next check, the
+   * watch restarts.
+   */
   #expected = 0;
-  /** Whether the watch missed a message, for example a delete marker that was purged before it was delivered. */
+  /** Whether the watch missed a message, for example a delete marker that was purged too early. */
   #gap = false;
   #closed = false;
 
@@ -72,7 +75,7 @@ export class KvWatch {
 
   async #watch(): Promise<void> {
     let ended = false;
-    // Set before the watch starts, so that a reconnect during the start ends the watch. Otherwise it might never receive anything.
+    // Ends the watch if a reconnect happens during its start, because the watch might then never receive anything.
     this.#stopWatch = () => {
       ended = true;
     };
@@ -107,10 +110,7 @@ export class KvWatch {
     }
   }
 
-  /**
-   * Ends the watch, which is then restarted, if it has missed a message. Also ends it if it has received nothing although the bucket
-   * has changed, for example because the server running its consumer was lost.
-   */
+  /** Restarts the watch if it has missed a message or has stopped receiving, for example because a server was lost. */
   async #check(): Promise<void> {
     if (!this.#options.link.up || this.bucket === undefined) return;
     this.#options.onCheck();

@@ -4,27 +4,29 @@ import type { NatsLink } from './nats-link.ts';
 
 export interface LeaseOptions {
   link: NatsLink;
-  /** Opens or creates the bucket, whose entries expire after {@link LEASE_MS}. */
+  /** Opens or creates the KV bucket. Its entries expire after {@link LEASE_MS}. */
   openBucket: () => Promise<KV>;
-  /** Called when this node acquires the lease, and awaited before the node uses it. */
+  /** Called when this node acquires the lease. The node does not use the lease until the promise resolves. */
   onTaken: () => Promise<void>;
 }
 
-/** Time after which the server expires a lease that is not renewed. */
+/** Time after which the server expires the lease if it is not renewed. */
 export const LEASE_MS = 1_750;
-/** How long a node uses its lease after requesting it. Shorter than {@link LEASE_MS}, so that two leaders never overlap. */
+/** How long a node uses the lease after requesting it. Shorter than {@link LEASE_MS}, so two leaders never overlap. */
 const USE_MS = 1_500;
-/** Timeout of a lease request. Together with {@link RENEW_MS}, short enough for the lease to survive one failed renewal. */
+/** Timeout of a lease request. Short enough to retry a failed renewal before the lease expires. */
 const LEASE_TIMEOUT_MS = 500;
 const RENEW_MS = 500;
-/** Interval at which the other nodes check the lease. They poll it, because the server does not announce its expiry. */
+/** Interval at which other nodes poll the lease. The server does not announce that the lease has expired. */
 const POLL_MS = 250;
 const KEY = 'producer';
 
 /**
- * A lease that only one node at a time, the leader, can hold. The lease is a KV entry that expires. Nodes acquire and renew it by
- * compare-and-set on the entry's revision. Clocks of different machines are never compared. The leader times the lease from before
- * its request, and the server from the later write, so the lease ends on the leader first.
+ * Lease that at most one node, the leader, holds at a time. The lease is a KV entry that expires. Nodes acquire and
+ * renew it by compare-and-set on the entry's revision.
+ *
+ * The leader measures the lease time from before its request, and the server from the later write, so the lease ends on
+ * the leader first. Clocks of different machines are never compared.
  */
 export class Lease {
   /** End of this node's lease in monotonic milliseconds, in memory shared with the ticker thread. */
@@ -36,12 +38,12 @@ export class Lease {
   /** Unique identifier of this node, stored in the lease's entry. */
   readonly #holder = randomUUID();
   #bucket: KV | undefined;
-  /** Revision of the lease's entry if this node wrote it and no request has failed since, otherwise undefined. */
+  /** Revision of the lease entry written by this node. Undefined if the lease was lost or a request has failed. */
   #revision: number | undefined;
   #wanted = false;
   #closed = false;
   #timer: NodeJS.Timeout | undefined;
-  /** Promise of the last queued lease update: an acquisition, renewal or release. */
+  /** Last queued lease update: an acquisition, renewal or release. */
   #update = Promise.resolve();
 
   constructor(options: LeaseOptions) {
@@ -52,7 +54,7 @@ export class Lease {
     return (this.#until[0] as number) > monotonicMs();
   }
 
-  /** If `wanted` is true, starts acquiring and renewing the lease. Otherwise stops renewing the lease and releases it. */
+  /** Starts acquiring and renewing the lease if `wanted` is true. Otherwise releases the lease. */
   setWanted(wanted: boolean): void {
     if (this.#closed || wanted === this.#wanted) return;
     this.#wanted = wanted;
@@ -109,7 +111,7 @@ export class Lease {
     if (this.#wanted) this.#until[0] = requestedAt + USE_MS;
   }
 
-  /** Returns the revision of the entry to replace, 0 if there is no entry, or undefined if another node holds the lease. */
+  /** Returns the lease entry's revision, 0 if no entry exists, or undefined if another node holds the lease. */
   async #findRevision(bucket: KV): Promise<number | undefined> {
     const entry = await bucket.get(KEY);
     if (entry === null) return 0;

@@ -20,22 +20,22 @@ const RETRY_MS = 250;
 const CONNECT_TIMEOUT_MS = 2_000;
 /** Timeout of a request to JetStream. */
 export const REQUEST_TIMEOUT_MS = 2_000;
-/** JetStream's error code for creating a stream that already exists with different settings. */
+/** JetStream error code: a stream with this name exists and has different settings. */
 const STREAM_NAME_IN_USE = 10058;
-/** JetStream's error code for a message that could not be stored, because a limit was reached or the disk failed. */
+/** JetStream error code: the message was not stored, because a stream limit was reached or the disk failed. */
 export const STORE_FAILED = 10077;
 
 export type NatsSettings = Config['nats'] & { url: string };
 
 /**
- * A connection to NATS servers with JetStream. Callers check `up` before sending, because while disconnected, the client library
- * buffers messages without limit and sends them late.
+ * Connection to NATS servers with JetStream. Callers check `up` before sending, because a disconnected client buffers
+ * messages without limit and sends them late.
  */
 export class NatsLink {
   readonly connection: NatsConnection;
   readonly manager: JetStreamManager;
   readonly jetstream: JetStreamClient;
-  /** Prefix of all bucket, stream and subject names, so that several deployments can share the servers. */
+  /** Prefix of all bucket, stream and subject names. Different prefixes let several deployments share the servers. */
   readonly prefix: string;
   readonly log: Log;
   /** Number of replicas of each stream. */
@@ -53,7 +53,7 @@ export class NatsLink {
     void this.#watchStatus();
   }
 
-  /** @param connection an established connection @throws {Error} if JetStream is not available */
+  /** Creates a link over an established connection. @throws {Error} if JetStream is not available */
   static async open(connection: NatsConnection, config: Config['nats'], log: Log): Promise<NatsLink> {
     return new NatsLink(connection, await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS }), config, log);
   }
@@ -92,14 +92,14 @@ export class NatsLink {
     });
   }
 
-  /** Opens a KV bucket. First creates its stream, or updates the stream's settings. @throws {Error} if NATS rejects the settings */
+  /** Opens a KV bucket. Creates the bucket, or updates its settings. @throws {Error} if NATS rejects the settings */
   async openBucket(name: string, settings: Partial<StreamConfig>): Promise<KV> {
     await this.setUpStream(`KV_${name}`, {
       subjects: [`$KV.${name}.>`],
       max_msgs_per_subject: 1,
       discard: DiscardPolicy.New,
       allow_rollup_hdrs: true,
-      // Reads go to the stream's leader, because a lagging replica may not have a new entry or deletion yet.
+      // Reads from the stream leader, because a replica may lag behind.
       allow_direct: false,
       ...settings,
     });
@@ -119,7 +119,7 @@ export class NatsLink {
 }
 
 /**
- * Connects to NATS. If the connection is lost, keeps trying to reconnect forever.
+ * Connects to NATS. Reconnects forever if the connection is lost.
  *
  * @param config `url` is a comma-separated list of server URLs
  * @throws {Error} if no server can be reached; the one-line message says what to fix
@@ -149,7 +149,7 @@ export async function connectNats(config: NatsSettings, log: Log): Promise<NatsL
   });
 }
 
-/** Returns the credentials in a URL as client library options. A user name without a password is a token. */
+/** Returns the URL's credentials as NATS client options. A user name without a password is sent as a token. */
 function credentials(server: string): { user?: string; pass?: string; token?: string } {
   const { username, password } = new URL(server);
   if (username === '') return {};

@@ -21,24 +21,24 @@ interface TickPosition {
 type OrderedTick = Tick & TickPosition;
 
 /**
- * Time without ticks after which a tick with an earlier position is accepted, because positions start over if the server loses its
- * files. If three tick intervals are longer, they apply instead.
+ * Time without ticks after which an earlier tick position is accepted, at least three tick intervals. Positions restart
+ * if the NATS server loses its files.
  */
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
-/** Symbols of a tick from a node running version 0.1, which does not send any. */
+/** Symbols assumed for ticks from version 0.1, which does not send symbols. */
 const SYMBOLS_OF_0_1 = symbolNames(defaultSymbols);
-/** Maximum size of a valid tick message in bytes. */
+/** Maximum size of a tick message in bytes. Larger messages are ignored. */
 const MAX_BYTES = 16 * 1024;
 
-/** Tick feed over a NATS subject. Delivery is at most once: a node that misses a tick gets the next one. */
+/** Sends and receives ticks over a NATS subject, at most once. Missed ticks are not sent again. */
 export class NatsTickFeed implements TickFeed {
   readonly #options: NatsTickFeedOptions;
   readonly #subscription: Subscription;
   #follower: TickFollower | undefined;
   #latest: TickPosition = { epoch: 0, number: 0 };
-  /** Monotonic time in milliseconds at which the latest tick was published or received. */
+  /** Time of the latest published or received tick, in monotonic milliseconds. */
   #latestAt = Number.NEGATIVE_INFINITY;
-  /** Tick from which this node continues the prices, kept until `follow` is called. */
+  /** Last tick in the stream, kept until `follow` passes it to the follower. */
   #last: Tick | undefined;
 
   constructor(options: NatsTickFeedOptions) {
@@ -73,7 +73,7 @@ export class NatsTickFeed implements TickFeed {
     return true;
   }
 
-  /** Resumes prices from `payload`, the last tick in the stream, unless this node has already received a later tick. */
+  /** Continues from the prices in `payload`, the last stored tick, unless this node has received a later tick. */
   resumeFrom(payload: Uint8Array): void {
     const tick = parseTick(payload);
     if (tick === undefined || this.#isOutdated(tick)) return;
@@ -91,7 +91,7 @@ export class NatsTickFeed implements TickFeed {
   #onMessage(message: Msg): void {
     const tick = message.data.length > MAX_BYTES ? undefined : parseTick(message.data);
     if (tick === undefined || this.#isOutdated(tick)) return;
-    // This node published the tick.
+    // Ignores a tick that this node published itself.
     if (tick.epoch === this.#latest.epoch && tick.number === this.#latest.number) return;
     const { lease } = this.#options;
     if (lease.held) {
@@ -107,7 +107,7 @@ export class NatsTickFeed implements TickFeed {
     this.#latestAt = performance.now();
   }
 
-  /** Whether a position is earlier than the latest tick's, and that tick is recent. */
+  /** Whether a position precedes the latest one. Always false after a long gap without ticks (`ORDER_TIMEOUT_MS`). */
   #isOutdated({ epoch, number }: TickPosition): boolean {
     const latest = this.#latest;
     if (performance.now() - this.#latestAt >= Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs)) return false;
@@ -115,7 +115,7 @@ export class NatsTickFeed implements TickFeed {
   }
 }
 
-/** Parses a message payload. Returns undefined if it is not a valid tick. */
+/** Parses a tick. Returns undefined if the payload is not a valid tick. */
 function parseTick(payload: Uint8Array): OrderedTick | undefined {
   try {
     const { epoch, number, symbols = SYMBOLS_OF_0_1, prices, data } = JSON.parse(new TextDecoder().decode(payload));

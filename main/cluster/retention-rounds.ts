@@ -4,21 +4,24 @@ import { retentionRound } from '../../db/postgres/retention.ts';
 import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
-/** Pause after each deletion step, as a multiple of the step's duration. Leaves two thirds of the time to other queries. */
+/**
+ * Pause after each deletion step, as a multiple of the step's duration. Two thirds of the time is left to other
+ * queries.
+ */
 const STEP_PAUSE_RATIO = 2;
-/** Shortest pause between two deletion rounds. */
+/** Minimum pause between deletion rounds in milliseconds. */
 const PAUSE_MS = 1000;
 /** Pause after a round, as a multiple of the round's duration excluding pauses. Limits deletions to 5 % of the time. */
 const ROUND_PAUSE_RATIO = 20;
 const FAILED_PAUSE_MS = 15_000;
-/** Statement timeout. Long, because finding the last row to keep scans the index of all kept rows. */
+/** Statement timeout. Long, because one query scans the index of all kept rows. */
 const TIME_LIMIT_MS = 60_000;
 /** Longest wait for a row lock. */
 const LOCK_LIMIT_MS = 2000;
 
 /**
- * Deletes old rows from PostgreSQL in rounds, over a connection of its own. Only one node runs a round at a time. `stop` cancels
- * the step in progress and waits until the rounds have ended. It is safe to call more than once.
+ * Deletes old rows from PostgreSQL in rounds, over a separate connection. Only one node runs a round at a time. `stop`
+ * cancels the current round and may be called repeatedly.
  */
 export function startRetentionRounds(databaseUrl: string, limits: RetentionLimits, log: Log) {
   const timeLimits = { timeLimitMs: TIME_LIMIT_MS, lockLimitMs: LOCK_LIMIT_MS };

@@ -9,7 +9,7 @@ import { type NatsLink, REQUEST_TIMEOUT_MS } from './nats-link.ts';
 import { NatsTickFeed } from './nats-tick-feed.ts';
 
 /*
- * The ticker's state in NATS. P is the prefix (NATS_PREFIX).
+ * Streams and buckets of the ticker. P is the prefix (NATS_PREFIX).
  *
  * | stream       | subject              | writer                     | reader                      | limit (when reached)             |
  * |--------------|----------------------|----------------------------|-----------------------------|----------------------------------|
@@ -17,18 +17,18 @@ import { NatsTickFeed } from './nats-tick-feed.ts';
  * | KV_P-lease   | $KV.P-lease.producer | lease of the leader        | leases of all nodes         | LEASE_MS since the last renewal  |
  * | KV_P-tokens  | $KV.P-tokens.<jti>   | token store                | token stores, via a watch   | 110,000 entries (refuses), 1 h   |
  *
- * `queue/queue-streams.ts` lists the streams of the queue.
+ * See `queue/queue-streams.ts` for the streams of the queue.
  */
 
-/** Age at which the server removes an entry that no node has purged. Not shorter than the longest token lifetime. */
+/** Age at which the server deletes an entry of the token bucket. At least the longest token lifetime. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
-/** Bytes per entry in the bucket's size limit. Entries are smaller, so the limit on the number of entries is reached first. */
+/** Bytes allowed per entry of the token bucket. Entries are smaller, so the bucket reaches its entry limit first. */
 const TOKEN_BYTES = 512;
-/** Size limit in bytes of each single-message stream. */
+/** Size limit in bytes of a stream that keeps a single message. */
 const ONE_MESSAGE_BYTES = 1024 * 1024;
 
 /**
- * Opens the token store that all nodes share in a JetStream bucket.
+ * Opens the token store, a JetStream KV bucket shared by all nodes.
  *
  * @throws {Error} if the servers reject the settings
  */
@@ -39,11 +39,11 @@ export async function openKvTokenStore(
   const name = `${link.prefix}-tokens`;
   const max_msgs = maxTokens + maxRevocations;
   const max_age = nanos(TOKEN_BUCKET_TTL_MS);
-  // When the bucket reaches `max_msgs`, it refuses new tokens but still accepts revocations. If it reached `max_bytes`, some servers
-  // would evict old tokens.
+  // At `max_msgs`, the bucket refuses new tokens but accepts revocations. `max_bytes` must not be reached first,
+  // because some servers would then evict old tokens.
   const openBucket = () => link.openBucket(name, { max_age, max_msgs, max_bytes: max_msgs * TOKEN_BYTES });
   const purge = (id: string) => link.manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
-  // Opened now, so that startup fails if the server rejects the settings.
+  // Makes startup fail if the server rejects the settings.
   await openBucket();
   const store = new KvTokenStore({ link, openBucket, purge, maxTokens, maxTokensPerKey, maxRevocations });
   await Promise.race([store.loaded, setTimeout(REQUEST_TIMEOUT_MS, undefined, { ref: false })]);
@@ -51,7 +51,7 @@ export async function openKvTokenStore(
 }
 
 /**
- * Opens the feed through which the leader's ticks reach all nodes. Returns undefined if a seed is set, because all nodes then
+ * Opens the feed that sends the leader's ticks to all nodes. Returns undefined if `seed` is set, because all nodes then
  * compute the same prices.
  *
  * @throws {Error} if the servers reject the settings
@@ -64,8 +64,8 @@ export async function openTickFeed(
   const subject = `${link.prefix}.tick`;
   const stream = `${link.prefix}-tick`;
   /**
-   * Opens the lease bucket and the stream that keeps the last tick. A starting node and a new leader resume from that tick. Nodes
-   * receive all other ticks through subscriptions to the subject.
+   * Opens the lease bucket and the stream that keeps the last tick. A starting node and a new leader continue from the
+   * last tick.
    */
   const openBucket = async () => {
     const max_bytes = ONE_MESSAGE_BYTES;
@@ -76,7 +76,7 @@ export async function openTickFeed(
     const last = await link.manager.streams.getMessage(stream, { last_by_subj: subject });
     if (last !== null) feed.resumeFrom(last.data);
   };
-  // Opened now, so that startup fails if the server rejects the settings.
+  // Makes startup fail if the server rejects the settings.
   await openBucket();
   const lease = new Lease({ link, openBucket, onTaken: resume });
   const feed = new NatsTickFeed({ link, lease, subject, intervalMs });

@@ -1,6 +1,6 @@
 /**
- * Ids of tokens to purge from the bucket, oldest first. The bucket's size bounds their number, because each id has an entry there.
- * An id is removed only once its purge succeeds, so that the entry cannot become a valid token again.
+ * Purges entries from the token bucket, oldest first. Keeps a token's id until the purge succeeds, because an evicted
+ * token left in the bucket would become valid again.
  */
 export class TokenPurges {
   readonly #purge: (id: string) => Promise<unknown>;
@@ -9,7 +9,7 @@ export class TokenPurges {
   readonly #dueAt = new Map<string, number>();
   #inProgress = 0;
 
-  /** @param delayMs delay from `add` until the id's purge is due */
+  /** @param delayMs delay between `add` and the purge */
   constructor(purge: (id: string) => Promise<unknown>, delayMs: number) {
     this.#purge = purge;
     this.#delayMs = delayMs;
@@ -23,15 +23,12 @@ export class TokenPurges {
     if (!this.#dueAt.has(id)) this.#dueAt.set(id, performance.now() + this.#delayMs);
   }
 
-  /**
-   * Purges the ids that are due, one at a time. Stops at a failed purge, which the next call retries, or at a purge already in
-   * progress.
-   */
+  /** Purges the entries that are due, one at a time. Stops at the first failure, which the next call retries. */
   async run(): Promise<void> {
     for (const [id, dueAt] of this.#dueAt) if (dueAt > performance.now() || !(await this.#remove(id))) break;
   }
 
-  /** If more than `max` ids are waiting, purges the oldest one, even if it is not due yet. */
+  /** Purges the oldest waiting entry early if more than `max` entries are waiting. */
   async trim(max: number): Promise<void> {
     if (this.#dueAt.size - this.#inProgress <= max) return;
     for (const [id, dueAt] of this.#dueAt) if (Number.isFinite(dueAt)) return void (await this.#remove(id));
@@ -41,7 +38,7 @@ export class TokenPurges {
     this.#dueAt.clear();
   }
 
-  /** Purges an id's entry. @returns whether the purge succeeded */
+  /** Purges a token's entry from the bucket. @returns whether the purge succeeded */
   async #remove(id: string): Promise<boolean> {
     this.#inProgress += 1;
     this.#dueAt.set(id, Number.POSITIVE_INFINITY);

@@ -1,36 +1,36 @@
 import type { StandardOutput } from './standard-output.ts';
 
-/** Maximum number of buffered bytes. Log lines beyond it are lost. */
+/** Maximum number of buffered bytes. Log lines that do not fit are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Maximum number of bytes in one write: the capacity of a pipe. A longer line is written on its own. */
+/** Maximum number of bytes per write, equal to the capacity of a pipe. A longer line is written alone. */
 const CHUNK_BYTES = 64 * 1024;
-/** Milliseconds before a write is retried if standard output was full. */
+/** Delay in milliseconds before a write is retried because standard output was full. */
 const RETRY_MS = 20;
 /** Maximum time in milliseconds that `end` waits for a stalled reader of standard output. */
 const END_TIMEOUT_MS = 1000;
 const NEWLINE = 0x0a;
 
-/** Buffers log lines and writes them to standard output, one write at a time. Counts lines lost because of a full buffer or an error. */
+/** Buffers log lines and writes them to standard output. Counts lines lost because of a full buffer or an error. */
 export class LineBuffer {
   readonly #output: StandardOutput;
   readonly #onRecovered: (lost: number) => void;
-  /** Buffered lines, joined into chunks. `ends` has the byte offset in `text` at which each line ends. */
+  /** Buffered lines, joined into chunks. `ends` contains each line's end offset in bytes. */
   readonly #chunks: { text: string; ends: number[] }[] = [];
   #waitingBytes = 0;
   #writing = false;
   #retryTimer: NodeJS.Timeout | undefined;
-  /** Result of `end`. Undefined until its first call. */
+  /** Promise returned by `end`. Undefined until `end` is called. */
   #end: Promise<void> | undefined;
-  /** Whether the output must be closed as soon as no write is in progress. */
+  /** Whether to close the output when the write in progress ends. */
   #closing = false;
   #lost = 0;
   #reportedLost = 0;
   /** Whether the last line on standard output is incomplete because an error interrupted its write. */
   #cut = false;
-  /** Resolved when the buffer is empty. `end` waits for it. */
+  /** Promise that `end` waits for. Resolved when the buffer is empty. */
   #empty = Promise.withResolvers<void>();
 
-  /** @param onRecovered called with the total number of lost lines once lines can be written again after a loss */
+  /** @param onRecovered called with the total number of lost lines when lines can be written again */
   constructor(output: StandardOutput, onRecovered: (lost: number) => void) {
     this.#output = output;
     this.#onRecovered = onRecovered;
@@ -59,8 +59,7 @@ export class LineBuffer {
   }
 
   /**
-   * Writes the buffered lines, for at most {@link END_TIMEOUT_MS}, and closes the output. Lines passed to `write` after this call
-   * are lost.
+   * Writes the buffered lines for at most {@link END_TIMEOUT_MS}, then closes the output. Lines written later are lost.
    */
   end(): Promise<void> {
     this.#end ??= this.#finish();
@@ -90,7 +89,7 @@ export class LineBuffer {
       this.#empty.resolve();
       return;
     }
-    // If an error cut off the last line, a newline ends it, so that the next line does not continue it.
+    // Ends a line that was cut off by an error, so the next line starts on its own line.
     const prefix = this.#cut ? '\n' : '';
     const ends = chunk.ends.map((end) => end + prefix.length);
     this.#writeFrom(0, Buffer.from(prefix + chunk.text), (reached) => {
@@ -100,7 +99,10 @@ export class LineBuffer {
     });
   }
 
-  /** Writes `bytes` from `offset` on. Calls `onDone` with the offset reached, less than `bytes.length` if the write was cut short. */
+  /**
+   * Writes `bytes` starting at `offset`. Calls `onDone` with the end offset, which is lower than `bytes.length` if
+   * writing fails.
+   */
   #writeFrom(offset: number, bytes: Buffer, onDone: (reached: number) => void): void {
     this.#output.write(bytes.subarray(offset), (error, written) => {
       const isFull = error === null ? written === 0 : error.code === 'EAGAIN';
@@ -115,7 +117,7 @@ export class LineBuffer {
   }
 
   #retry(write: () => void): void {
-    // The timer is unreferenced, so that the log does not keep the process alive.
+    // Unreferenced, because a pending retry must not keep the process alive.
     this.#retryTimer = setTimeout(() => {
       this.#retryTimer = undefined;
       write();
@@ -123,7 +125,7 @@ export class LineBuffer {
   }
 
   #reportLost(): void {
-    // While the buffer is more than half full, losses are not reported, because a slow reader would cause one report per write.
+    // Waits until the buffer is half empty, because a slow reader would otherwise cause a report per write.
     if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
       return;
     this.#reportedLost = this.#lost;

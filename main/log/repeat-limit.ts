@@ -1,8 +1,8 @@
-/** Length in milliseconds of the period over which log lines of each kind are counted. */
+/** Length in milliseconds of the period in which log lines are counted. */
 const PERIOD_MS = 10_000;
-/** Maximum number of log lines of one kind written in a period. */
+/** Maximum number of log lines written per kind and period. */
 const MAX_LINES = 20;
-/** Maximum number of kinds in one period. All further kinds count as one kind. */
+/** Maximum number of kinds per period. Additional kinds are counted as a single kind. */
 const MAX_KINDS = 256;
 
 interface Kind {
@@ -11,7 +11,7 @@ interface Kind {
   report: (suppressed: number) => void;
 }
 
-/** Limits repeated log lines. In each period, the first lines of each kind are written. The rest are suppressed and counted. */
+/** Limits repeated log lines. Each period admits the first lines of each kind, and suppresses and counts the rest. */
 export class RepeatLimit {
   readonly #kinds = new Map<string, Kind>();
   #suppressed = 0;
@@ -21,9 +21,12 @@ export class RepeatLimit {
     return this.#suppressed;
   }
 
-  /** Counts a line of kind `name` and returns whether to write it. After the period, calls `report` with the number suppressed, if any. */
+  /**
+   * Counts a line of kind `name`, and returns whether to write the line. Calls `report` after the period if lines were
+   * suppressed.
+   */
   admit(name: string, report: (suppressed: number) => void): boolean {
-    // The timer is unreferenced, so that it does not keep the process alive.
+    // Unreferenced, because the timer must not keep the process alive.
     this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();
     const kind = this.#kind(name, report);
     if (kind.admitted < MAX_LINES) {

@@ -5,19 +5,21 @@ export type OnWritten = (error: NodeJS.ErrnoException | null, written: number) =
 
 /** Writes to standard output without blocking the calling thread. */
 export interface StandardOutput {
-  /** Starts a write. Calls `onWritten` once, when the write ends or fails. A write to a full standard output fails with `EAGAIN`. */
+  /** Starts a write. Calls `onWritten` once when the write ends or fails, with `EAGAIN` if standard output is full. */
   write(bytes: Buffer, onWritten: OnWritten): void;
-  /** Closes the descriptor opened by `openStandardOutput`, if any, but not descriptor 1. No write may be in progress. */
+  /** Closes the descriptor opened by `openStandardOutput`, never descriptor 1. Must not be called during a write. */
   close(): void;
 }
 
 const STDOUT = 1;
 
 /**
- * Opens standard output for non-blocking writes. A pipe or terminal is opened a second time with O_NONBLOCK, because setting the
- * flag on the first open file description would affect other processes. Without the flag, a stalled reader would block a thread of
- * libuv's pool, which would also keep the process from exiting. A file is not opened again, because a second description would have
- * its own offset, while standard error may share the first one. A socket cannot be reopened, nor can another user's pipe or terminal.
+ * Opens standard output for non-blocking writes. A pipe or terminal is opened again with O_NONBLOCK, because setting
+ * the flag on descriptor 1 would affect other processes. A blocking write to a stalled reader would keep the process
+ * from exiting.
+ *
+ * A file is not opened again, because standard error may share its offset. A socket, or another user's pipe or
+ * terminal, cannot be opened again.
  */
 export function openStandardOutput(): StandardOutput {
   const stats = fstatSync(STDOUT);
@@ -39,7 +41,7 @@ function file(descriptor: number, close: () => void): StandardOutput {
   return { write: (bytes, onWritten) => write(descriptor, bytes, 0, bytes.length, null, onWritten), close };
 }
 
-/** Socket for standard output. All logs of the process share it, because libuv polls a descriptor for only one handle. */
+/** Socket for standard output. All logs share the socket, because libuv polls a descriptor for only one handle. */
 let shared: Socket | undefined;
 
 function socket(): StandardOutput {
@@ -55,7 +57,7 @@ function socket(): StandardOutput {
 function openSocket(): Socket {
   const output = new Socket({ fd: STDOUT, readable: false, writable: true });
   output.unref();
-  // Errors are handled in the callback of `write`. Without a listener, they would crash the process.
+  // An error without a listener would crash the process. The callback of `write` handles errors.
   output.on('error', () => {});
   return output;
 }

@@ -1,4 +1,4 @@
-/** Maximum number of names in one counter. Events with further names are counted as {@link OTHERS}. */
+/** Maximum number of names per counter. Events with other names are counted as {@link OTHERS}. */
 const MAX_NAMES = 100;
 const OTHERS = 'other';
 
@@ -6,7 +6,7 @@ const OTHERS = 'other';
 export class CounterByLabel {
   readonly #counts = new Map<string, number>();
 
-  /** @param names names listed with a count of 0 before their first event */
+  /** @param names names that start with a count of 0 */
   constructor(names: readonly string[] = []) {
     for (const name of names) this.#counts.set(name, 0);
   }

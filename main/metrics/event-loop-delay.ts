@@ -1,6 +1,6 @@
 import { DELAY_BOUNDS, Histogram } from '../../workers/histogram.ts';
 
-/** Milliseconds between measurements of the event loop delay. */
+/** Interval between measurements of the event loop delay, in milliseconds. */
 const INTERVAL_MS = 20;
 
 /** Records this thread's event loop delay (how late a timer fires) until `stop` is called. */

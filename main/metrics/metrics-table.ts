@@ -15,7 +15,7 @@ type Values = number | Iterable<Labelled<number | readonly Histogram[]>>;
 export interface MetricsTable {
   gauge?: Metrics<number | Iterable<Labelled<number>>>;
   counter?: Metrics<number | Iterable<Labelled<number>>>;
-  /** Histograms with the same labels are added up. They must have the same bucket bounds. */
+  /** Histograms by name. Histograms with the same labels are added up, and must have the same bucket bounds. */
   histogram?: Metrics<Iterable<Labelled<readonly Histogram[]>>>;
 }
 
@@ -27,7 +27,8 @@ interface Line {
 }
 
 /**
- * Registers metrics whose values are read at each scrape, because updating prom-client's counters can cost more than the counted event.
+ * Registers metrics that are read at each scrape, because updating prom-client's counters can cost more than the
+ * counted event.
  *
  * @throws {Error} if a metric with the same name is already registered
  */

@@ -12,7 +12,7 @@ export interface RequestSeries {
   durations: Histogram;
 }
 
-/** Maximum number of series, more than the possible combinations. Requests that would need another series are not counted. */
+/** Maximum number of series, more than the possible combinations. Requests beyond the limit are not counted. */
 const MAX_SERIES = 500;
 
 /** Request durations of a service by method, route, status and error. */
@@ -40,13 +40,13 @@ export class RequestMetrics {
   }
 }
 
-/** HTTP methods that are counted by name. All others are counted as `_OTHER`, to limit the number of series. */
+/** HTTP methods counted by name. Other methods are counted as `_OTHER`, to limit the number of series. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
 /** Status recorded for a request whose client disconnected before the response began. nginx uses the same status. */
 export const CLIENT_CLOSED_REQUEST = 499;
 
-/** Creates an app's outermost middleware, which records a request when its response is complete in memory or begins to stream. */
+/** Creates an app's outermost middleware. It records a request when the response is ready or begins to stream. */
 export function recordRequests(metrics: RequestMetrics): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();

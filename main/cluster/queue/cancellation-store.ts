@@ -1,15 +1,15 @@
 import type { PubAck } from '@nats-io/jetstream';
 import { Stream, token } from './stream.ts';
 
-/** Maximum number of cancellations that are kept. They are read only if a message is delivered after its cancellation. */
+/** Maximum number of stored cancellations. A cancellation is needed only if its message is delivered afterwards. */
 export const MAX_CANCELLATIONS = 10_000;
 
 /**
- * Cancellations of all nodes in one stream, one message each. The last sequence of the stream is the number of cancellations since
- * the stream was created, because a cancellation that is stored again is a duplicate.
+ * Stream of the cancellations of all nodes. The last stream sequence equals the number of cancellations, because
+ * JetStream does not store duplicates.
  */
 export class CancellationStore extends Stream {
-  /** Stores a cancellation. @param taskSequence sequence number of the task's message in its stream */
+  /** Stores a cancellation. @param taskSequence sequence of the cancelled message in the task stream */
   add(id: string, taskSequence: number): Promise<PubAck> {
     return this.store(token(id), JSON.stringify({ taskSequence }), { msgID: `${token(id)} ${taskSequence}` });
   }

@@ -6,19 +6,19 @@ import type { QueueParts } from './queue-parts.ts';
 import { CONSUMER_NAME } from './queue-streams.ts';
 import { token } from './stream.ts';
 
-/** Longest wait for the answer of the node that has a message. */
+/** Timeout for the answer of the node that has the message. */
 const ANSWER_WAIT_MS = 1000;
 /**
- * Default time for which a node does not start a task after another node has asked about it. Covers the wait for an answer and three
- * requests, after which the other node has recorded the cancellation or asks again.
+ * Default time for which a node delays a task that another node has asked to cancel. Covers the answer and three
+ * requests, after which the cancellation is recorded or requested again.
  */
 export const HOLD_MS = ANSWER_WAIT_MS + 3 * REQUEST_TIMEOUT_MS + 1000;
-/** Maximum number of messages remembered as asked about. One more evicts the oldest. */
+/** Maximum number of messages held back because of a cancellation request. The oldest are evicted first. */
 const MAX_ASKED = 10_000;
 
 /**
- * Answer of a node to a request to cancel a message: the node had it and has cancelled it, the node runs it and has aborted its signal,
- * the node's retry or snooze of it is not due yet, or the node has completed it and its ack is not confirmed.
+ * A node's answer to a cancellation request. `running` means that the task's signal was aborted, `delayed` that its
+ * retry or snooze is not due yet, and `completed` that only the ack is unconfirmed.
  */
 export type Answer = 'cancelled' | 'running' | 'delayed' | 'completed';
 
@@ -26,20 +26,20 @@ export interface CancellerOptions {
   parts: QueueParts;
   /** Cancels a message by its stream sequence. Returns undefined at once if this node does not have the message. */
   cancelHere(streamSequence: number): Promise<Answer> | undefined;
-  /** Cancels a message that no node has. */
+  /** Cancels a message not held by any node. */
   withdraw(id: string, message: StoredMsg): Promise<void>;
 }
 
 /**
- * Cancels tasks wherever their messages are. The node that has a message decides, because only that node knows whether the task has
- * started. All other nodes hold back the message if it is delivered to them meanwhile. So once it is certain that no node has the
- * message, the asking node can cancel it itself.
+ * Cancels tasks on any node. The node that has the message decides, because only that node knows whether the task has
+ * started. Other nodes hold back the message if it is delivered to them during the request. If no node has the message,
+ * the asking node cancels it.
  */
 export class Canceller {
   readonly #options: CancellerOptions;
   readonly #subject: string;
   readonly #subscription: Subscription;
-  /** Time until which this node holds back a message, by stream sequence, in milliseconds since the epoch. */
+  /** End of each message's hold by stream sequence, in milliseconds since the epoch. */
   readonly #heldUntil = new Map<number, number>();
   readonly #closing = new AbortController();
 
@@ -51,9 +51,9 @@ export class Canceller {
   }
 
   /**
-   * Cancels a task; see `Queue.cancel`. Takes up to an ack wait longer if the node that had the message has died.
+   * Cancels a task; see `Queue.cancel`. Takes up to one ack wait longer if the node that had the message has died.
    *
-   * @throws {Error} if NATS does not respond in time; if the cancellation was recorded nevertheless, it takes effect
+   * @throws {Error} if NATS does not respond in time; the cancellation may still take effect
    */
   async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
     const { link, tasks, letters, cancellations, ackWaitMs } = this.#options.parts;
@@ -64,7 +64,7 @@ export class Canceller {
       if (asked !== undefined && message?.seq !== asked)
         return (await cancellations.has(id, asked)) ? 'cancelled' : undefined;
       if (message === null || (await letters.get(id))?.taskSequence === message.seq) return undefined;
-      // A node that has not answered during an ack wait has lost its delivery, because JetStream redelivers the message then.
+      // A node that does not answer within the ack wait loses its delivery, because JetStream redelivers the message.
       const isLost = Date.now() - begunAt > ackWaitMs || (asked !== undefined && (await this.#isReturned(id, asked)));
       const answer = asked !== undefined && isLost ? 'nowhere' : await this.#ask(message.seq);
       if (answer === 'cancelled' || answer === 'running') return answer;
@@ -77,12 +77,12 @@ export class Canceller {
     }
   }
 
-  /** Whether a node has asked about a message, so that its cancellation may be recorded. */
+  /** Whether a node has asked to cancel the message. The cancellation may already be recorded. */
   wasAsked(streamSequence: number): boolean {
     return this.#heldUntil.has(streamSequence);
   }
 
-  /** Waits until this node may start a message that another node has asked about. */
+  /** Waits until this node may start a message held back because of a cancellation request. */
   async released(streamSequence: number): Promise<void> {
     const { signal } = this.#closing;
     for (;;) {
@@ -97,7 +97,7 @@ export class Canceller {
     this.#subscription.unsubscribe();
   }
 
-  /** Whether a node has returned the message for redelivery, and no other node is known to have started it since. */
+  /** Whether the message was returned to JetStream, and no other node has reported starting it since. */
   async #isReturned(id: string, streamSequence: number): Promise<boolean> {
     const { notes, events } = this.#options.parts;
     const note = (await notes.get(token(id)))?.value;
@@ -105,7 +105,11 @@ export class Canceller {
     return note.lastSettledDelivery > 0 && events.runningElsewhere(id) === undefined;
   }
 
-  /** Asks all nodes about a message. @returns undefined if none answers in time although the message was delivered */
+  /**
+   * Asks all nodes to cancel a message.
+   *
+   * @returns undefined if the message was delivered but its node does not answer in time
+   */
   async #ask(streamSequence: number): Promise<Answer | 'nowhere' | undefined> {
     const { link, tasks } = this.#options.parts;
     const deciding = this.#options.cancelHere(streamSequence);
@@ -116,19 +120,19 @@ export class Canceller {
       (message) => message.string() as Answer,
       () => undefined,
     );
-    // The server receives this request after the question. A later delivery therefore reaches its node after the question.
+    // Requested after the cancellation, so any node that receives the message later knows of the cancellation.
     const { delivered } = await link.manager.consumers.info(tasks.name, CONSUMER_NAME);
     if (delivered.stream_seq < streamSequence) return 'nowhere';
     return own ?? answer;
   }
 
-  /** Answers another node, unless this node does not have the message. */
+  /** Answers a cancellation request from another node if this node has the message. */
   async #answer(message: Msg): Promise<void> {
     const streamSequence = Number(message.string());
     if (!Number.isSafeInteger(streamSequence)) return;
     const deciding = this.#options.cancelHere(streamSequence);
     this.#hold(streamSequence);
-    // Without an answer, the other node asks again.
+    // If the cancellation fails, the other node gets no answer and asks again.
     const answer = await deciding?.catch(() => undefined);
     if (answer !== undefined) message.respond(answer);
   }

@@ -14,8 +14,8 @@ import { NatsSettler } from './settlement.ts';
 const PROGRESS_ACKS = 4;
 
 /**
- * Deliveries to this node, from their arrival until they are settled. A released delivery can be taken again at once, in its
- * original position. After the dispatcher has stopped, a released delivery is requeued for all nodes instead.
+ * Receives messages from JetStream and settles them. A released delivery can be taken again at once, in its original
+ * position. After the dispatcher has stopped, released deliveries are requeued for all nodes.
  */
 export class NatsConsumer
   implements Pick<Queue, 'onReady' | 'onCancel' | 'take' | 'markRunning' | 'reportProgress' | 'settle' | 'close'>
@@ -27,10 +27,10 @@ export class NatsConsumer
   readonly #settler: NatsSettler;
   readonly #cancellations: OwnCancellations;
   readonly #deliveries = new NodeDeliveries();
-  /** Operations in progress, which `close` awaits. */
+  /** Operations in progress. `close` waits for all of them. */
   readonly #operations = new Set<Promise<unknown>>();
   readonly #progressTimer: NodeJS.Timeout;
-  /** Pull requester, present while a listener of `onReady` is registered. */
+  /** Pull requester. Undefined unless an `onReady` listener is registered. */
   #requester: PullRequester | undefined;
   #onReady = () => {};
   /** Number of deliveries that the last `take` asked for but did not get. */
@@ -52,7 +52,11 @@ export class NatsConsumer
     this.#progressTimer = setInterval(() => this.#keepAlive(), parts.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
-  /** Starts requesting messages; see `Queue.onReady`. @returns a function that stops this and requeues deliveries not yet taken */
+  /**
+   * Starts requesting messages; see `Queue.onReady`.
+   *
+   * @returns a function that stops the requests and requeues deliveries not yet taken
+   */
   onReady(listener: () => void): () => void {
     if (this.isClosed) return () => {};
     if (this.#requester !== undefined) this.#stop();
@@ -73,8 +77,8 @@ export class NatsConsumer
   }
 
   /**
-   * Takes up to `max` deliveries that have arrived, and requests the rest from JetStream. Nothing is recorded, because JetStream
-   * counts the deliveries of each message.
+   * Takes up to `max` arrived deliveries, and requests the rest from JetStream. Does not record deliveries, because
+   * JetStream counts them.
    */
   take(max: number): Delivery[] {
     const deliveries: Delivery[] = [];
@@ -128,7 +132,7 @@ export class NatsConsumer
     this.canceller.close();
     this.#deliveries.endAll();
     const { resolving } = this.#deliveries;
-    // Skips the messages whose state is still being read, because `#admit` requeues them.
+    // Skips deliveries whose state is still being read, because `#admit` requeues them.
     for (const pending of this.#deliveries.all()) if (!resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#progressTimer);
@@ -147,7 +151,7 @@ export class NatsConsumer
     const pending = pendingDelivery(message, ++this.#arrivals);
     const known = this.#deliveries.at(pending.streamSequence);
     if (known !== undefined) {
-      // The in-progress acks were lost, so JetStream redelivered the message to the node that already has it.
+      // JetStream redelivered the message to the same node, because in-progress acks were lost.
       Object.assign(known, { reply: pending.reply, deliveries: pending.deliveries, progressAt: pending.progressAt });
       return;
     }

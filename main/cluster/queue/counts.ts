@@ -1,28 +1,33 @@
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
 import { CONSUMER_NAME, overhead, type QueueStreams } from './queue-streams.ts';
 
-/** Number of stale readings in a row after which one is used anyway. A reading is stale if this node changed a stream during it. */
+/**
+ * Number of consecutive stale readings after which the last one is used. A reading is stale if this node changed a
+ * stream during the reading.
+ */
 const MAX_STALE = 5;
 
-/** Numbers of messages that were delivered to this node or that this node returned to JetStream. */
+/** Message counts of this node, including messages that it returned to JetStream. */
 export interface OwnMessages {
   /** Number of messages that the dispatcher has taken but not settled. */
   inFlight: number;
   /** Number of messages returned to JetStream for a retry or snooze that is not due yet. */
   delayed: number;
-  /** Number of messages that JetStream counts as pending: in flight, delayed, delivered but not taken, or just requeued. */
+  /** Number of messages that JetStream counts as pending: in flight, delayed, not taken yet, or just requeued. */
   pending: number;
 }
 
 /**
- * Counts of the whole queue, as known to this node. This node's operations are counted at once and exactly. The effects of other
- * nodes' operations are read from JetStream every second.
+ * Queue-wide counts. This node's operations are counted at once. The operations of other nodes are read from JetStream
+ * every second.
  *
- * `accepted` is derived from the last sequence in the stream of tasks, `dead + dropped` from the last sequence in the stream of dead
- * letters, and `cancelled` from the last sequence in the stream of cancellations, so all survive a restart of all nodes. A message in
- * none of the streams is completed. JetStream counts a redriven message as a new one. A dead letter redriven by another node, or before
- * this node started, therefore counts as dropped, and its message as accepted once more. Delayed messages of other nodes count as in
- * flight, because JetStream reports both as pending.
+ * `accepted` is derived from the last sequence of the task stream, `dead + dropped` from that of the dead-letter
+ * stream, and `cancelled` from that of the cancellation stream, so the counts survive a restart of all nodes. A message
+ * in none of the streams is completed.
+ *
+ * JetStream counts a redriven message as a new message. If another node redrives a dead letter, or this node did before
+ * its start, the dead letter counts as dropped and the message as accepted again. Delayed messages of other nodes count
+ * as in flight, because JetStream reports both as pending.
  */
 export class NatsCounts {
   /** Number of messages that are waiting, delayed or in flight. */
@@ -30,22 +35,22 @@ export class NatsCounts {
   /** Total bytes of the bodies of messages that are waiting, delayed or in flight. */
   bytes = 0;
   readonly #streams: QueueStreams;
-  /** Last sequence in the stream of tasks. */
+  /** Last sequence in the task stream. */
   #stored = 0;
-  /** Last sequence in the stream of dead letters. */
+  /** Last sequence in the dead-letter stream. */
   #deadLettered = 0;
   #dead = 0;
-  /** Last sequence in the stream of cancellations, which is the number of cancelled messages. */
+  /** Last sequence in the cancellation stream, which equals the number of cancelled messages. */
   #cancelled = 0;
   /** Number of dead letters redriven by this node. */
   #redriven = 0;
   /** Number of messages in flight or delayed on other nodes. */
   #elsewhere = 0;
-  /** First message in the stream of tasks. `at` is the time when it was accepted, in milliseconds since the epoch. */
+  /** First message in the task stream. `at` is its acceptance time in milliseconds since the epoch. */
   #first: { streamSequence: number; at: number } | undefined;
-  /** Number of stream-changing operations that this node has started. */
+  /** Total number of operations on this node that change a stream. */
   #operations = 0;
-  /** Number of this node's stream-changing operations still in progress. */
+  /** Number of operations in progress on this node that change a stream. */
   #inProgress = 0;
   #staleReadings = 0;
 
@@ -53,7 +58,7 @@ export class NatsCounts {
     this.#streams = streams;
   }
 
-  /** Runs an operation that changes the streams. Any reading of JetStream's counts that overlaps the operation is stale. */
+  /** Runs an operation that changes the streams. Counts read from JetStream during the operation are stale. */
   async during<T>(operation: () => Promise<T>): Promise<T> {
     this.#operations += 1;
     this.#inProgress += 1;
@@ -64,7 +69,7 @@ export class NatsCounts {
     }
   }
 
-  /** Counts a message that was stored in the stream of tasks. */
+  /** Counts a message stored in the task stream. */
   stored(streamSequence: number, bytes: number): void {
     if (this.unsettled === 0) this.#first = { streamSequence, at: Date.now() };
     this.#stored = Math.max(this.#stored, streamSequence);
@@ -72,13 +77,13 @@ export class NatsCounts {
     this.bytes += bytes;
   }
 
-  /** Registers a message delivered to this node, and counts it if another node has just published it. */
+  /** Updates the counts for a message delivered to this node. Counts a new message that another node has published. */
   arrived(streamSequence: number, bytes: number, storedAt: number): void {
     if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
   }
 
-  /** Updates the counts for a settled message, which leaves the stream of tasks. */
+  /** Updates the counts for a settled message, which is no longer in the task stream. */
   settled(streamSequence: number, bytes: number): void {
     this.unsettled = Math.max(0, this.unsettled - 1);
     this.bytes = Math.max(0, this.bytes - bytes);
@@ -98,7 +103,11 @@ export class NatsCounts {
     this.#cancelled = Math.max(this.#cancelled, streamSequence);
   }
 
-  /** Updates the counts for a removed dead letter. @param isRedriven whether it was redriven, not purged */
+  /**
+   * Updates the counts for a removed dead letter.
+   *
+   * @param isRedriven true if the dead letter was redriven, false if purged
+   */
   removed(isRedriven: boolean): void {
     this.#dead = Math.max(0, this.#dead - 1);
     if (isRedriven) this.#redriven += 1;
@@ -122,14 +131,18 @@ export class NatsCounts {
     };
   }
 
-  /** Returns when the oldest unsettled message was accepted, in ms since the epoch. @param own messages delivered to this node */
+  /**
+   * Returns the oldest unsettled message's acceptance time in ms since the epoch.
+   *
+   * @param own messages delivered to this node
+   */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
     let oldest = this.unsettled > 0 ? this.#first?.at : undefined;
     for (const { acceptedAt } of own) oldest = Math.min(oldest ?? acceptedAt, acceptedAt);
     return oldest;
   }
 
-  /** Reads the counts of the whole queue from JetStream. @throws {Error} if JetStream does not respond */
+  /** Reads queue-wide counts from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(own: () => OwnMessages): Promise<void> {
     const operations = this.#operations;
     const isChanging = this.#inProgress > 0;

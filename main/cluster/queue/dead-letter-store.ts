@@ -2,21 +2,23 @@ import { DeliverPolicy, type PubAck, type StoredMsg } from '@nats-io/jetstream';
 import type { DeadLetter, ListedDeadLetter } from '../../tasks/queue/queue.ts';
 import { Stream, token } from './stream.ts';
 
-/** Longest wait for a batch of messages while listing dead letters. */
+/** Timeout for fetching a batch of dead letters. */
 const LISTING_WAIT_MS = 2000;
-/** Maximum length of a stored failure reason. Longer reasons are truncated, so that a dead letter never exceeds NATS's message size. */
+/** Maximum length of a stored failure reason. Longer reasons are truncated, because NATS limits the message size. */
 const MAX_REASON_LENGTH = 4096;
 
-/** A dead letter, with its sequence in each stream. */
+/** A dead letter with its stream sequences. */
 export interface StoredLetter {
   letter: DeadLetter;
-  /** Sequence in the stream of dead letters. */
+  /** Sequence of the dead letter in the dead-letter stream. */
   streamSequence: number;
-  /** Sequence that the message had in the stream of tasks. */
+  /** Sequence of the original message in the task stream. */
   taskSequence: number;
 }
 
-/** First line of a stored dead letter. The body follows it. Field names must match dead letters stored by earlier versions. */
+/**
+ * First line of a stored dead letter. The body follows. Fields keep these names, because earlier versions stored them.
+ */
 interface StoredHead {
   id: string;
   seq: number;
@@ -27,9 +29,9 @@ interface StoredHead {
   taskPlace: number;
 }
 
-/** Dead letters of all nodes in one stream, one message each. When the stream is full, JetStream evicts the oldest dead letter. */
+/** Stream of the dead letters of all nodes. When the stream is full, JetStream evicts the oldest dead letter. */
 export class DeadLetterStore extends Stream {
-  /** Stores a dead letter. If it is stored twice, only one copy remains. */
+  /** Stores a dead letter. Only one copy is kept if the same dead letter is stored twice. */
   add(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
     const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
     const reason = letter.reason.slice(0, MAX_REASON_LENGTH);
@@ -47,7 +49,7 @@ export class DeadLetterStore extends Stream {
   async newest(limit: number): Promise<ListedDeadLetter[]> {
     const { messages, first_seq: first, last_seq: last } = await this.state();
     if (messages === 0) return [];
-    // Removed dead letters leave gaps in the stream sequences, so the range is doubled until it holds `limit` dead letters.
+    // Doubles the range until it holds `limit` dead letters, because removed dead letters leave gaps in the sequences.
     for (let range = limit; ; range *= 2) {
       const from = Math.max(first, last + 1 - range);
       const heads = await this.#heads(from, last);
@@ -79,12 +81,12 @@ export class DeadLetterStore extends Stream {
           if (message.seq <= last) heads.push({ bytes, read: () => this.#read(message.seq) });
           if (pending === 0 || message.seq >= last) return heads;
         }
-        // Stops if no message arrived, because dead letters may have been removed since `pending` was read.
+        // Stops if nothing arrived, because pending dead letters may have been removed.
         if (heads.length === before) break;
       }
       return heads;
     } finally {
-      // Without this, the server would keep the ephemeral consumer for minutes.
+      // Deletes the ephemeral consumer, because the server would otherwise keep it for minutes.
       await consumer.delete().catch(() => {});
     }
   }

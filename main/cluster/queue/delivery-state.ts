@@ -1,22 +1,24 @@
-/** Stored delivery state (a "note") of an unfinished task, for all nodes. A task that succeeds on its first attempt has none. */
+/**
+ * Stored delivery state ("note") of an unfinished task, shared by all nodes. Not stored if the first attempt succeeds.
+ */
 export interface DeliveryState {
-  /** Stream sequence of the message that the state belongs to. A redrive stores the message again, with a higher sequence. */
+  /** Stream sequence of the task's message. A redrive stores the message again with a higher sequence. */
   streamSequence: number;
   attempts: number;
   crashes: number;
-  /** Reason for the last failure or snooze, or empty if there has been none. */
+  /** Reason for the last failure or snooze. Empty before the first failure or snooze. */
   reason: string;
   /** Earliest time of the next delivery, in milliseconds since the epoch. */
   dueAt: number;
-  /** JetStream's number for the last delivery of the message that a node settled by a requeue, retry or snooze. */
+  /** JetStream's number of the last delivery settled by a requeue, retry or snooze. */
   lastSettledDelivery: number;
   /** Whether an attempt has started since the last settled delivery. Recorded only for a suspect. */
   running: boolean;
-  /** Whether a process died while the message was in flight, and no attempt has ended since. */
+  /** Whether a process died while the message was in flight. Cleared when an attempt ends. */
   suspect: boolean;
 }
 
-/** Delivery state of a task for which none is stored. */
+/** Initial delivery state, used if no state is stored for a task. */
 export const initialDeliveryState: DeliveryState = {
   streamSequence: 0,
   attempts: 0,
@@ -29,15 +31,14 @@ export const initialDeliveryState: DeliveryState = {
 };
 
 /**
- * Returns the state of a redelivered message, based on the state stored for its earlier deliveries.
+ * Returns the delivery state of a redelivered message, based on the state stored for earlier deliveries.
  *
- * JetStream counts deliveries. If the previous delivery was not settled, its node has died or lost its connection. Whether the task
- * was running on that node is unknown, because recording every start would cost a round trip to the disks of all replicas. So the
- * task becomes a suspect, and no attempt is counted. The next attempt at a suspect is recorded before it starts. If that attempt is
- * not settled either, it counts as an attempt and a crash.
+ * If the previous delivery was not settled, its node has died or lost its connection. The task becomes a suspect, but
+ * no attempt is counted, because the start of a normal attempt is not recorded. The start of a suspect's attempt is
+ * recorded. If that attempt is not settled either, it counts as an attempt and a crash.
  *
  * @param note the stored state
- * @param deliveries JetStream's number for this delivery
+ * @param deliveries JetStream's number of this delivery
  */
 export function resolveDeliveryState(note: DeliveryState, deliveries: number): DeliveryState {
   if (note.lastSettledDelivery >= deliveries - 1) return { ...note, running: false };

@@ -3,21 +3,21 @@ import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent, TaskProgress } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
-/** Maximum number of events per NATS message, so that a message stays far below the 1 MiB that a server accepts. */
+/** Maximum number of events per NATS message. Keeps a message far below the server's limit of 1 MiB. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
 type Kind = TaskEvent['event'];
 
-/** Kinds of task events that all versions know. Version 0.1.0 ignores a NATS message that contains any other kind. */
+/** Task event kinds known to all versions. Version 0.1.0 ignores an entire NATS message if it contains another kind. */
 const FIRST_KINDS: ReadonlySet<Kind> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
 
-/** Kinds of task events known to this version. Others are ignored. */
+/** Task event kinds known to this version. Other kinds are ignored. */
 const KINDS: ReadonlySet<Kind> = new Set([...FIRST_KINDS, 'cancelled', 'progress']);
 
-/** Maximum number of tasks remembered as running on other nodes. */
+/** Maximum number of tasks remembered as running on other nodes. The oldest are evicted first. */
 const MAX_ELSEWHERE = 10_000;
 
-/** Maximum number of tasks remembered as cancelled. One more evicts the oldest. */
+/** Maximum number of tasks remembered as cancelled. The oldest are evicted first. */
 const MAX_CANCELLED = 10_000;
 
 /** A task that another node is running. */
@@ -26,7 +26,7 @@ interface RunningElsewhere {
   progress?: TaskProgress;
 }
 
-/** Exchanges task events with the other nodes over core NATS. Delivery is at most once: a disconnected node misses events. */
+/** Exchanges task events with other nodes over core NATS, at most once. A disconnected node misses events. */
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
@@ -34,7 +34,7 @@ export class NatsEvents {
   readonly #node = randomUUID();
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
-  /** Tasks running on other nodes, by task id. If such a node dies, the entry stays until a redelivery. */
+  /** Tasks running on other nodes, by task id. If a node dies, its tasks remain until they are redelivered. */
   readonly #elsewhere = new Map<string, RunningElsewhere>();
   /** Ids of tasks whose cancellation this node has reported. */
   readonly #cancelled = new Set<string>();
@@ -49,7 +49,7 @@ export class NatsEvents {
     this.#subscription = link.subscribe(this.#subject, (message) => this.#receive(message.string()));
   }
 
-  /** Reports an event of this node to its own listener and to the other nodes, unless it repeats a cancellation. */
+  /** Reports an event to this node's listener and to the other nodes. Ignores a repeated cancellation. */
   tell(event: TaskEvent): void {
     if (!this.#remember(event)) return;
     this.#elsewhere.delete(event.id);
@@ -59,8 +59,8 @@ export class NatsEvents {
   }
 
   /**
-   * Sets the listener called with the task id of every event of another node except `accepted`. Such an event means that the task
-   * no longer waits for a redelivery to this node.
+   * Sets the listener for events of other nodes, except `accepted`. After such an event, this node no longer expects a
+   * redelivery of the task.
    */
   onElsewhere(listener: (id: string) => void): void {
     this.#onElsewhere = listener;
@@ -71,7 +71,7 @@ export class NatsEvents {
     return this.#elsewhere.get(id);
   }
 
-  /** Registers that a task was delivered to this node, so it is no longer running on another node. */
+  /** Records that a task was delivered to this node and no longer runs on another node. */
   arrived(id: string): void {
     this.#elsewhere.delete(id);
   }
@@ -88,7 +88,9 @@ export class NatsEvents {
     }
   }
 
-  /** Returns how many of the unsent events come before the first that only one of the next and its own version knows. */
+  /**
+   * Returns how many unsent events fit the next NATS message. Kinds unknown to version 0.1.0 need separate messages.
+   */
   #known(): number {
     const isFirstKind = ({ event }: TaskEvent) => FIRST_KINDS.has(event);
     const [next] = this.#unsent;
@@ -97,9 +99,10 @@ export class NatsEvents {
   }
 
   /**
-   * Remembers a cancellation. An accepted task may be cancelled again, because a redrive accepts its message once more.
+   * Records a cancellation, so it is reported only once. An `accepted` event clears the record, because a redriven task
+   * can be cancelled again.
    *
-   * @returns false if this node has reported the cancellation before
+   * @returns false if the cancellation was already recorded
    */
   #remember({ event, id }: TaskEvent): boolean {
     if (event === 'accepted') this.#cancelled.delete(id);
@@ -134,7 +137,7 @@ function progressOf({ fraction, note }: Extract<TaskEvent, { event: 'progress' }
   return note === undefined ? { fraction } : { fraction, note };
 }
 
-/** Parses a message from another node. Returns undefined if its format is unknown, and never throws. */
+/** Parses a NATS message from another node. Returns undefined if the format is unknown. */
 function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
   try {
     const { node, events } = JSON.parse(text);

@@ -4,16 +4,16 @@ import type { OwnMessages } from './counts.ts';
 import type { PendingDelivery } from './pending-delivery.ts';
 import { Redeliveries } from './redeliveries.ts';
 
-/** Deliveries to this node, from their arrival until they are settled, and the messages that this node returned to JetStream. */
+/** Unsettled deliveries on this node, and messages that this node returned to JetStream. */
 export class NodeDeliveries {
   readonly redeliveries = new Redeliveries();
-  /** Pending deliveries whose stored state is being read, or that are held back because another node asked about them. */
+  /** Pending deliveries whose state is being read, or that are held back because of a cancellation request. */
   readonly resolving = new Set<PendingDelivery>();
-  /** Unsettled deliveries, by the stream sequence of their message. A delivery is removed when its settlement starts. */
+  /** Unsettled deliveries by stream sequence. A delivery is removed when its settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
-  /** Pending deliveries that the dispatcher can take. May contain cancelled ones. */
+  /** Deliveries ready for the dispatcher. Cancelled deliveries are skipped later. */
   readonly #ready = new Fifo<PendingDelivery>();
-  /** Pending deliveries that the dispatcher has taken but not settled. */
+  /** Deliveries that the dispatcher has taken but not settled. */
   readonly #inFlight = new Map<Delivery, PendingDelivery>();
 
   /** Number of deliveries that the dispatcher can take now or soon. */
@@ -26,7 +26,7 @@ export class NodeDeliveries {
     this.redeliveries.remove(pending.streamSequence);
   }
 
-  /** Returns the unsettled delivery of the message at a stream sequence. */
+  /** Returns the unsettled delivery with a stream sequence, or undefined if this node does not have the message. */
   at(streamSequence: number): PendingDelivery | undefined {
     return this.#pending.get(streamSequence);
   }
@@ -51,14 +51,14 @@ export class NodeDeliveries {
     this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
   }
 
-  /** Removes the first ready delivery. */
+  /** Removes and returns the first ready delivery, skipping cancelled ones. */
   shift(): PendingDelivery | undefined {
     let next = this.#ready.shift();
     while (next?.isCancelled) next = this.#ready.shift();
     return next;
   }
 
-  /** Removes the first ready delivery, and puts it in flight. */
+  /** Moves the first ready delivery in flight and returns it. */
   take(): Delivery | undefined {
     const pending = this.shift();
     if (pending === undefined) return undefined;
@@ -68,29 +68,29 @@ export class NodeDeliveries {
     return delivery;
   }
 
-  /** Returns the pending delivery of a delivery in flight, or undefined if it is not in flight any more. */
+  /** Returns the `PendingDelivery` of a delivery, or undefined if the delivery is no longer in flight. */
   inFlight(delivery: Delivery): PendingDelivery | undefined {
     return this.#inFlight.get(delivery);
   }
 
-  /** Ends the delivery that the dispatcher has taken, if any. The message stays pending. */
+  /** Ends the delivery in flight, if any. The message stays pending. */
   end(pending: PendingDelivery): void {
     if (pending.delivery !== undefined) this.#inFlight.delete(pending.delivery);
     pending.delivery = pending.progress = undefined;
     pending.isRunning = false;
   }
 
-  /** Ends all deliveries that the dispatcher has taken. */
+  /** Ends all deliveries in flight. */
   endAll(): void {
     for (const pending of this.#inFlight.values()) this.end(pending);
   }
 
-  /** Removes a delivery whose settlement starts. */
+  /** Removes a delivery when its settlement starts. */
   remove(pending: PendingDelivery): void {
     this.#pending.delete(pending.streamSequence);
   }
 
-  /** Removes a delivery that has not started, wherever it is. */
+  /** Removes a cancelled delivery whose attempt has not started. */
   drop(pending: PendingDelivery): void {
     this.end(pending);
     pending.isCancelled = true;

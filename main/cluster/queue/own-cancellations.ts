@@ -6,10 +6,10 @@ import type { PendingDelivery } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import type { NatsSettler } from './settlement.ts';
 
-/** Maximum number of delayed messages that are checked at once. */
+/** Maximum number of delayed messages checked at once by `removeWithdrawn`. */
 const MAX_CHECKED = 100;
 
-/** Cancels messages that were delivered to this node, and messages that no node has. */
+/** Cancels messages delivered to this node, and messages not held by any node. */
 export class OwnCancellations {
   readonly #parts: QueueParts;
   readonly #deliveries: NodeDeliveries;
@@ -31,7 +31,7 @@ export class OwnCancellations {
   }
 
   /**
-   * Cancels a message if this node has it. Returns undefined at once if not.
+   * Cancels a message if this node has it. Otherwise returns undefined at once.
    *
    * @throws {Error} if the cancellation cannot be recorded; JetStream then redelivers the message after the ack wait
    */
@@ -53,8 +53,8 @@ export class OwnCancellations {
   }
 
   /**
-   * Removes the redeliveries of messages that another node has asked about and then deleted. Needed because this node may have missed
-   * the event of the cancellation. Never rejects.
+   * Removes pending redeliveries of messages that another node has cancelled and deleted. This node may have missed the
+   * `cancelled` event. Never rejects.
    */
   async removeWithdrawn(): Promise<void> {
     const { link, holdMs } = this.#parts;
@@ -63,11 +63,11 @@ export class OwnCancellations {
     await Promise.all(asked.map((streamSequence) => this.#removeIfDeleted(streamSequence)));
   }
 
-  /** Cancels a message that no node has. @throws {Error} if the cancellation cannot be recorded */
+  /** Cancels a message not held by any node. @throws {Error} if the cancellation cannot be recorded */
   async withdraw(id: string, message: StoredMsg): Promise<void> {
     await this.#parts.counts.during(() => this.#settler.withdraw(id, message));
     this.#deliveries.redeliveries.remove(message.seq);
-    // A message that was delivered to this node meanwhile is held back.
+    // Drops the message if it was delivered to this node during the cancellation.
     const pending = this.#deliveries.at(message.seq);
     if (pending !== undefined) this.#deliveries.drop(pending);
   }
@@ -77,7 +77,7 @@ export class OwnCancellations {
     try {
       if ((await this.#parts.tasks.at(streamSequence)) === null) redeliveries.remove(streamSequence);
     } catch {
-      // Checks again later.
+      // A later call of `removeWithdrawn` checks the message again.
       redeliveries.markAsked(streamSequence);
     }
   }

@@ -2,7 +2,10 @@ import type { Msg, MsgHdrs } from '@nats-io/transport-node';
 import type { Delivery, TaskProgress } from '../../tasks/queue/queue.ts';
 import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 
-/** Message headers: the task id, if the subject does not contain it, and the original values of a redriven dead letter. */
+/**
+ * Message header names. `id` is set if the subject lacks the task id. `sequence` and `acceptedAt` are set on redriven
+ * messages.
+ */
 export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
 
 /** A JetStream delivery that this node has not settled. */
@@ -10,36 +13,36 @@ export interface PendingDelivery {
   id: string;
   body: string;
   bytes: number;
-  /** Sequence of the message in the stream of tasks. */
+  /** Sequence of the message in the task stream. */
   streamSequence: number;
   /** Sequence of the message when it was first accepted. A redrive keeps this sequence. */
   sequence: number;
   acceptedAt: number;
-  /** Position in the order of arrival at this node. */
+  /** Arrival number of the delivery on this node. */
   turn: number;
-  /** Reply subject of the message, to which its acks are sent. */
+  /** Reply subject of the message. Acks are sent to this subject. */
   reply: string;
   /** Number of deliveries of the message so far, including this one. */
   deliveries: number;
-  /** Delivery state of the task: the one stored in JetStream, or the initial one if none is stored. */
+  /** Delivery state of the task: the stored state if it exists, otherwise `initialDeliveryState`. */
   note: DeliveryState;
-  /** Latest revision of the stored delivery state that this node knows, or 0 if none is stored. */
+  /** Latest known revision of the stored delivery state. 0 if the state is not stored. */
   noteRevision: number;
-  /** The delivery that the dispatcher has taken and not settled. */
+  /** Delivery that the dispatcher has taken but not settled. */
   delivery?: Delivery | undefined;
   /** Whether a worker thread has started the task. */
   isRunning: boolean;
-  /** Last progress that the handler has reported in this attempt. */
+  /** Last progress reported by the handler in this attempt. */
   progress?: TaskProgress | undefined;
-  /** Whether the task was cancelled before its start, so that the dispatcher must not take it. */
+  /** Whether the task was cancelled before its start. The dispatcher must not take a cancelled task. */
   isCancelled: boolean;
-  /** Time of the last in-progress ack, or of the arrival if none was sent yet, in milliseconds since the epoch. */
+  /** Time of the last in-progress ack in milliseconds since the epoch. Initially the arrival time. */
   progressAt: number;
 }
 
 /**
- * Creates the pending delivery of an arrived message, with the state of a first delivery. The number of deliveries, the stream
- * sequence and the time of the message are parts of its reply subject:
+ * Creates a pending delivery from a JetStream message, with the initial delivery state. The delivery count, the stream
+ * sequence and the timestamp are read from the reply subject:
  * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
  */
 export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, turn: number): PendingDelivery {
@@ -63,7 +66,7 @@ export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, tur
   };
 }
 
-/** Returns the task id of a message in the stream of tasks. */
+/** Returns the task id from a message's header, or from its subject if the header is not set. */
 export function taskIdOf(subject: string, headers: MsgHdrs | undefined): string {
   const id = headers?.get(HEADERS.id);
   return id ? decodeURIComponent(id) : subject.slice(subject.lastIndexOf('.') + 1);

@@ -3,31 +3,31 @@ import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../../tasks
 import type { RevisionedStore } from './revisioned-store.ts';
 import { digest } from './stream.ts';
 
-/** Stored record of a submission with an idempotency key. It reserves the key for the submission. */
+/** Stored record that reserves an idempotency key for a submission. */
 export interface KeyRecord {
   fingerprint: string;
   taskId: string;
   /** Time at which the key was reserved, in milliseconds since the epoch. */
   acceptedAt: number;
-  /** Whether the task's message is known to be stored in the stream of tasks. */
+  /** Whether the task's message is known to be stored in the task stream. */
   taken: boolean;
   /** `Nats-Msg-Id` of the task's message. */
   messageId: string;
 }
 
-/** Age at which another submission may take over a reservation, because its publish or its node must have failed. */
+/** Age at which another submission may take over a reservation. By then, the first publish or its node has failed. */
 const RESERVATION_TIMEOUT_MS = 3000;
 
 /**
- * Publishes a submission unless a node has already accepted it. Returns the id of the accepted task.
+ * Publishes a submission unless its idempotency key was already accepted. Returns the id of the accepted task.
  *
- * A key is reserved by compare-and-set before the message is published, so only one of several concurrent submissions succeeds. If
- * the publish ack or the node was lost, it is unknown whether the message was stored. The next submission with the key then takes
- * over the reservation and reuses its `Nats-Msg-Id` and task id. For two minutes, JetStream detects a duplicate. After that, the
- * message may be stored twice, but both copies write the same row.
+ * The key is reserved by compare-and-set before the message is published, so only one of several concurrent submissions
+ * succeeds. If the publish ack or the node was lost, it is unknown whether the message was stored. The next submission
+ * with the key then takes over the reservation and reuses its `Nats-Msg-Id` and task id. JetStream detects duplicates
+ * for two minutes. After that, the message may be stored twice, but both copies write the same row.
  *
- * @param publish publishes the message with the given `Nats-Msg-Id` and task id. Resolves to the id of the stored task, or to
- *   undefined if the message is a duplicate of one that has left the stream
+ * @param publish publishes the message with the given `Nats-Msg-Id` and task id. Resolves to the id of the stored task,
+ *   or to undefined if the message is a duplicate of one that has left the stream
  * @throws {KeyReused | KeyInUse | QueueFull}
  */
 export async function publishOnce(
@@ -51,11 +51,12 @@ export async function publishOnce(
   if (revision === undefined) throw keyInUse();
   try {
     const id = (await publish(messageId, firstId)) ?? firstId;
-    // If this write fails, the next submission with the key finds the same task by the `Nats-Msg-Id`.
+    // Ignores a failed write, because the next submission finds the task by its `Nats-Msg-Id`.
     await records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
     return id;
   } catch (error) {
-    // The reservation is removed only if the first publish was refused. After any other error, the message may have been stored.
+    // Removes the reservation only if the first publish was refused. After other errors, the message may have been
+    // stored.
     if (error instanceof QueueFull && earlier === undefined) await records.remove(revision).catch(() => {});
     throw error;
   }

@@ -6,7 +6,7 @@ import { HEADERS, type PendingDelivery, taskIdOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-/** Bytes of a NATS message reserved for a dead letter's head, so that every queued task can be dead-lettered. */
+/** Bytes of a NATS message reserved for a dead letter's head. Ensures that every queued task can be dead-lettered. */
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 interface PublishOptions {
@@ -18,7 +18,7 @@ interface PublishOptions {
   acceptedAt?: number;
 }
 
-/** Publishes messages to the stream of tasks, counts them, and reports them as accepted. */
+/** Publishes messages to the task stream, counts them, and reports them as accepted. */
 export class NatsPublisher {
   readonly #parts: QueueParts;
   /** Ids of messages being published. JetStream may deliver a message before it confirms the publish. */
@@ -31,16 +31,16 @@ export class NatsPublisher {
   }
 
   /**
-   * Publishes a message. Resolves when JetStream has stored it or recognized it as a duplicate.
+   * Publishes a message. Resolves when JetStream has stored the message or recognized it as a duplicate.
    *
    * @throws {QueueFull} if the queue is full
-   * @throws {Error} if JetStream does not confirm the message in time; it may still have been stored
+   * @throws {Error} if JetStream does not confirm the message in time; the message may still be stored
    */
   async publish({ id, body }: Message, options: PublishOptions = {}): Promise<PubAck> {
     const { tasks, counts } = this.#parts;
     const { messageId: msgID = token(id), sequence, acceptedAt } = options;
     const bytes = Buffer.byteLength(body);
-    // Outside `during`, because a refused message changes no stream and must not make a reading of the counts stale.
+    // Called outside `during`, because a refused message does not change a stream.
     this.#checkRoom(bytes);
     const head = headers();
     if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));
@@ -64,13 +64,13 @@ export class NatsPublisher {
     }
   }
 
-  /** Counts a message delivered to this node, unless it is already counted. */
+  /** Counts a message delivered to this node, unless the message is already counted. */
   arrived({ id, streamSequence, bytes, acceptedAt }: PendingDelivery): void {
     if (this.#publishing.has(id)) this.#accept(id, streamSequence, bytes);
     this.#parts.counts.arrived(streamSequence, bytes, acceptedAt);
   }
 
-  /** Returns the id of the task at a stream sequence, or undefined if its message has left the stream. */
+  /** Returns the task id of the message at a stream sequence, or undefined if the message no longer exists. */
   async idAt(streamSequence: number): Promise<string | undefined> {
     const message = await this.#parts.tasks.at(streamSequence);
     return message === null ? undefined : taskIdOf(message.subject, message.header);
@@ -83,8 +83,8 @@ export class NatsPublisher {
   }
 
   /**
-   * Checks, without a request, that a body of `bytes` bytes fits into the queue. Other nodes' messages may be counted a second late,
-   * but JetStream enforces the limit on the number of messages exactly. JetStream's limit on bytes includes subjects and headers.
+   * Checks locally that a body of `bytes` bytes fits into the queue. The counts may be a second old, but JetStream
+   * enforces the limit on the number of messages exactly.
    *
    * @throws {QueueFull} if the message would exceed a limit of the queue
    * @throws {Error} if the body is too large for a NATS message

@@ -5,7 +5,7 @@ import type { Stream } from './stream.ts';
 
 /** Time after which a pull request expires. */
 const EXPIRES_MS = 5000;
-/** Delay before the next pull request if one was refused, for example during a leader election. */
+/** Delay after a refused pull request. JetStream refuses requests during a leader election, for example. */
 const RETRY_MS = 250;
 /** Longest wait for outstanding messages when the requester stops. */
 const DRAIN_MS = 1000;
@@ -15,14 +15,14 @@ const EXPIRED = [404, 408];
 
 export interface PullRequesterOptions {
   tasks: Stream;
-  /** Returns the number of messages that this node can accept, including those already requested. */
+  /** Returns how many messages this node can accept, including messages already requested. */
   room(): number;
   receive(message: Msg): void;
 }
 
 /**
- * Requests messages from a pull consumer, never more than this node has room for. The client library's `consume` cannot be used,
- * because it requests more messages as soon as some are delivered, before they are settled.
+ * Requests messages from a pull consumer, up to the number that this node has room for. The client library's `consume`
+ * is unsuitable, because it requests more messages before earlier ones are settled.
  */
 export class PullRequester {
   readonly #options: PullRequesterOptions;
@@ -31,7 +31,7 @@ export class PullRequester {
   #inbox = '';
   /** Number of requested messages that have not arrived yet. */
   #outstanding = 0;
-  /** Time by which JetStream must have answered all pull requests, in milliseconds since the epoch. */
+  /** Deadline for JetStream's answer to all pull requests, in milliseconds since the epoch. */
   #deadline = 0;
   #scheduled = false;
   #timer: NodeJS.Timeout | undefined;
@@ -40,11 +40,11 @@ export class PullRequester {
   constructor(options: PullRequesterOptions) {
     this.#options = options;
     this.#subscription = this.#subscribe();
-    // Requests sent over an earlier connection may never be answered.
+    // Renews all requests after a reconnect, because earlier requests may never be answered.
     this.#stopRenewals = options.tasks.link.onUp(() => this.#renew());
   }
 
-  /** Requests as many messages as this node has room for. Calls in the same event loop turn share one request. */
+  /** Requests messages for all free room on this node. Calls in the same event loop turn share one request. */
   ask(): void {
     if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
     this.#scheduled = true;
@@ -91,7 +91,7 @@ export class PullRequester {
     this.#outstanding += batch;
     this.#deadline = Date.now() + 2 * EXPIRES_MS;
     const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
-    // The reply subject ends with the number of requested messages, which is read if the request is refused.
+    // The reply subject ends with the batch size. `#receive` reads the size if JetStream refuses the request.
     const reply = `${this.#inbox}.${batch}`;
     link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${name}.${CONSUMER_NAME}`, request, { reply });
   }

@@ -12,8 +12,8 @@ import { RevisionedStore } from './revisioned-store.ts';
 import { Stream } from './stream.ts';
 
 /*
- * Streams and subjects of the queue. P is the prefix (NATS_PREFIX), <token> the subject token of the task id, and <digest> the digest
- * of the idempotency key.
+ * Streams and subjects of the queue. P is the prefix (NATS_PREFIX). <token> is the subject token of the task id.
+ * <digest> is the digest of the idempotency key.
  *
  * | stream      | subject             | writer                     | reader                     | limit (when reached)                        |
  * |-------------|---------------------|----------------------------|----------------------------|---------------------------------------------|
@@ -25,19 +25,19 @@ import { Stream } from './stream.ts';
  * | none        | P.events            | events of this node        | events of other nodes      | not stored                                  |
  * | none        | P.cancel            | canceller (sequence)       | the node with the message  | not stored                                  |
  *
- * `../ticker-state.ts` lists the stream and the buckets of the ticker.
+ * See `../ticker-state.ts` for the stream and the buckets of the ticker.
  */
 
-/** Name of the durable consumer of the stream of tasks, shared by all nodes. */
+/** Name of the task stream's durable consumer, shared by all nodes. */
 export const CONSUMER_NAME = 'nodes';
 /** Default ack wait: time without an ack or in-progress ack after which JetStream redelivers a message. */
 export const ACK_WAIT_MS = 5000;
 /** Time window in which JetStream detects duplicates by `Nats-Msg-Id`. */
 const DUPLICATE_WINDOW_MS = 120_000;
-/** Upper bound on the bytes that JetStream stores per task in addition to the body: record, subject and headers. */
+/** Upper bound on the bytes that JetStream stores per task besides the body (record, subject and headers). */
 const OVERHEAD_BYTES = 512;
 
-/** Returns how many bytes JetStream stores in addition to the body, for a task whose id is a UUID: record, subject and headers. */
+/** Returns the number of bytes that JetStream stores per task besides the body, if the task id is a UUID. */
 export function overhead(tasks: Stream): number {
   const id = '00000000-0000-4000-8000-000000000000';
   return 34 + tasks.subject(id).length + `NATS/1.0\r\nNats-Msg-Id: ${id}\r\n\r\n`.length;
@@ -46,7 +46,7 @@ export function overhead(tasks: Stream): number {
 export type QueueStreams = Awaited<ReturnType<typeof openStreams>>;
 
 /**
- * Opens the streams and the consumer. Creates them if they do not exist, and otherwise updates their settings.
+ * Creates the queue's streams and consumer, or updates the settings of existing ones.
  *
  * @param ackWaitMs time without an in-progress ack after which JetStream redelivers a message
  * @throws {Error} if NATS rejects the settings
@@ -58,8 +58,7 @@ export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs
     discard: DiscardPolicy.New,
     max_msgs_per_subject: -1,
     max_msgs: bounds.maxLength,
-    // The publisher itself limits the total size of the bodies, but its counts of other nodes' messages may be a second old. JetStream
-    // enforces this looser limit even if several nodes publish at once.
+    // Exact limit for all nodes together. `NatsPublisher` checks a stricter limit, but its counts may be a second old.
     max_bytes: bounds.maxBytes + bounds.maxLength * OVERHEAD_BYTES,
     duplicate_window: nanos(DUPLICATE_WINDOW_MS),
   });
@@ -68,7 +67,7 @@ export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs
   await letters.setUp({ discard: DiscardPolicy.Old, max_msgs, max_bytes });
   // Delivery states of unfinished tasks.
   const notes = new RevisionedStore<DeliveryState>(link, 'notes');
-  // Twice the maximum number of tasks, so that leftover states of finished tasks do not evict the states of unfinished tasks.
+  // Twice the queue length, because states left by finished tasks must not evict states of unfinished tasks.
   await notes.setUp({ discard: DiscardPolicy.Old, max_msgs: 2 * bounds.maxLength });
   const keys = new RevisionedStore<KeyRecord>(link, 'keys');
   await keys.setUp({ discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });
@@ -78,7 +77,7 @@ export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs
     durable_name: CONSUMER_NAME,
     ack_policy: AckPolicy.Explicit,
     ack_wait: nanos(ackWaitMs),
-    // No limit, because JetStream counts delayed retries as pending. Each node limits its own pull requests.
+    // Unlimited, because JetStream counts delayed retries as pending. Each node limits its own pull requests.
     max_ack_pending: -1,
     max_waiting: 10_000,
   });

@@ -18,20 +18,20 @@ import { publishOnce } from './publish-once.ts';
 import { ACK_WAIT_MS, openStreams } from './queue-streams.ts';
 import { token } from './stream.ts';
 
-/** Interval at which the counts of the whole queue are read from JetStream. */
+/** Interval at which queue-wide counts are read from JetStream. */
 const REFRESH_MS = 1000;
 
 export interface NatsQueueOptions {
   bounds: QueueBounds;
   ackWaitMs?: number;
   holdMs?: number;
-  /** Called for every state change of a message, on any node. */
+  /** Called when a message changes state on any node. */
   onEvent?: (event: TaskEvent) => void;
 }
 
 /**
- * Opens a queue that any number of nodes can share. All of its state is in JetStream; `queue-streams.ts` lists the streams. Closing the
- * queue leaves the link open.
+ * Opens a queue shared by all nodes. All of its state is in JetStream; see `queue-streams.ts`. Closing the queue does
+ * not close `link`.
  *
  * @throws {Error} if the servers reject the settings
  */
@@ -46,14 +46,14 @@ export async function openNatsQueue(
   return { queue, close: () => queue.close().then(() => true) };
 }
 
-/** A node's queue: the node's own deliveries, and the state that all nodes share. */
+/** Queue of one node, with the node's deliveries and the state shared by all nodes. */
 class NatsQueue extends NatsConsumer implements Queue {
   readonly durable = true;
   /** Latest redrive in progress for each task, by task id. */
   readonly #redriving = new Map<string, Promise<unknown>>();
   readonly #refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
 
-  /** Reads the counts of the whole queue from JetStream. @throws {Error} if JetStream does not respond */
+  /** Reads queue-wide counts from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
     if (this.parts.link.up) await this.parts.counts.refresh(() => this.own());
   }
@@ -79,8 +79,7 @@ class NatsQueue extends NatsConsumer implements Queue {
       const { note, progress } = pending;
       return { state: 'running', attempt: note.attempts + 1, ...(progress && { progress }) };
     }
-    // A redrive stores the message before it removes the dead letter, and a discard stores the dead letter before it removes the
-    // message. So an unfinished or failed task is always in at least one of the two streams.
+    // Redrives and discards store a task before removing it, so it is always in the task or dead-letter stream.
     if ((await tasks.last(token(id))) !== null) {
       const elsewhere = events.runningElsewhere(id);
       if (pending === undefined && elsewhere !== undefined) return { state: 'running', ...elsewhere };
@@ -150,8 +149,8 @@ class NatsQueue extends NatsConsumer implements Queue {
   }
 
   /**
-   * Stores the message before it removes the dead letter, so that the task is never lost. If several nodes redrive a dead letter at
-   * once, JetStream stores one message and reports it as a duplicate to the other nodes.
+   * Stores the message, then removes the dead letter, so the task is never lost. If several nodes redrive a dead letter
+   * at once, JetStream stores only one message.
    */
   async #redrive(id: string): Promise<boolean> {
     this.#checkOpen();

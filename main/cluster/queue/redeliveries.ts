@@ -5,15 +5,16 @@ interface Redelivery {
   acceptedAt: number;
   /** Earliest time of the redelivery, in milliseconds since the epoch. */
   dueAt: number;
-  /** Whether JetStream has confirmed the nak, so that it does not redeliver the message before `dueAt`. */
+  /** Whether JetStream has confirmed the nak. JetStream does not redeliver a confirmed message before `dueAt`. */
   isConfirmed: boolean;
-  /** Time when a node last asked to cancel the message, in milliseconds since the epoch. Undefined if none has since the last check. */
+  /** Time of the last cancellation request in milliseconds since the epoch. Cleared by `takeAsked`. */
   askedAt?: number | undefined;
 }
 
 /**
- * Messages that this node returned to JetStream for redelivery, by stream sequence. A message is removed when it arrives again, when
- * another node reports an event of its task, or two ack waits after `dueAt`, because another node has it by then.
+ * Messages that this node returned to JetStream for redelivery, by stream sequence. A message is removed when it
+ * arrives again, or when another node reports an event of its task. Other messages are evicted two ack waits after
+ * `dueAt`.
  */
 export class Redeliveries {
   readonly #awaited = new Map<number, Redelivery>();
@@ -24,13 +25,17 @@ export class Redeliveries {
     return this.#awaited.size;
   }
 
-  /** @param dueAt earliest time of the redelivery, in milliseconds since the epoch; 0 if it may follow at once */
+  /**
+   * Adds a returned message.
+   *
+   * @param dueAt earliest redelivery time in milliseconds since the epoch, or 0 if JetStream may redeliver at once
+   */
   add({ id, streamSequence, acceptedAt }: PendingDelivery, dueAt = 0): void {
     this.#awaited.set(streamSequence, { id, acceptedAt, dueAt, isConfirmed: false });
     this.#sequences.set(id, streamSequence);
   }
 
-  /** Registers that JetStream has confirmed the nak of a message. */
+  /** Records that JetStream has confirmed the nak of a message. */
   confirm(streamSequence: number): void {
     const redelivery = this.#awaited.get(streamSequence);
     if (redelivery !== undefined) redelivery.isConfirmed = true;
@@ -48,14 +53,15 @@ export class Redeliveries {
     if (streamSequence !== undefined) this.remove(streamSequence);
   }
 
-  /** Registers that a node asks to cancel a message, so that the message may be deleted soon. */
+  /** Records a cancellation request for a message. The message may be deleted soon. */
   markAsked(streamSequence: number): void {
     const redelivery = this.#awaited.get(streamSequence);
     if (redelivery !== undefined) redelivery.askedAt = Date.now();
   }
 
   /**
-   * Returns the stream sequences of up to `max` messages that a node asked about before a time, and clears their mark.
+   * Returns the stream sequences of up to `max` messages with a cancellation request older than `before`, and clears
+   * these requests.
    *
    * @param before time in milliseconds since the epoch
    */
@@ -70,7 +76,7 @@ export class Redeliveries {
     return taken;
   }
 
-  /** Returns the id of a task whose retry or snooze is not due yet, or undefined if the message is due or unknown. */
+  /** Returns the task id of a message whose retry or snooze is not due yet, otherwise undefined. */
   delayedTask(streamSequence: number): string | undefined {
     const redelivery = this.#awaited.get(streamSequence);
     return redelivery?.isConfirmed && redelivery.dueAt > Date.now() ? redelivery.id : undefined;
@@ -88,7 +94,7 @@ export class Redeliveries {
     return this.#awaited.values();
   }
 
-  /** Removes the messages that another node must have by now. */
+  /** Removes messages that are two ack waits overdue, because another node must have received them. */
   evict(ackWaitMs: number): void {
     const now = Date.now();
     for (const [streamSequence, { dueAt }] of this.#awaited)

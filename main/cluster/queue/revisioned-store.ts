@@ -2,9 +2,8 @@ import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Stream } from './stream.ts';
 
 /**
- * Named JSON values with revisions for compare-and-set, in a stream that keeps the last message of each subject. Unlike in a KV
- * bucket, a removed value leaves no marker, and a full stream evicts its oldest values. A value's revision is the sequence of its
- * message in the stream.
+ * Stream of named JSON values with compare-and-set. A value's revision is its stream sequence. Unlike a KV bucket, the
+ * store keeps no delete markers, and evicts its oldest values when it is full.
  */
 export class RevisionedStore<Value> extends Stream {
   async get(name: string): Promise<{ value: Value; revision: number } | undefined> {
@@ -13,10 +12,10 @@ export class RevisionedStore<Value> extends Stream {
   }
 
   /**
-   * Writes a value.
+   * Writes a value by compare-and-set.
    *
    * @param expected the revision to replace, or 0 if the value must not exist yet
-   * @returns the new revision, or undefined if the value does not have the expected revision
+   * @returns the new revision, or undefined if the current revision is not `expected`
    */
   async put(name: string, value: Value, expected: number): Promise<number | undefined> {
     try {

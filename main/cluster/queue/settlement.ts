@@ -6,13 +6,13 @@ import type { PendingDelivery } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-/** Maximum number of unconfirmed acks to remember. One more evicts the oldest. */
+/** Maximum number of unconfirmed acks kept in memory. The oldest are evicted first. */
 const MAX_UNCONFIRMED_ACKS = 10_000;
 
-/** Settles messages with JetStream. The state of a message is always stored before the message is acknowledged. */
+/** Settles messages in JetStream. Always stores a message's state before acknowledging the message. */
 export class NatsSettler {
   readonly #parts: QueueParts;
-  /** Stream sequences of completed messages whose ack is unconfirmed. If such a message is redelivered, it is acked again. */
+  /** Stream sequences of completed messages with an unconfirmed ack. If redelivered, such a message is acked again. */
   readonly #unconfirmedAcks = new Set<number>();
 
   constructor(parts: QueueParts) {
@@ -20,9 +20,9 @@ export class NatsSettler {
   }
 
   /**
-   * Sets the delivery state of a message that was delivered earlier or may be cancelled, based on the state stored for its earlier deliveries.
+   * Loads the stored delivery state of a redelivered or possibly cancelled message.
    *
-   * @returns false if the message is already completed, dead-lettered or cancelled, and only its ack was lost
+   * @returns false if the message was already completed, dead-lettered or cancelled; it is then acknowledged again
    */
   async resolve(pending: PendingDelivery): Promise<boolean> {
     const { notes, letters, cancellations, events } = this.#parts;
@@ -36,18 +36,18 @@ export class NatsSettler {
     pending.note = resolveDeliveryState(earlier, pending.deliveries);
     const isCompleted = this.isAckUnconfirmed(pending.streamSequence);
     if (!isCompleted && !isCancelled && stored?.taskSequence !== pending.streamSequence) return true;
-    // The node that stored the cancellation may have reported nothing, because it got no confirmation.
+    // Reports the cancellation, because the node that stored it may not have reported it.
     if (isCancelled && !isCompleted) events.tell({ event: 'cancelled', id: pending.id });
     await this.#finish(pending, isCompleted ? '+ACK' : '+TERM');
     return false;
   }
 
-  /** Whether the message is completed, and its ack is not confirmed yet. */
+  /** Whether a message is completed but its ack is unconfirmed. */
   isAckUnconfirmed(streamSequence: number): boolean {
     return this.#unconfirmedAcks.has(streamSequence);
   }
 
-  /** Reports the start of an attempt. For a suspect (a task whose process died while it was in flight), also stores the start. */
+  /** Reports the start of an attempt. Also stores the start for a suspect (a task in flight when a process died). */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { id, note } = pending;
     this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
@@ -60,7 +60,8 @@ export class NatsSettler {
   }
 
   /**
-   * Returns the message to JetStream, for redelivery to any node at `dueAt`. A retry clears `suspect`, because an attempt has ended.
+   * Returns the message to JetStream, which redelivers it to any node at `dueAt`. A retry clears `suspect`, because an
+   * attempt has ended.
    *
    * @returns false if a newer delivery of the message exists
    */
@@ -72,7 +73,7 @@ export class NatsSettler {
     const { kind, reason } = settlement;
     const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
     const { id, deliveries: lastSettledDelivery } = pending;
-    // Sends no nak if a newer delivery exists, because JetStream would apply the nak to that delivery.
+    // Skips the nak if a newer delivery exists, because JetStream would apply the nak to the newer delivery.
     if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery })))
       return false;
     this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
@@ -80,11 +81,11 @@ export class NatsSettler {
     return true;
   }
 
-  /** Stores the dead letter before the ack. If the ack is lost, `resolve` finds the dead letter when the message is redelivered. */
+  /** Stores the dead letter, then removes the message. `resolve` finds the dead letter if the ack is lost. */
   async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
     const { letters, counts, events, cancellations } = this.#parts;
     const { id, body, sequence, streamSequence, acceptedAt } = pending;
-    // If this node was disconnected, another node may have cancelled the task meanwhile.
+    // Another node may have cancelled the task while this node was disconnected.
     if (await cancellations.has(id, streamSequence)) {
       events.tell({ event: 'cancelled', id });
       return this.#finish(pending, '+TERM');
@@ -96,42 +97,42 @@ export class NatsSettler {
     await this.#finish(pending, '+TERM');
   }
 
-  /** Records the cancellation before the message leaves the stream. If only the ack is lost, `resolve` finds the cancellation. */
+  /** Records the cancellation, then removes the message. `resolve` finds the cancellation if the ack is lost. */
   async cancel(pending: PendingDelivery): Promise<void> {
     await this.#recordCancellation(pending.id, pending.streamSequence);
     await this.#finish(pending, '+TERM').catch(() => {});
   }
 
-  /** Cancels a message that no node has. JetStream neither delivers nor redelivers a deleted message. */
+  /** Cancels a message not held by any node, by deleting it from the task stream. */
   async withdraw(id: string, { seq, data }: StoredMsg): Promise<void> {
     const { tasks, notes, counts } = this.#parts;
     if (await this.#recordCancellation(id, seq)) counts.settled(seq, data.length);
-    // If the message cannot be deleted, `resolve` finds the cancellation when the message is delivered.
+    // Ignores a failed deletion, because `resolve` finds the cancellation when the message is delivered.
     await Promise.all([tasks.remove(seq), notes.purge(token(id))]).catch(() => {});
   }
 
-  /** Reverts `markRunning` for a suspect that was released before its attempt started. This node keeps the message. */
+  /** Reverts `markRunning` for a suspect that was released before its attempt started. */
   async unmarkRunning(pending: PendingDelivery): Promise<void> {
     if (pending.note.running) await this.#storeNote(pending, { ...pending.note, running: false });
   }
 
-  /** Returns the message to JetStream, for immediate redelivery to any node. No attempt is counted. */
+  /** Returns the message to JetStream for immediate redelivery to any node. Does not count an attempt. */
   async requeue(pending: PendingDelivery): Promise<void> {
     const note = { ...pending.note, running: false, lastSettledDelivery: pending.deliveries };
     if (await this.#storeNote(pending, note)) await this.#nak(pending, 0);
   }
 
-  /** Stores, counts and reports a cancellation. @returns false if it was already stored */
+  /** Stores, counts and reports a cancellation. @returns false if the cancellation was already stored */
   async #recordCancellation(id: string, streamSequence: number): Promise<boolean> {
     const { cancellations, counts, events } = this.#parts;
     const { seq, duplicate } = await cancellations.add(id, streamSequence);
     counts.cancelled(seq);
-    // Also reports a duplicate, because an earlier attempt to store the cancellation may have got no confirmation.
+    // Reports a duplicate too, because the node that stored the cancellation may not have reported it.
     events.tell({ event: 'cancelled', id });
     return !duplicate;
   }
 
-  /** Removes a completed (`+ACK`), or dead-lettered or cancelled (`+TERM`) message from the stream of tasks, and its stored delivery state. */
+  /** Acknowledges a message (`+TERM` if dead-lettered or cancelled) and removes its delivery state. */
   async #finish(pending: PendingDelivery, ack: '+ACK' | '+TERM'): Promise<void> {
     const { id, streamSequence, bytes } = pending;
     const { counts, notes } = this.#parts;
@@ -141,7 +142,7 @@ export class NatsSettler {
     if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
     await this.#send(pending, ack);
     this.#unconfirmedAcks.delete(streamSequence);
-    // If the delivery state cannot be removed, it stays until its stream is full and evicts it.
+    // A delivery state that cannot be removed is evicted when its stream is full.
     if (pending.noteRevision > 0) await notes.purge(token(id)).catch(() => {});
   }
 
@@ -155,7 +156,7 @@ export class NatsSettler {
     await this.#parts.link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 
-  /** Stores the delivery state. @returns false if a newer delivery of the message has already stored one */
+  /** Stores the delivery state. @returns false if a newer delivery of the message has stored its state */
   async #storeNote(pending: PendingDelivery, note: DeliveryState): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
@@ -166,7 +167,7 @@ export class NatsSettler {
         return true;
       }
       const found = await notes.get(token(pending.id));
-      // Replaces the state stored by an earlier delivery, or by an unconfirmed write of this delivery, but not by a newer delivery.
+      // Replaces the state stored by this delivery or an earlier one, but not by a newer delivery.
       const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
       if (isNewer && !isStale(found.value, pending)) return false;
       pending.noteRevision = found?.revision ?? 0;
@@ -174,7 +175,7 @@ export class NatsSettler {
   }
 }
 
-/** Whether the delivery state belongs to an earlier message of the same task, stored before a redrive. */
+/** Whether the delivery state was stored before the task's last redrive. */
 function isStale(note: DeliveryState, { streamSequence }: PendingDelivery): boolean {
   return note.streamSequence < streamSequence;
 }

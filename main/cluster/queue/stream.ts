@@ -10,16 +10,16 @@ import {
 } from '@nats-io/jetstream';
 import type { NatsLink } from '../nats-link.ts';
 
-/** JetStream's error code for deleting a message that was already deleted. */
+/** JetStream error code: the message to delete was already deleted. */
 const SEQUENCE_NOT_FOUND = 10043;
-/** JetStream's error code for any failed deletion. */
+/** JetStream error code: the deletion failed. The error message has the reason. */
 const DELETE_FAILED = 10057;
-/** Error texts of {@link DELETE_FAILED} for a sequence outside the stream: before its first message or after its last. */
+/** Messages of {@link DELETE_FAILED} errors for a sequence before the first or after the last message. */
 const OUTSIDE = ['no message found', 'stream store EOF'];
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** A stream of the queue, with one subject per item. A subject's last token identifies the item. */
+/** JetStream stream with one subject per item. The last token of a subject identifies the item. */
 export class Stream {
   readonly link: NatsLink;
   readonly name: string;
@@ -40,12 +40,16 @@ export class Stream {
     return this.link.setUpStream(this.name, { subjects: [this.subject('*')], max_msgs_per_subject: 1, ...settings });
   }
 
-  /** Stores a message. @throws {Error} if JetStream does not confirm the message in time; it may still have been stored */
+  /**
+   * Stores a message.
+   *
+   * @throws {Error} if JetStream does not confirm the message in time; the message may still be stored
+   */
   store(item: string, payload: string, options: Partial<JetStreamPublishOptions>): Promise<PubAck> {
     return this.link.jetstream.publish(this.subject(item), payload, options);
   }
 
-  /** Reads an item's last message from the leader of the stream's replicas, so that the writes of all nodes are visible. */
+  /** Reads an item's last message from the stream leader, because a replica may lag behind. */
   last(item: string): Promise<StoredMsg | null> {
     return this.link.manager.streams.getMessage(this.name, { last_by_subj: this.subject(item) });
   }
@@ -80,15 +84,12 @@ function isMissing({ code, message }: JetStreamApiError): boolean {
   return code === SEQUENCE_NOT_FOUND || code === JetStreamApiCodes.NoMessageFound;
 }
 
-/**
- * Returns the subject token of a task id: the id itself if it is a UUID, otherwise a digest of the same length, because a subject
- * allows only certain characters.
- */
+/** Converts a task id to a subject token. Hashes ids other than UUIDs, because subjects forbid some characters. */
 export function token(id: string): string {
   return UUID.test(id) ? id : digest(id).slice(0, 36);
 }
 
-/** Returns the SHA-256 digest of a text in hexadecimal. */
+/** Returns the SHA-256 digest of a string in hexadecimal. */
 export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }
