@@ -19,17 +19,17 @@ import {
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** Values of `QUEUE_DRIVER` on a single node, that is, without shared servers. */
+/** Queue drivers available on a single node. Several nodes always use the `nats` driver. */
 export const embeddedDrivers = ['memory', 'sqlite'] as const;
 
 const MIB = 1024 * 1024;
 
 const bodyLimit = integer('BODY_LIMIT', MIB, 1, 256 * MIB);
 
-/** Parsers of all settings, in sections named after the part of the process that uses them. */
+/** Parsers of all settings, grouped by the part of the process that uses the settings. */
 const parsers = {
   http: {
-    /** Address that both services listen on. Undefined means every interface. */
+    /** Address that both services listen on. If undefined, the services listen on all interfaces. */
     host: text('HOST'),
     /** Whether other processes on this machine may listen on the same ports. */
     reusePort: flag('REUSE_PORT', { '1': true, '0': false }),
@@ -39,7 +39,7 @@ const parsers = {
       (item) => item === '*' || isHost(item),
       'names or addresses without ports, separated by commas, or *',
     ),
-    /** Web origins whose pages may send write requests to service B and any requests to the admin listener. */
+    /** Web origins allowed to send cross-site requests to service B and the admin listener. */
     corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
     trustProxy: integer('TRUST_PROXY', 0, 0, 16),
@@ -47,31 +47,31 @@ const parsers = {
   admin: {
     /** Address of the admin listener, which must not be exposed to clients. */
     host: text('ADMIN_HOST', '127.0.0.1'),
-    /** Port of the admin listener. If undefined, there is no admin listener. */
+    /** Port of the admin listener. Undefined disables the admin listener. */
     port: (source: Source) =>
       source.env.ADMIN_PORT === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535)(source),
   },
   nats: {
-    /** NATS servers shared by all nodes. Set if and only if `storage.databaseUrl` is. */
+    /** NATS servers shared by all nodes. Set if and only if `storage.databaseUrl` is set. */
     url: serverUrl('NATS_URL', /^(nats|tls):\/\/./, 'a URL like nats://127.0.0.1:4222'),
-    /** Prefix of the names of NATS streams, buckets and subjects, so that several deployments can share a server. */
+    /** Prefix of all NATS stream, bucket and subject names, so that several deployments can share a server. */
     prefix: variable(
       'NATS_PREFIX',
       'ticker-and-tasks',
       (value) => /^[\w-]{1,32}$/.exec(value)?.[0],
       'up to 32 letters, digits, _ and -',
     ),
-    /** Number of NATS servers that store a copy of each message. */
+    /** Number of replicas of each JetStream stream. */
     replicas: integer('NATS_REPLICAS', 1, 1, 5),
   },
   storage: {
-    /** PostgreSQL database shared by all nodes. Set if and only if `nats.url` is. */
+    /** PostgreSQL database shared by all nodes. Set if and only if `nats.url` is set. */
     databaseUrl: serverUrl('DATABASE_URL', /^postgres(ql)?:\/\/./, 'a URL like postgres://127.0.0.1/test'),
     /** Folder that holds `auth.db` and `tasks.db`. */
     dataDir: text('DATA_DIR', 'data'),
   },
   tokens: {
-    /** Secret from which the encryption key of bearer tokens is derived. If undefined, each start uses a random secret. */
+    /** Secret used to derive the encryption key of bearer tokens. If undefined, each start uses a random secret. */
     key: variable(
       'TOKEN_KEY',
       undefined,
@@ -80,24 +80,24 @@ const parsers = {
       (value) => `${Buffer.byteLength(value)} bytes`,
     ),
     lifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', 3600, 1, 3600),
-    /** Whether the expiry of a token closes the connections opened with it. */
+    /** Whether to close a WebSocket when its token expires. */
     expiryCloses: flag('TOKEN_EXPIRY_CLOSES'),
-    /** Maximum number of valid tokens per API key. Any further token evicts the oldest. Default: 1 % of the token store's capacity. */
+    /** Maximum number of valid tokens per API key. A new token beyond this limit evicts the oldest token. */
     perKey: integer('TOKENS_PER_KEY', 1000, 1, 100_000),
-    /** Maximum number of API key exchanges per minute from one client address. */
+    /** Maximum number of token requests per minute and client address. */
     requestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
   },
   ticker: {
     port: integer('TICKER_PORT', 8081, 0, 65_535),
     intervalMs: integer('TICK_INTERVAL_MS', 1000, 10, 60_000),
-    /** Symbols of the ticker with their initial prices. */
+    /** Symbols with their initial prices. */
     symbols: symbols('TICKER_SYMBOLS'),
-    /** Seed that makes prices reproducible. Undefined means random prices. */
+    /** Seed for reproducible prices. If undefined, prices are random. */
     seed: text('TICKER_SEED'),
-    /** CSV file of recorded prices, or module that supplies prices. Undefined means that prices are computed. */
+    /** CSV file of recorded prices, or a module that supplies prices. If undefined, prices are computed. */
     priceSource: (source: Source) => (source.env.PRICE_SOURCE === 'walk' ? undefined : text('PRICE_SOURCE')(source)),
     maxConnections: integer('MAX_CONNECTIONS', 50_000, 1, 1_000_000),
-    // Half of the default of `maxConnections`, because all clients behind a proxy or in a load test share one address.
+    // Half of the default for `maxConnections`, because all clients behind a proxy share one address.
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', 25_000, 1, 1_000_000),
     maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 1, 1_000_000),
   },
@@ -107,31 +107,31 @@ const parsers = {
     requireToken: flag('TASKS_REQUIRE_TOKEN'),
     concurrency: integer('TASK_CONCURRENCY', 2, 1, 64),
     prefetch: integer('TASK_PREFETCH', 5, 1, 10_000),
-    /** Time limit of an attempt (one run of a task's handler), after which the worker thread is terminated. */
+    /** Timeout of one run of a task handler, after which the worker thread is terminated. */
     timeoutMs: integer('TASK_TIMEOUT_MS', 30_000, 1, 86_400_000),
-    /** Time that a handler has to finish once its signal is aborted. After that, the worker thread is terminated. */
+    /** Time for a handler to finish after its signal is aborted. The worker thread is then terminated. */
     cancelGraceMs: integer('TASK_CANCEL_GRACE_MS', 1000, 0, 60_000),
-    /** Module with the user's task handlers: a path relative to the working directory, or the name of a package. */
+    /** Module with the user's task handlers: a path relative to the working directory, or a package name. */
     handlers: text('TASK_HANDLERS'),
     /** Whether a task with an unknown action is processed (its output is `processed`) or refused on submission. */
     unknownActions: oneOf('TASK_UNKNOWN_ACTIONS', 'process', ['process', 'reject']),
-    /** Memory limit of a worker thread. A thread that exceeds it is terminated. */
+    /** Heap limit of a task worker thread. A thread that exceeds the limit is terminated. */
     memoryMb: integer('TASK_MEMORY_MB', 256, 16, 65_536),
     bodyLimit,
     /** Limit on the total size of service B's unparsed request bodies. At least twice `bodyLimit`. */
     bodyBudgetBytes: (source: Source) =>
       Math.max(integer('BODY_BUDGET_BYTES', heapShare(64 * MIB, 32), 2)(source), 2 * bodyLimit(source)),
     /**
-     * Limit on the total size of service B's responses that clients have not read yet. At least ten times `bodyLimit`, enough for two
-     * of the largest rows: payload and result can each be as large as the largest body, and JSON escaping doubles them.
+     * Limit on the total size of service B's unread responses. At least ten times `bodyLimit`, enough for two of the
+     * largest rows. Payload and result can each reach `bodyLimit`, and JSON escaping can double both.
      */
     responseBudgetBytes: (source: Source) =>
       Math.max(integer('RESPONSE_BUDGET_BYTES', heapShare(128 * MIB, 16), 4 * MIB)(source), 10 * bodyLimit(source)),
   },
   retention: {
-    /** Number of newest rows kept in `tasks`. 0 keeps all. */
+    /** Number of rows to keep in the `tasks` table, newest first. 0 keeps all rows. */
     rows: integer('TASK_RETENTION_ROWS', 0, 0),
-    /** Days after which completed tasks are deleted. 0 keeps them forever. */
+    /** Number of days to keep completed tasks. 0 keeps them forever. */
     days: integer('TASK_RETENTION_DAYS', 0, 0, 36_500),
   },
   queue: {
@@ -152,14 +152,14 @@ const parsers = {
   },
 };
 
-/** Settings of the process. Sizes are in bytes, durations in the unit that the name ends with. */
+/** Settings of the process. Sizes are in bytes unless the name ends with another unit. */
 export type Config = Parsed<typeof parsers>;
 
 /**
  * Reads the settings from environment variables. An empty variable counts as unset.
  *
- * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
- * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
+ * @param terminal whether standard output is a terminal; if so, the default log format is `pretty`
+ * @param heapLimitBytes heap limit of the main thread, used to limit the default byte budgets
  * @throws {ConfigError} for the first invalid variable
  */
 export function loadConfig(
@@ -201,5 +201,5 @@ function symbols(name: string) {
   };
 }
 
-/** Settings for an empty environment and an unlimited heap. */
+/** Default settings: the result for an empty environment and an unlimited heap. */
 export const defaults = loadConfig({}, false, Number.POSITIVE_INFINITY) as Config & { admin: { port: number } };

@@ -1,6 +1,6 @@
 /**
- * Entry point of the package, for handlers modules and for programs that run the services in their own process. {@link start} imports
- * the services lazily, because handlers modules import this file in every worker thread.
+ * Entry point of the npm package, imported by task handler modules and by programs that embed the services.
+ * {@link start} imports the services lazily, because handler modules import this file in every worker thread.
  */
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
@@ -18,13 +18,13 @@ export {
 
 /** Options of {@link start}. */
 export interface StartOptions {
-  /** Handlers module: a path relative to the working directory, a file URL, or a package name. Same as `TASK_HANDLERS`. */
+  /** Handlers module: path relative to the working directory, file URL, or package name. Same as `TASK_HANDLERS`. */
   handlers?: string | URL | undefined;
   /** Initial prices by symbol. Same as `TICKER_SYMBOLS`. */
   symbols?: Readonly<Record<string, number>> | undefined;
-  /** Price source: a module, given as for `handlers`, or a recording. Same as `PRICE_SOURCE`. */
+  /** Price source: a CSV file of recorded prices, or a module given as for `handlers`. Same as `PRICE_SOURCE`. */
   priceSource?: string | URL | undefined;
-  /** Settings by the names of their environment variables. The environment itself is not read. */
+  /** Settings by environment variable name. The process's own environment variables are not read. */
   settings?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
 }
 
@@ -35,7 +35,7 @@ export interface RunningServices {
   /**
    * Stops both services within `SHUTDOWN_TIMEOUT_MS`. Further calls return the same promise.
    *
-   * @returns the number of unfinished accepted tasks, and whether the queue keeps them for the next start
+   * @returns the number of accepted tasks left unfinished, and whether the queue has kept them for the next start
    */
   stop(): Promise<{ unfinished: number; kept: boolean }>;
 }
@@ -43,7 +43,7 @@ export interface RunningServices {
 /**
  * Starts the ticker and the task queue in this process. Installs no signal handlers and never exits the process.
  *
- * @throws {Error} with one line that says what to fix, if a setting is invalid or a service cannot start
+ * @throws {Error} if a setting is invalid or a service cannot start; the message is one line that says what to fix
  */
 export async function start(options: StartOptions = {}): Promise<RunningServices> {
   const { runtimeIsNewEnough, tooOld } = await import('./reexec.ts');
@@ -69,7 +69,7 @@ export async function start(options: StartOptions = {}): Promise<RunningServices
   };
 }
 
-/** Returns the options as environment variables. An option overrides the equivalent setting. */
+/** Converts the options to environment variables. For example, `handlers` overrides `settings.TASK_HANDLERS`. */
 function environment({ handlers, symbols, priceSource, settings = {} }: StartOptions): Record<string, string> {
   const variables = {
     ...settings,
@@ -85,13 +85,17 @@ function environment({ handlers, symbols, priceSource, settings = {} }: StartOpt
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
 }
 
-/** Formats a price. `TICKER_SYMBOLS` allows no exponent, which JavaScript writes for numbers below 1e-6. */
+/** Formats a price in decimal notation, because `TICKER_SYMBOLS` does not accept exponents such as `1e-7`. */
 function withoutExponent(price: number): string {
   const [, fraction = '', exponent] = /^\d(?:\.(\d+))?e-(\d)$/.exec(String(price)) ?? [];
   return exponent === undefined ? String(price) : price.toFixed(fraction.length + Number(exponent));
 }
 
-/** Returns a module's path or package name. @throws {TypeError} if a URL is not a file URL */
+/**
+ * Converts a file URL to a path, and returns a path or package name unchanged.
+ *
+ * @throws {TypeError} for any other URL
+ */
 function moduleName(module: string | URL): string {
   return module instanceof URL ? fileURLToPath(module) : module;
 }

@@ -6,10 +6,10 @@ import { workerFile } from './worker-file.ts';
 const TIME_LIMIT_MS = 10_000;
 
 /**
- * Loads and checks the handlers module in a thread of its own.
+ * Loads and checks the handlers module in a separate thread.
  *
- * @returns the module's actions; empty if there is no module
- * @throws {Error} that names the module and the reason
+ * @returns the module's actions; empty if no module is set
+ * @throws {Error} if the module cannot be used; the message names the module and the reason
  */
 export async function checkHandlers(
   { handlers: module, memoryMb }: Pick<Config['tasks'], 'handlers' | 'memoryMb'>,

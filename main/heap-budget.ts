@@ -1,12 +1,16 @@
 import type { Config } from './config.ts';
 
-/** Maximum share of the heap for all budgets combined. Connections, tokens, idempotency keys and garbage need the rest. */
+/** Maximum share of the heap for all byte budgets combined. Connections, tokens and garbage need the rest. */
 const MAX_SHARE = 0.5;
 const MIB = 1024 * 1024;
 
-/** @throws {Error} if the budgets for the queue, request bodies and responses add up to more than half of the main thread's heap */
+/**
+ * Checks the byte budgets of queue, request bodies and responses.
+ *
+ * @throws {Error} if their sum exceeds half of the heap
+ */
 export function checkHeapBudget({ queue, tasks }: Pick<Config, 'queue' | 'tasks'>, heapLimitBytes: number): void {
-  // With NATS, the queue takes no heap memory, because the NATS servers store it.
+  // With NATS, the servers store the queue, so the queue uses no heap memory.
   const queueBytes = queue.driver === 'nats' ? 0 : queue.maxBytes;
   const bytes = queueBytes + tasks.bodyBudgetBytes + tasks.responseBudgetBytes;
   if (bytes <= heapLimitBytes * MAX_SHARE) return;

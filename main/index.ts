@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
- * Entry point of `node dist/main` and of the command `ticker-and-tasks`. Must run on Node 18, because an older Node uses it to start
- * the Node in `node_modules`.
+ * Entry point of `node dist/main` and of the `ticker-and-tasks` command. Must run on Node 18, because an older Node.js
+ * uses this file to start the Node.js installed in `node_modules`.
  */
 import { reexec, runtimeIsNewEnough } from './reexec.ts';
 
-// Without a listener for SIGUSR1, Node would open its inspector on this signal.
+// Ignores SIGUSR1. By default, Node.js starts its inspector on this signal.
 process.on('SIGUSR1', () => {});
 
 const [name] = process.argv.slice(2);

@@ -14,17 +14,17 @@ export interface LogMetrics {
 
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
-/** Matches a bearer token, which may occur in a log line as part of a URL, a header or an error message. */
+/** Matches bearer tokens, which may appear in logged URLs, headers and error messages. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
 export interface LogOutput {
   log: Log;
   metrics: LogMetrics;
-  /** Writes the buffered lines, in at most a second. Called before the process exits. Lines logged after this call are lost. */
+  /** Writes the buffered lines, for at most one second. Call before the process exits. Later log lines are lost. */
   end(): Promise<void>;
 }
 
-/** Creates the log, which writes to standard output. If standard output stalls or fails, only log lines are lost. */
+/** Creates the log, which never blocks. Log lines are lost if standard output stalls or fails. */
 export async function createLog(options: { level: LevelWithSilent; format: 'json' | 'pretty' }): Promise<LogOutput> {
   const { level, format } = options;
   const lines = new LineBuffer(openStandardOutput(), (lost) =>
@@ -43,7 +43,7 @@ export async function createLog(options: { level: LevelWithSilent; format: 'json
   };
 }
 
-/** Redacts the bearer tokens in a log line. Runs on the serialized line, so that it finds tokens in every field. */
+/** Redacts bearer tokens in a serialized log line, in whatever field they occur. */
 function redact(line: string): string {
   return line.replace(TOKEN, 'v3.local.[redacted]');
 }
@@ -65,7 +65,7 @@ function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
 
 type Fields = { err?: unknown; failure?: unknown };
 
-/** Returns the kind of a log line. Lines of one kind share the level, message, error name, error code and task failure. */
+/** Returns a key that groups repeated log lines: level, message, error name, error code and task failure. */
 function kindOf(args: readonly unknown[], level: number): string {
   const [first] = args;
   const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;

@@ -9,14 +9,14 @@ export interface OneShotThreadOptions {
   memoryMb: number;
 }
 
-/** Node's exit code for a thread whose module awaits a promise that never settles. */
+/** Node.js exit code for a top-level `await` that never settles. */
 const UNSETTLED = 13;
 
 /**
- * Runs a module in its own thread until the thread sends a {@link OneShotReport}, and returns the report. Discards the thread's output
- * and all other messages, which a user's module can send.
+ * Runs a module in a new thread until the thread sends a {@link OneShotReport}, and returns the report. Discards the
+ * thread's output and all other messages, because the module may load a user's code.
  *
- * @throws {Error} with the reason if the thread fails, ends without a report, or exceeds the time limit
+ * @throws {Error} if the thread fails, ends without a report, or exceeds the time limit
  */
 export async function runOneShotThread<Report>(file: URL, options: OneShotThreadOptions): Promise<Report> {
   const { workerData, timeLimitMs, memoryMb } = options;

@@ -5,7 +5,11 @@ import type { Log } from './log.ts';
 
 type BackendConfig = Pick<Config, 'storage' | 'nats' | 'queue' | 'tokens' | 'ticker' | 'retention'>;
 
-/** Opens the backend: NATS and PostgreSQL if configured, else local files. @throws {Error} with a message that says what to fix */
+/**
+ * Opens the backend: NATS and PostgreSQL if configured, otherwise local files.
+ *
+ * @throws {Error} if the backend cannot be opened; the message says what to fix
+ */
 export async function openBackend({ storage, nats, ...others }: BackendConfig, log: Log): Promise<Backend> {
   const { url } = nats;
   const { databaseUrl } = storage;

@@ -1,9 +1,10 @@
-/** Time in milliseconds between two checks of the parent process. */
+/** Interval between checks of the parent process, in milliseconds. */
 const INTERVAL_MS = 250;
 
 /**
- * Calls `onOrphaned` when the parent process has ended, but only if npm started this process as the command `ticker-and-tasks`. npx
- * passes SIGTERM only to a shell, which ends without ending this process. A process started in any other way may outlive its parent.
+ * Calls `onOrphaned` when the parent process has ended. Does nothing unless npm or npx started this process as
+ * `ticker-and-tasks`. npx sends SIGTERM only to a shell, which exits without stopping this process. A process started
+ * in another way may outlive its parent.
  */
 export function whenOrphaned(onOrphaned: () => void): void {
   if (!/(^|[\s'"])ticker-and-tasks($|[\s'"])/.test(process.env.npm_lifecycle_script ?? '')) return;

@@ -4,13 +4,13 @@ import { runOneShotThread } from './one-shot-thread.ts';
 import { workerFile } from './worker-file.ts';
 
 const TIME_LIMIT_MS = 10_000;
-/** Heap limit of the thread in MB. The largest recording needs a third of it. */
+/** Heap limit of the thread in MB, three times what the largest allowed recording needs. */
 const MEMORY_MB = 1024;
 
 /**
- * Loads and checks the price source, if one is set, in a thread of its own. Calls none of its functions.
+ * Loads and checks the price source, if set, in a separate thread. Does not call the functions of a module.
  *
- * @throws {Error} with one line that names the source and the reason
+ * @throws {Error} if the price source cannot be used; the message names the source and the reason
  */
 export async function checkPriceSource(
   { priceSource: source, symbols }: Pick<Config['ticker'], 'priceSource' | 'symbols'>,

@@ -1,4 +1,4 @@
-/** Readiness check. Returns a description of the problem, or undefined if healthy. A thrown error also counts as a problem. */
+/** Readiness check. Returns the problem, or undefined if healthy. A thrown error also counts as a problem. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
 /** Readiness checks by the name shown in `/readyz`. */

@@ -5,31 +5,34 @@ import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { whenOrphaned } from './orphan.ts';
 
-/** Oldest supported version of Node, the first with `node:sqlite` as a release candidate. Matches `engines` in package.json. */
+/** Oldest supported Node.js version, where `node:sqlite` became a release candidate. Same as in package.json. */
 const OLDEST = [24, 15] as const;
 const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
-/** Environment variable that marks the child process, so that it does not start another child if the installed Node is too old. */
+/** Environment variable of the child process. Prevents endless re-execution if the installed Node.js is too old. */
 const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
-/** Whether a version of Node can run the services. */
+/** Whether a version of Node.js can run the services. */
 export function runtimeIsNewEnough(version = process.versions.node): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
-/** Returns a one-line message: this version of Node.js is too old, and how to install a newer one. */
+/** Returns an error message: this Node.js version is too old, and how to install a newer version. */
 export function tooOld(): string {
   const isDependency = fileURLToPath(import.meta.url)
     .split(sep)
     .includes('node_modules');
-  // The package `node` needs its install script, which npm runs for a dependency only if the project allows it.
+  // The npm package `node` needs its install script, which npm does not run for a dependency without approval.
   const remedy = isDependency
     ? 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project'
     : 'run "npm install" here to install one';
   return `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: ${remedy}`;
 }
 
-/** Runs this command line with the Node in `node_modules` and exits the same way. If that Node is missing, prints how to install it. */
+/**
+ * Runs this command with the Node.js in `node_modules`, and exits with the same exit code or signal. If Node.js is not
+ * installed there, prints an error and sets exit code 1.
+ */
 export async function reexec(): Promise<void> {
   const installed = installedNode();
   if (installed === undefined || process.env[HANDED_OVER] !== undefined) {
@@ -38,11 +41,11 @@ export async function reexec(): Promise<void> {
     return;
   }
   const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
-    // The IPC channel carries no messages. It emits `disconnect` in the child when this process ends, even by SIGKILL.
+    // The IPC channel carries no messages. The child emits `disconnect` when this process ends, even after SIGKILL.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [HANDED_OVER]: process.versions.node },
   });
-  // Ctrl-C in a terminal reaches both processes, so the child gets the signal twice. run.ts treats the two as one.
+  // Ctrl-C sends SIGINT to both processes, so the child gets the signal twice. run.ts ignores the second signal.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
   whenOrphaned(() => child.disconnect());
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
@@ -54,7 +57,7 @@ export async function reexec(): Promise<void> {
   process.kill(process.pid, signal);
 }
 
-/** Returns the path of the Node that the npm package `node` installed, or undefined if the package or its executable is missing. */
+/** Returns the path of the Node.js executable from the npm package `node`, or undefined if not installed. */
 function installedNode(): string | undefined {
   try {
     const manifest = createRequire(import.meta.url).resolve('node/package.json');

@@ -9,13 +9,13 @@ import { ConfigError } from './setting-parsers.ts';
 /** Exit codes, as listed in www/guide/running.md. */
 const ExitCode = {
   stopped: 0,
-  /** The start failed, an exception was not caught, or a second signal forced the process to end. */
+  /** Startup failed, an exception was not caught, or a second signal forced the process to exit. */
   failed: 1,
-  /** The process stopped and lost accepted tasks. Neither Node nor shells use this exit code. */
+  /** The process stopped and lost accepted tasks. Node.js and shells do not use this exit code. */
   tasksLost: 20,
 } as const;
 
-/** Time in milliseconds after the first signal during which further signals are ignored, because a single Ctrl-C can send several. */
+/** Milliseconds after the first signal during which other signals are ignored, because Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
 /** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */
@@ -23,7 +23,7 @@ export async function run(): Promise<void> {
   const config = readConfig();
   const output = await createLog(config.log);
   const { log } = output;
-  // Node writes the output of worker threads to these streams. Without an error listener, a closed terminal would end the process.
+  // Ignores write errors. Otherwise output of a worker thread to a closed terminal would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   let unsaved = () => 0;
@@ -45,11 +45,11 @@ export async function run(): Promise<void> {
       void end(ExitCode.failed);
     },
   );
-  // Emitted when the old Node that started this process (reexec.ts) has exited.
+  // Emitted when the Node.js process that ran `reexec` to start this process has ended.
   process.once('disconnect', () => stopped.resolve('disconnect'));
   whenOrphaned(() => stopped.resolve('disconnect'));
 
-  // A signal during startup takes effect once the services have started, or after the shutdown timeout, whichever comes first.
+  // After a signal during startup, waits until the services have started, but at most for the shutdown timeout.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
     const start = startServices(config, output, (ofTasks) => {
@@ -82,7 +82,10 @@ function readConfig(): Config {
   }
 }
 
-/** Calls `onFirst` for the first signal, and `onForce` for later ones except SIGHUP, which closing a terminal can send twice. */
+/**
+ * Calls `onFirst` for the first signal and `onForce` for later signals. Later SIGHUPs are ignored, because closing a
+ * terminal can send two.
+ */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {

@@ -21,9 +21,9 @@ export interface Services {
 /**
  * Starts service A, service B and the admin listener.
  *
- * @param onTasks called when service B has started, with a function that returns how many accepted tasks would be lost if the
- *   process ended now
- * @throws {Error} with a message that says what to fix
+ * @param onTasks called when service B has started; its argument returns how many accepted tasks would be lost if the
+ *   process ended
+ * @throws {Error} if a service cannot start; the message says what to fix
  */
 export async function startServices(
   config: Config,
@@ -34,7 +34,7 @@ export async function startServices(
   const { http, tokens, storage, nats, queue, retention, shutdownTimeoutMs } = config;
   checkHeapBudget({ queue, tasks: config.tasks }, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-  // Checked before any file or server is touched.
+  // The user's modules are checked before any database file or server connection is opened.
   const actions = await checkHandlers(config.tasks);
   await checkPriceSource(config.ticker);
   await using startedParts = new AsyncDisposableStack();
@@ -72,7 +72,7 @@ export async function startServices(
       const abort = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       const timers = [
-        // Connections are closed after half of the timeout, so that slow clients leave the other half for processing tasks.
+        // Connections are closed after half of the timeout, so that slow clients leave time for processing tasks.
         setTimeout(connections.resolve, shutdownTimeoutMs / 2),
         setTimeout(abort.resolve, Math.max(0, shutdownTimeoutMs - config.tasks.cancelGraceMs)),
         setTimeout(all.resolve, shutdownTimeoutMs),
@@ -91,7 +91,7 @@ export async function startServices(
   };
 }
 
-/** Returns a rejection handler that replaces errors of `listen` with errors that name the setting to change. */
+/** Returns a `catch` handler that replaces an error of `listen` with an error that names the setting to change. */
 function explain(portVariable: string, hostVariable: string) {
   return (error: NodeJS.ErrnoException & { port?: number }): never => {
     const { port, syscall, code = '' } = error;

@@ -4,38 +4,45 @@ import type { Log } from './log.ts';
 export interface SupervisedWorkerOptions<FromWorker> {
   name: string;
   file: URL;
-  /** @param heartbeat Int32Array of one element. If `onHeartbeat` is set, the thread must increment it several times a second */
+  /**
+   * Returns the thread's `workerData`.
+   *
+   * @param heartbeat Int32 counter that the thread must increment several times a second if `onHeartbeat` is set
+   */
   workerData: (heartbeat: SharedArrayBuffer) => object;
-  /** Delays in milliseconds before the first, second, … consecutive restart. The last delay applies to all further restarts. */
+  /** Delay in milliseconds before each consecutive restart. The last delay is used for all further restarts. */
   restartDelaysMs: readonly number[];
-  /** Lifetime in milliseconds after which a thread counts as stable. When a stable thread ends, the restart delay is reset. */
+  /** Milliseconds that a thread must run to count as stable. The end of a stable thread resets the restart delay. */
   stableAfterMs: number;
-  /** Recognizes the messages of the thread's own code. All others are discarded. Required if the thread imports a user's module. */
+  /**
+   * Validates messages from the thread. Invalid messages are discarded. Required if the thread imports a user's module,
+   * which can post any value.
+   */
   isMessage?: (message: unknown) => message is FromWorker;
   onMessage?: (message: FromWorker) => void;
-  /** Called with what the thread writes to its standard output or error. If undefined, the output goes to the process's own streams. */
+  /** Receives standard output and error of the thread. If undefined, the output goes to the process's streams. */
   onOutput?: ((text: string) => void) | undefined;
-  /** Called after each thread is created. */
+  /** Called after the thread is created, and after each restart. */
   onSpawn?: () => void;
   /** Called when a thread has ended, before it is restarted. */
   onExit?: () => void;
-  /** Called once a second. `isAlive` is true if there was a heartbeat since the last call. If undefined, hangs are not detected. */
+  /** Called once a second. `isAlive` is whether the heartbeat has advanced. If undefined, hangs are not detected. */
   onHeartbeat?: (isAlive: boolean) => void;
   log: Log;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
-/** Consecutive missed heartbeats after which a thread is terminated. None are counted while the main thread itself is blocked. */
+/** Number of consecutive missed heartbeats, counted by the main thread, after which a thread is terminated. */
 const MAX_MISSED = 4;
 
-/** A worker thread that is restarted when it ends, and terminated when it hangs. */
+/** Worker thread that is restarted when it ends, and terminated when it hangs. */
 export class SupervisedWorker<ToWorker, FromWorker> {
   readonly #options: SupervisedWorkerOptions<FromWorker>;
   readonly #heartbeat = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   readonly #firstMessage = Promise.withResolvers<void>();
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
-  /** Number of consecutive restarts without a stable thread in between. */
+  /** Number of consecutive restarts. Reset when a thread ends after running for `stableAfterMs`. */
   #failures = 0;
   #restarts = 0;
   #isStopped = false;
@@ -52,7 +59,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     this.#spawn();
   }
 
-  /** Starts the thread and waits for its first message. @throws {Error} if the thread ends before this message */
+  /** Starts the thread and waits for its first message. @throws {Error} if the thread ends first */
   async ready(): Promise<void> {
     const { promise, reject } = this.#firstMessage;
     const worker = this.#spawn();
@@ -60,12 +67,12 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     await promise;
   }
 
-  /** Sends a message to the thread. The message is lost if no thread is running. */
+  /** Sends a message to the thread, or discards the message if the thread is not running. */
   post(message: ToWorker): void {
     this.#worker?.postMessage(message);
   }
 
-  /** Terminates the thread without a restart. */
+  /** Terminates the thread and does not restart it. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#restartTimer);
@@ -131,7 +138,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
       try {
         this.#spawn();
       } catch (error) {
-        // Creating a thread fails while the process is at its thread limit.
+        // Creating a thread fails if the process has reached its thread limit.
         log.error({ err: error }, `the ${name} thread failed`);
         this.#restart(1);
       }

@@ -4,8 +4,8 @@ import type { TickerService } from './ticker/service.ts';
 import { authorizationToken, verifyToken } from './ticker/token-auth.ts';
 
 /**
- * Creates service B's access control, which accepts the bearer tokens issued by service A. Tokens are read only from the
- * `Authorization` header, because query strings end up in logs and only WebSockets have subprotocols.
+ * Creates service B's access control, which accepts service A's bearer tokens. Reads tokens only from the
+ * `Authorization` header, because tokens in query strings end up in logs.
  */
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {

@@ -28,7 +28,7 @@ await runCommand(USAGE, async (args) => {
 function abortedBySignal(): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // Registered with `on`, because with `once`, a second signal would end the process before the partial files are deleted.
+    // Uses `on`, not `once`. Otherwise a second signal would end the process before the partial files are deleted.
     process.on(name, () => controller.abort(new Error(`ended by ${name}`)));
   }
   return controller.signal;

@@ -68,7 +68,7 @@ function readData(text: string): object {
   throw new UsageError(`the data must be a JSON object, got ${text}`);
 }
 
-/** Runs a handler for one task and prints the outcome. Uses the services' worker thread, with rows in a temporary folder. */
+/** Runs a handler for one task in a worker thread and prints the outcome. The database is in a temporary folder. */
 async function runHandler(
   settings: Config['tasks'],
   actions: HandlersManifest,

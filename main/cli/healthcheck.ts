@@ -1,6 +1,6 @@
 /**
- * `node dist/main/cli/healthcheck.js [/healthz|/readyz]` sends a health check to the admin listener, for images without
- * curl. Exits with code 0 if the response status is 2xx. Otherwise prints the reason and exits with code 1.
+ * `node dist/main/cli/healthcheck.js [/healthz|/readyz]` requests a health check from the admin listener, for container
+ * images without curl. Exits with code 0 after a 2xx response. Otherwise prints the reason and exits with code 1.
  */
 const TIMEOUT_MS = 4000;
 /** Address to connect to if the admin listener is bound to a wildcard address. */

@@ -9,14 +9,18 @@ import { databaseUrl, dataFolder } from './command.ts';
 /** API keys stored in SQLite or PostgreSQL. */
 type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke'>;
 
-/** Longest wait for a lock on the SQLite file, much longer than any write by the services. */
+/** Lock timeout of the SQLite file in milliseconds, much longer than any write by the services. */
 const BUSY_TIMEOUT_MS = 2000;
 const SQLITE_BUSY = 5;
 /** PostgreSQL statement timeout in milliseconds. */
 const TIME_LIMIT_MS = 5000;
 const UNDEFINED_TABLE = '42P01';
 
-/** Opens the stored API keys, calls `work` with them, and closes them. @throws {Error} with a one-line message that says what to fix */
+/**
+ * Opens the API key database, calls `work`, and closes the database.
+ *
+ * @throws {Error} with a one-line message that says what to fix
+ */
 export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
   return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);

@@ -12,7 +12,7 @@ const USAGE = `npm run keys -- <command>
 The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
 `;
 
-/** Maximum length of a user or role. Both are part of every token, and tokens are sent in a header. */
+/** Maximum length of a user or role name. Tokens contain both names and are sent in a header of limited size. */
 const MAX_NAME_LENGTH = 128;
 
 const commands = new Map(Object.entries({ list, create, revoke }));
@@ -58,7 +58,11 @@ async function revoke(args: string[]): Promise<void> {
   }
 }
 
-/** Returns a user or role from the command line. @throws {UsageError} if it is empty, is too long, or contains control characters */
+/**
+ * Validates a user or role from the command line.
+ *
+ * @throws {UsageError} if the name is empty, too long, or contains control characters
+ */
 function readName(option: string, text: string): string {
   if (text.trim() === '') throw new UsageError(`${option} must not be empty`);
   if (/\p{Cc}/u.test(text)) throw new UsageError(`${option} must hold no control characters`);
@@ -66,7 +70,7 @@ function readName(option: string, text: string): string {
   return text;
 }
 
-/** Replaces control characters, because stored text may come from anywhere and must not control the terminal. */
+/** Replaces control characters, because stored names may contain terminal escape sequences. */
 function printable(text: string): string {
   return text.replace(/\p{Cc}/gu, '\u{fffd}');
 }

@@ -6,14 +6,14 @@ ticker-and-tasks backup ...    copies the databases
 ticker-and-tasks handlers ...  checks a handlers module, or runs one of its handlers
 `;
 
-/** Programs by name. Each runs when its module is imported. */
+/** Programs by name. Importing the module of a program runs the program. */
 const programs: Readonly<Record<string, () => Promise<unknown>>> = {
   keys: () => import('./keys.ts'),
   backup: () => import('./backup.ts'),
   handlers: () => import('./handlers.ts'),
 };
 
-/** Runs the program `name` with the command line arguments after the name. If the program is unknown, prints one line and the usage. */
+/** Runs the program `name` with the remaining arguments. If `name` is unknown, prints an error and the usage. */
 export async function runProgram(name: string): Promise<void> {
   const program = Object.hasOwn(programs, name) ? programs[name] : undefined;
   if (program === undefined) {

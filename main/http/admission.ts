@@ -1,11 +1,11 @@
 import { TurnLimit } from './turn-limit.ts';
 
-/** Total cost, in bytes, after which no more requests are admitted in an event loop turn. The last one admitted may exceed it. */
+/** Maximum total cost, in bytes, of the requests admitted in one event loop turn. The last request may exceed it. */
 export const TURN_BYTES = 256 * 1024;
 /** Minimum cost of a request, in bytes. A cheaper request is charged this much. */
 const MIN_COST = 1024;
 
-/** Spreads requests over event loop turns, so that ticks, health probes and messages from threads are handled in between. */
+/** Spreads requests over event loop turns, so that ticks and health probes are handled in between. */
 export class Admission {
   readonly #turns = new TurnLimit(TURN_BYTES);
 

@@ -1,7 +1,7 @@
 import type { ByteBudget } from './byte-budget.ts';
 import { HttpError, serverBusy } from './errors.ts';
 
-/** Minimum capacity of the buffer in bytes, unless the body is known to be smaller. */
+/** Minimum capacity of a buffer in bytes, unless `Content-Length` is smaller. */
 const MIN_CAPACITY = 512;
 
 const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
@@ -15,12 +15,12 @@ export interface BodyBounds {
 }
 
 /**
- * A request body in one growing buffer, which takes less memory than many small chunks. Whatever `Content-Length` says, the
- * capacity is at most {@link MIN_CAPACITY} or twice the number of bytes received so far, whichever is larger.
+ * Collects a request body in one growing buffer, because many small chunks would use more memory. The capacity is at
+ * most {@link MIN_CAPACITY} or twice the number of bytes received, even if `Content-Length` is larger.
  */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;
-  /** Maximum number of bytes to receive: the smaller of `Content-Length` and the limit. */
+  /** Maximum size of the body in bytes: the smaller of `Content-Length` and the limit. */
   readonly #expected: number;
   #buffer: Buffer<ArrayBuffer> = EMPTY;
   /** Size of the buffer in bytes. Stored separately, because a buffer transferred to a thread has a length of 0. */
@@ -37,7 +37,7 @@ export class BodyBuffer {
     return this.#length;
   }
 
-  /** Size of the buffer in bytes, all of which are charged to the budget. */
+  /** Size of the buffer in bytes. The whole buffer is charged to the budget. */
   get capacity(): number {
     return this.#capacity;
   }
@@ -47,17 +47,17 @@ export class BodyBuffer {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Returns {@link bytes} in memory that is not shared with other buffers, so that the bytes can be transferred to a thread. */
+  /** Returns {@link bytes} for transfer to a thread, copied if the bytes share an `ArrayBuffer` with other data. */
   ownBytes(): Uint8Array<ArrayBuffer> {
     const isOwn = this.#buffer.byteLength === this.#buffer.buffer.byteLength;
     return isOwn ? this.bytes : Uint8Array.prototype.slice.call(this.bytes);
   }
 
-  /** Appends a chunk of the body. @throws {HttpError} `request body too large`, or `server busy` if the budget refuses the bytes */
+  /** Appends a chunk. @throws {HttpError} `request body too large`, or `server busy` if the budget is exceeded */
   append(chunk: Buffer<ArrayBuffer>): void {
     const length = this.#length + chunk.length;
     if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');
-    // A body that arrives in a single chunk, as most do, is not copied.
+    // Most bodies arrive in a single chunk, which is used without copying.
     if (this.#length === 0 && length === this.#expected) {
       this.#charge(length);
       this.#buffer = chunk;
@@ -68,7 +68,7 @@ export class BodyBuffer {
     this.#length = length;
   }
 
-  /** Frees the buffer and returns its bytes to the budget. Safe to call more than once. */
+  /** Frees the buffer and releases its bytes in the budget. May be called more than once. */
   release(): void {
     this.#bounds.budget.release(this.#capacity);
     this.#capacity = 0;
@@ -79,7 +79,7 @@ export class BodyBuffer {
   #grow(length: number): void {
     const capacity = Math.max(length, Math.min(this.#expected, Math.max(MIN_CAPACITY, 2 * this.capacity)));
     this.#charge(capacity - this.capacity);
-    // Bypasses Node's buffer pool, because a few bytes from the pool would keep its whole 8 KiB in memory.
+    // Bypasses Node's buffer pool, because a small buffer would keep the whole 8 KiB pool in memory.
     const buffer = Buffer.allocUnsafeSlow(capacity);
     this.#buffer.copy(buffer, 0, 0, this.#length);
     this.#buffer = buffer;

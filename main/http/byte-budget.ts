@@ -1,4 +1,4 @@
-/** Limit on the total number of bytes that a listener keeps in memory for its clients. Every byte taken must be released. */
+/** Limit on the total bytes that a listener keeps in memory for its clients. Every byte taken must be released. */
 export class ByteBudget {
   readonly limit: number;
   #used = 0;
@@ -12,8 +12,8 @@ export class ByteBudget {
   }
 
   /**
-   * Takes another `bytes` for a client that already holds `held` bytes. If the client would then hold more than remains free,
-   * takes nothing and returns false, so that slow clients with large bodies always leave room for small bodies.
+   * Takes `bytes` for a client that already holds `held` bytes. Takes nothing and returns false if the client would
+   * then hold more bytes than remain free. Slow clients with large bodies therefore leave room for small bodies.
    */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.#used - bytes;

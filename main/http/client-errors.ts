@@ -10,22 +10,24 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Answers malformed and timed-out requests with an error, after all earlier responses on the connection. Destroys the socket
- * if sending those responses takes longer than `closingMs` milliseconds, or if the client then takes longer than that to close its side.
+ * Sends an error response to malformed and timed-out requests, after all earlier responses on the connection. Destroys
+ * the socket if the earlier responses are not sent within `closingMs` milliseconds. After the error response, the
+ * client has the same time to close the connection.
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
-  /** Connections on which an error has occurred. Further errors on them are ignored. */
+  /** Connections on which an error has occurred. Later errors on these connections are ignored. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     if (broken.has(socket)) return;
     broken.add(socket);
     const outstanding = [...order.outstanding(socket)];
     const end = () => {
-      // Sends no error if an earlier response is only partly sent, because the error would end up in the middle of that response.
+      // If an earlier response is only partly sent, an error response would end up in its body.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };
-    // Waits until all complete requests are answered. Otherwise the client would mistake the error for one of their responses.
+    // Waits until all complete requests are answered. Otherwise the client would assign the error to one of these
+    // requests.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), closingMs()).unref();
@@ -43,7 +45,7 @@ function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: n
   }
   const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
-  // Delayed, because destroying the socket while the client is still sending causes a TCP reset, which discards the response.
+  // Delayed, because destroying the socket while the client is sending causes a TCP reset, which discards the response.
   const timer = setTimeout(() => socket.destroy(), closingMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }

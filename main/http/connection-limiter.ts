@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { type ErrorName, HttpError } from './errors.ts';
 
 export interface ConnectionBounds {
-  /** Maximum total number of connections, including those with an unfinished WebSocket handshake. */
+  /** Maximum total number of connections, including unfinished WebSocket handshakes. */
   maxConnections: number;
   maxConnectionsPerAddress: number;
 }
@@ -10,7 +10,7 @@ export interface ConnectionBounds {
 /** Value of `Retry-After` for refused clients, in seconds. */
 const RETRY_AFTER = '5';
 
-/** Limits the number of connections, in total and per address. A socket holds one slot until it closes or {@link release} is called. */
+/** Limits connections in total and per address. A socket holds a slot until it closes or {@link release} is called. */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
   readonly #byAddress = new Map<string, number>();
@@ -36,7 +36,11 @@ export class ConnectionLimiter {
     return this.taken >= this.#bounds.maxConnections ? 'tooManyConnections' : undefined;
   }
 
-  /** @throws {HttpError} `too many connections from this address` or `too many connections`, if no slot is free */
+  /**
+   * Checks that a new connection from `address` is allowed.
+   *
+   * @throws {HttpError} `too many connections from this address` or `too many connections`
+   */
   check(address: string): void {
     const error = this.refusal(address);
     if (error === undefined) return;
@@ -44,14 +48,18 @@ export class ConnectionLimiter {
     throw new HttpError(error, { headers: { 'Retry-After': RETRY_AFTER }, overload });
   }
 
-  /** Acquires a slot for `socket` until it closes. Does nothing if the socket is already closed. @throws like {@link check} */
+  /**
+   * Acquires a slot for `socket` until it closes. Does nothing if the socket is already closed.
+   *
+   * @throws {HttpError} the same errors as {@link check}
+   */
   acquire(socket: Duplex, address: string): void {
     if (socket.closed) return;
     this.check(address);
     this.hold(socket, address);
   }
 
-  /** Acquires a slot without checking that one is free. The caller must call {@link refusal} first. */
+  /** Acquires a slot without checking the limits. The caller must call {@link refusal} first. */
   hold(socket: Duplex, address: string): void {
     this.#holders.set(socket, address);
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);

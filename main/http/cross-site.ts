@@ -5,9 +5,9 @@ import { HttpError } from './errors.ts';
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Returns middleware that refuses cross-site writes (or all cross-site requests) from browsers. Pages from `corsOrigins` are
- * exempt and may also read the responses. CORS alone is not enough: it hides the response to a simple POST, but does not
- * prevent the request itself.
+ * Returns middleware that refuses cross-site writes (or all cross-site requests) from browsers. Pages from
+ * `corsOrigins` are exempt and may also read the responses. CORS alone is not enough, because it only hides the
+ * response to a simple POST request, which the server still processes.
  */
 export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
   const origins = new Set(options.corsOrigins);

@@ -1,6 +1,6 @@
 /** Maximum number of connections for each listener. */
 export interface ConnectionShares {
-  /** The process's limit on open files. The other fields are computed from it. */
+  /** Limit on open files of the process, from which the other fields are computed. */
   openFiles: number;
   ticker: number;
   /** Maximum number of WebSockets among the ticker's connections. The rest are reserved for plain HTTP requests. */
@@ -10,8 +10,9 @@ export interface ConnectionShares {
 }
 
 /**
- * Divides the process's file descriptors among the listeners, so that connections never exhaust them. The process itself
- * and the admin listener get theirs first. The task queue gets at most an eighth of what remains, and the ticker gets the rest.
+ * Divides the process's file descriptors among the listeners, so that connections never exhaust them. The process
+ * itself and the admin listener get descriptors first. The task queue gets at most an eighth of the remainder, and the
+ * ticker gets the rest.
  *
  * @param openFiles limit on open files, or Infinity
  * @throws {Error} if `openFiles` is too low; the message states the required limit
@@ -32,12 +33,12 @@ export function shareDescriptors(openFiles: number, taskThreads: number): Connec
 }
 
 /**
- * Number of descriptors that the process needs besides those for connections and task threads: about 40 for the main thread, the
- * ticker thread, the log, and databases or servers; 12 for the retention thread; 4 for the submission thread; and the rest
- * for files that are open briefly.
+ * Number of file descriptors reserved for everything except connections and task threads. The main thread, ticker
+ * thread, log, and databases or servers need about 40, the retention thread 12, and the submission thread 4. The rest
+ * is for files that are open briefly.
  */
 const PROCESS_DESCRIPTORS = 80;
-/** Descriptors per task thread: about 8, plus a reserve for a replacement that starts before the old thread has ended. */
+/** File descriptors reserved per task thread: about 8, plus a reserve while a replacement thread starts. */
 const THREAD_DESCRIPTORS = 10;
 const FEWEST_CONNECTIONS = 32;
 
@@ -48,19 +49,22 @@ const PLENTY_FOR_TASKS = 1200;
 /** Maximum number of ticker connections reserved for plain HTTP requests. */
 const PLENTY_FOR_REQUESTS = 400;
 
-/** Maximum open file limit to assume, because the actual limit may be infinite. Linux's default for `fs.nr_open`. */
+/** Upper bound for the open file limit, because the actual limit may be infinite. Linux's default for `fs.nr_open`. */
 const MOST_OPEN_FILES = 1_048_576;
 
-/** Returns the fraction of plain (non-WebSocket) connections allowed per address: 1 behind a proxy, whose clients share its address. */
+/**
+ * Returns the fraction of plain (non-WebSocket) connections allowed per address. Behind a proxy, all clients share the
+ * proxy's address, so the fraction is 1.
+ */
 export function addressShare(trustProxy: number): number {
   return trustProxy > 0 ? 1 : 0.5;
 }
 
-/** Returns the soft limit on open files, or Infinity if there is none. Node raises the soft limit to the hard limit at startup. */
+/** Returns the soft limit on open files, or Infinity. At startup, Node raises the soft limit to the hard limit. */
 export function openFilesLimit(): number {
   const { report } = process as unknown as { report: { excludeNetwork: boolean; getReport(): object } };
   const { excludeNetwork } = report;
-  // Excludes connections from the report, because each would cost a reverse DNS lookup.
+  // Omits network connections from the report, because Node would make a reverse DNS lookup for each connection.
   report.excludeNetwork = true;
   const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
   report.excludeNetwork = excludeNetwork;

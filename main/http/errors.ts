@@ -1,4 +1,4 @@
-/** Status and text of every error response. The specification prescribes those above the blank line. */
+/** Status and message of every error response. The specification defines the entries above the blank line. */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],
@@ -46,13 +46,13 @@ export const catalogue = {
 
 export type ErrorName = keyof typeof catalogue;
 
-/** Error that a request handler throws. `jsonErrors` sends it as the response `{error: <text>}`, together with its `fields`, if any. */
+/** Error thrown by a request handler. `jsonErrors` sends the JSON response `{error: <message>, ...fields}`. */
 export class HttpError extends Error {
   override name = 'HttpError';
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly fields: object | undefined;
-  /** Whether a 5xx is caused only by overload. Such errors are logged at level `debug`, so that they do not flood the log. */
+  /** Whether overload is the only cause. Such errors are logged at level `debug` to avoid flooding the log. */
   readonly overload: boolean;
 
   constructor(error: ErrorName, { cause, headers = {}, fields, overload = false }: HttpErrorDetails = {}) {
@@ -69,7 +69,7 @@ interface HttpErrorDetails {
   /** Underlying error, which is logged but not sent. */
   cause?: unknown;
   headers?: Record<string, string>;
-  /** Additional fields of the response. */
+  /** Additional fields of the JSON response. */
   fields?: object | undefined;
   overload?: boolean;
 }
@@ -78,7 +78,7 @@ export function authenticationRequired(): HttpError {
   return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
-/** Returns the error for a request that does not fit in a `ByteBudget`. */
+/** Returns the error for a request that exceeds a `ByteBudget`. */
 export function serverBusy(): HttpError {
   return new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
 }

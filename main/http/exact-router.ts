@@ -2,12 +2,12 @@ import Router, { type RouterOptions } from '@koa/router';
 import type { DefaultState, Middleware } from 'koa';
 import { HttpError } from './errors.ts';
 
-/** Creates a router with case-sensitive paths and strict trailing slashes, so that each resource has exactly one path. */
+/** Creates a router with case-sensitive paths and strict trailing slashes, so each resource has exactly one path. */
 export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, 'prefix'> = {}): Router<State> {
   return new Router<State>({ ...options, sensitive: true, strict: true });
 }
 
-/** Returns a handler for a path's last route, which responds 405 and lists the `allowed` methods in the `Allow` header. */
+/** Returns middleware that responds 405 with an `Allow` header. Must be the last route of its path. */
 export function refuseOtherMethods(...allowed: string[]): Middleware {
   const headers = { Allow: allowed.join(', ') };
   return () => {

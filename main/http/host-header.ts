@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** Syntax of `Host`: a name, an IPv4 address, or an IPv6 address in brackets, then an optional port (RFC 9112, section 3.2). */
+/** Syntax of `Host` (RFC 9112, section 3.2): name, IPv4 address or bracketed IPv6 address, then an optional port. */
 const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
 const MAX_PORT = 65_535;
 
@@ -25,13 +25,13 @@ export function parseHost(value: string): string | undefined {
   return name?.toLowerCase();
 }
 
-/** Whether the request has more than one `Host` header. `headers` contains only the first. */
+/** Whether a request has several `Host` headers. `IncomingMessage.headers` contains only the first. */
 function isRepeated(rawHeaders: readonly string[]): boolean {
   const isHostName = (text: string, at: number) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host';
   return rawHeaders.findIndex(isHostName) !== rawHeaders.findLastIndex(isHostName);
 }
 
-/** Whether `text` is a host in canonical form, in upper or lower case, without a port. */
+/** Whether `text` is a host in canonical form without a port. Case is ignored. */
 export function isHost(text: string): boolean {
   return parseHost(text) === text.toLowerCase();
 }
@@ -43,10 +43,10 @@ export function isOrigin(text: string): boolean {
 
 /**
  * Returns a function that tells whether a listener accepts requests for a host. This prevents DNS rebinding, in which
- * attackers point their own domain at the listener so that their pages share its origin. IP addresses are always allowed.
+ * the attacker's own domain name resolves to the listener's address. IP addresses are always allowed.
  *
  * @param allowedHosts hosts allowed in addition to loopback names and IP addresses. `*` allows all hosts. An empty list
- * adds no hosts on a loopback listener, and allows all hosts on any other listener
+ *   adds no hosts on a loopback listener, and allows all hosts on any other listener
  * @param address address that the listener is bound to
  * @param name configured host name of the listener, which is also allowed
  */
@@ -54,7 +54,7 @@ export function hostCheck(allowedHosts: readonly string[], address: string, name
   const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
-  // A request without a host is allowed, because it cannot come from a browser. Browsers always send `Host`.
+  // Requests without `Host` are allowed, because browsers always send `Host`.
   return (host) => host === '' || allowed.has(host) || isIPv4(host) || host.startsWith('[') || isLoopback(host);
 }
 

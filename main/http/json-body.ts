@@ -3,22 +3,22 @@ import { parseJsonObject } from '../../workers/json-object.ts';
 import { type BodyBounds, BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './errors.ts';
 
-/** Maximum number of bytes of a refused body to discard before sending a response that closes the connection. */
+/** Maximum number of bytes to discard from a refused body before responding and closing the connection. */
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
 /**
- * Number of chunks that a body in chunked encoding may have, however small it is. Limited because each chunk takes a microsecond
- * of event loop time. A body with `Content-Length` has no such limit, because it arrives in network reads, limited by the
- * client's connection.
+ * Number of chunks allowed in any body with chunked encoding. Limited because each chunk takes a microsecond of event
+ * loop time. Does not apply to a body with `Content-Length`, because such a body arrives in network reads, not in
+ * chunks chosen by the client.
  */
 const FREE_CHUNKS = 512;
-/** Number of bytes received for each chunk allowed in addition to {@link FREE_CHUNKS}. */
+/** Number of received bytes required for each chunk beyond {@link FREE_CHUNKS}. */
 const BYTES_PER_CHUNK = 16;
 
 /**
- * Parses a request's body as a JSON object, whatever its content type. A JSON value of another type becomes an empty object.
+ * Reads a request body as a JSON object, regardless of `Content-Type`. Other JSON values become an empty object.
  *
- * @param admit called with the number of bytes to parse; its promise is fulfilled when they may be parsed
+ * @param admit called with the size of the body, which is parsed when the returned promise is fulfilled
  * @throws {HttpError} `invalid JSON`, or any error of {@link withBody}
  */
 export function readJsonObject(
@@ -54,13 +54,13 @@ export async function withBody<T>(
 }
 
 /**
- * Receives a body into a buffer. If the buffer refuses a chunk, its memory is freed at once. If there are too many chunks, the
- * connection is closed without a response, because nothing else stops Node from emitting the chunks that it has already read.
+ * Receives a request body into `body`. If the buffer refuses a chunk, its memory is freed at once. A body with too many
+ * chunks closes the connection without a response. Otherwise Node would emit all chunks already read.
  */
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // If the connection stays open after an error response, Node discards the rest of the body. If it will be closed, the rest is
-    // discarded here first. Otherwise a client that sends everything before it reads would never see the response.
+    // If the connection will be closed after the error response, first discards the rest of the body. Otherwise a
+    // client that sends the whole body before reading would not see the response.
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED : 0;
     let refusal: unknown;
     let discarded = 0;
@@ -88,7 +88,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    // Every request emits `close`. The error is created only if the body is incomplete, because capturing its stack trace is costly.
+    // Creates the error only if needed, because every request emits `close` and capturing a stack trace is slow.
     const cutOff = () => {
       if (!request.readableEnded) reject(new HttpError('badRequest'));
     };

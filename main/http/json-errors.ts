@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
 import { replyJson } from './json-reply.ts';
 
-/** Returns middleware that turns thrown errors into responses `{error: <text>}` and logs those with a 5xx status. */
+/** Returns middleware that converts thrown errors to responses `{error: <message>}` and logs 5xx errors. */
 export function jsonErrors(log: Log): Middleware {
   return async (ctx, next) => {
     try {
@@ -19,12 +19,12 @@ export function jsonErrors(log: Log): Middleware {
   };
 }
 
-/** Returns a listener for a Koa app's `error` event, emitted for errors outside {@link jsonErrors} or while a response is sent. */
+/** Returns an `error` listener for a Koa app, which logs errors that {@link jsonErrors} does not catch. */
 export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
   return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
 }
 
-/** Codes of the errors that occur if the client disconnects before it has received the whole response. */
+/** Error codes that occur if the client disconnects before it has received the whole response. */
 const CLIENT_GONE = new Set([
   'ECONNRESET',
   'EPIPE',
@@ -41,7 +41,7 @@ export const notFound: Middleware = () => {
 
 function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'fields' | 'overload'> {
   if (thrown instanceof HttpError) return thrown;
-  // Koa and its middleware set `expose` on errors whose message clients may see.
+  // Koa sets `expose` on errors whose message may be sent to the client.
   const { status = 500, expose, message } = (thrown ?? {}) as { status?: number; expose?: boolean; message?: string };
   if (status >= 400 && status < 500 && expose && message) {
     return { status, message: message.toLowerCase(), headers: {}, fields: undefined, overload: false };

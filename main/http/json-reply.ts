@@ -6,15 +6,15 @@ import { apiHeaders } from './security-headers.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** Headers of every JSON response, as alternating names and values, the fastest form for `writeHead`. */
+/** Headers of every JSON response, as alternating names and values. `writeHead` is fastest with this format. */
 const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', 'application/json; charset=utf-8'];
 
-/** Responds with a JSON value. Bypasses Koa's response handling, which takes most of the time of a small response. */
+/** Sends a JSON response. Bypasses Koa's response handling, which would take most of the time for a small response. */
 export function replyJson(ctx: ParameterizedContext, status: number, value: unknown, headers: Headers = {}): void {
   replyText(ctx, status, JSON.stringify(value), headers);
 }
 
-/** Like {@link replyJson} with status 200, but sends nothing and returns false if the response does not fit in `budget`. */
+/** Like {@link replyJson} with status 200. Sends nothing and returns false if the response exceeds `budget`. */
 export function replyWithin(
   budget: ByteBudget,
   ctx: ParameterizedContext,
@@ -41,7 +41,7 @@ function replyText(ctx: ParameterizedContext, status: number, text: string, head
   ctx.res.writeHead(status, all).end(text);
 }
 
-/** Functions and budget with which {@link replyListing} reads the items of a listing by key. */
+/** Callbacks and budget that {@link replyListing} uses to read items by key. */
 export interface Items<Key> {
   /** Returns an item's size in bytes, without reading the item. */
   bytes: (key: Key) => number;
@@ -49,17 +49,17 @@ export interface Items<Key> {
   admit: (bytes: number) => Promise<void>;
   /** Reads an item. Returns undefined if the item no longer exists. */
   read: (key: Key) => object | undefined | Promise<object | undefined>;
-  /** Budget charged with an item's bytes until the item has been sent. */
+  /** Memory budget. Each item is charged to the budget until the item has been sent. */
   budget: ByteBudget;
 }
 
 /**
- * Streams the listing `{[name]: [...], count}`, one item at a time and as fast as the client reads, because a hundred items of
- * maximum size are hundreds of megabytes. Items that no longer exist are left out. Once the response has begun, the connection
- * is closed if an item cannot be read or does not fit in the budget.
+ * Streams the JSON response `{[name]: [...], count}` one item at a time, because a hundred items can take hundreds of
+ * megabytes. Items that no longer exist are left out. Once the response has begun, a failed read or an exceeded budget
+ * closes the connection.
  *
- * The promise is fulfilled when the response has begun or the client has disconnected, so that measured durations exclude the
- * time that the client spends reading.
+ * The promise is fulfilled when the response begins or the client disconnects. Measured durations therefore exclude the
+ * time that the client takes to read.
  *
  * @throws {HttpError} `server busy` if the first item does not fit in the budget
  */
@@ -75,7 +75,7 @@ export function replyListing<Key>(
     if (!ctx.headerSent) ctx.res.writeHead(200, fixedHeaders);
     resolve();
   };
-  // For HEAD, reads no items, because Node would not send them.
+  // Reads no items for a HEAD request, because the response has no body.
   writeListing(ctx, name, ctx.method === 'HEAD' ? [] : keys, items, begin).then(resolve, reject);
   return promise;
 }
@@ -103,7 +103,7 @@ async function writeListing<Key>(
   }
 }
 
-/** Writes an item and waits until it is flushed or the client disconnects. @returns false if the item no longer exists */
+/** Writes an item and waits for the flush or a disconnect. @returns false if the item no longer exists */
 async function writeItem<Key>(
   res: ServerResponse,
   key: Key,
@@ -113,7 +113,7 @@ async function writeItem<Key>(
 ): Promise<boolean> {
   const { admit, read, budget } = items;
   const bytes = items.bytes(key);
-  // Takes the bytes before reading the item, so that a refusal costs nothing.
+  // Charges the budget before reading the item, so that a refusal costs no read.
   if (!budget.take(bytes)) throw serverBusy();
   const flushed = Promise.withResolvers<void>();
   const onFlushed = () => flushed.resolve();

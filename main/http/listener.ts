@@ -15,13 +15,13 @@ export interface ListenOptions {
   host: string | undefined;
   /** Port to listen on. If 0, a free port is chosen. */
   port: number;
-  /** Whether other processes may listen on the same port. The operating system then distributes connections among them. */
+  /** Whether other processes may listen on the same port. The operating system then distributes connections. */
   reusePort?: boolean;
   /** High-water mark of sockets in bytes. If undefined, Node's default applies. */
   highWaterMark?: number;
   /** Maximum number of open connections. Further connections are closed at once. If undefined, there is no limit. */
   maxConnections?: number;
-  /** Fraction of the plain (non-WebSocket) connections that one address may hold. Its further connections are closed. The default is 1. */
+  /** Maximum fraction of plain (non-WebSocket) connections per address. Further connections are closed. Default: 1. */
   addressShare?: number;
   /** Hosts allowed in the `Host` header; see `hostCheck`. If undefined, all hosts are allowed. */
   allowedHosts?: readonly string[];
@@ -30,21 +30,21 @@ export interface ListenOptions {
 }
 
 /**
- * Time limits for clients in milliseconds, generous enough for a poor mobile network. Node's defaults are 60 s for the headers,
- * 300 s for the whole request, and no limit for a response that the client does not read.
+ * Client timeouts in milliseconds, long enough for a poor mobile network. Node's defaults are 60 s for the headers and
+ * 300 s for the whole request. By default, Node waits without limit for a client to read the response.
  */
 export const timeouts = {
-  /** Maximum time from the start of the connection, or the first byte of a later request, to the end of the headers. */
+  /** Maximum time to receive the headers, from the start of the connection or the first byte of a later request. */
   headers: 10_000,
-  /** Maximum time from the start of the connection, or the first byte of a later request, to the end of the body. */
+  /** Maximum time to receive a whole request, from the start of the connection or the first byte of a later request. */
   request: 30_000,
-  /** How often `headers` and `request` are checked. */
+  /** Interval at which the `headers` and `request` timeouts are checked. */
   check: 1_000,
-  /** Maximum time that a connection may be idle between requests. */
+  /** Maximum idle time of a connection between requests. */
   keepAlive: 5_000,
-  /** Maximum time without traffic in either direction, for example because the client does not read the response. */
+  /** Maximum time without data in either direction, for example while the client does not read the response. */
   stalled: 60_000,
-  /** Maximum time that a client may take to close its side after an error response. */
+  /** Maximum time for the client to close the connection after an error response. */
   closing: 5_000,
 };
 
@@ -54,13 +54,13 @@ export interface Listener {
   server: Server;
   host: string;
   port: number;
-  /** Stops counting a WebSocket's socket as a plain connection. */
+  /** Stops counting the socket of a WebSocket as a plain connection. */
   release(socket: Duplex): void;
-  /** Stops accepting connections, waits for unfinished responses until `deadline` at the latest, and closes all connections. */
+  /** Stops accepting connections, waits for unfinished responses until `deadline`, and closes all connections. */
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE` if the server cannot listen on the address */
+/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE` if the server cannot listen */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
@@ -79,11 +79,11 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
   const server = createBareServer(options, times, (request) => {
     const reader = readers.get(request.socket);
-    // A handshake that follows outstanding responses is queued like a request. Otherwise Node would emit `upgrade` before they are sent.
+    // A pipelined handshake is queued like a request. Otherwise Node would emit `upgrade` before earlier responses end.
     const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
     if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
     reader?.onUpgrade();
-    // Otherwise the parser and its state could not be freed while the upgraded connection is open.
+    // Removes the reader, so that the HTTP parser can be freed while the upgraded connection is open.
     readers.delete(request.socket);
     return true;
   });
@@ -94,7 +94,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
     if (error !== undefined) refuse(response, error);
-    // A handshake that gets here was pipelined. It is refused, and the connection closed, because frames may follow.
+    // Refuses a pipelined handshake and closes the connection, because WebSocket frames may follow.
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
@@ -128,7 +128,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 
 /** Handles the requests of each connection in order, including those with an `Expect` header. */
 function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // Sends `100 Continue` only when the request is handled. For a queued response, Node would write it after the headers.
+  // Delays `100 Continue` until the request is handled. In a queued response, Node would write it after the headers.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);
@@ -147,24 +147,24 @@ function createBareServer(
 ): Server {
   const server = createServer({
     ...(highWaterMark !== undefined && { highWaterMark }),
-    // A client that sends nothing, or one byte a second, gets 408 after these timeouts and is disconnected.
+    // After these timeouts, a client that sends too slowly gets a 408 response and is disconnected.
     headersTimeout: times.headers,
     requestTimeout: times.request,
     connectionsCheckingInterval: times.check,
-    // Node keeps an idle connection open one second longer than it announces, so that no request arrives during the close.
+    // Node announces this timeout to clients, but waits one more second to avoid a race with new requests.
     keepAliveTimeout: times.keepAlive,
-    // Node's own `Host` check is off, because it responds 400 without a body. `hostOf` checks the header instead.
+    // Disabled, because Node would respond 400 with an empty body. `hostOf` checks the header instead.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
   server.timeout = times.stalled;
-  // No limit, because Node would silently drop any headers beyond it. Their total size is limited to 16 KiB anyway.
+  // Unlimited, because Node silently drops headers beyond this number. The total size of headers is limited to 16 KiB.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   return server;
 }
 
-/** Whether a request is a WebSocket handshake. Excludes other upgrades, and handshakes with a body, which would precede the frames. */
+/** Whether a request is a WebSocket handshake. Other upgrades, and handshakes with a body, do not count. */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&

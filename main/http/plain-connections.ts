@@ -8,8 +8,9 @@ import { rateLimitKey } from './rate-limit-key.ts';
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Limits the plain (non-WebSocket) connections of each address to a share of the available ones, and shortens the timeouts for
- * headers and bodies while fewer than half of them are free. A WebSocket's connection counts as plain until `release` is called.
+ * Limits the plain (non-WebSocket) connections per address to a share of the available connections. Also shortens the
+ * timeouts for headers and bodies while fewer than half of these connections are free. A WebSocket counts as a plain
+ * connection until `release` is called.
  *
  * @param times the server's timeouts in milliseconds while at least half of the available connections are free
  * @returns `release`, and `timeoutFactor`, which returns the current factor for client timeouts (at most 1)
@@ -27,14 +28,14 @@ export function limitPlainConnections(
       return Math.ceil(addressShare * available());
     },
   });
-  /** Number of connections that WebSockets do not use, whether open or free. */
+  /** Returns the number of connections, open or free, that WebSockets do not use. */
   const available = () => maxConnections - (open - limiter.taken);
-  /** Returns twice the free fraction of the available connections, but at least {@link MIN_TIMEOUT_FACTOR} and at most 1. */
+  /** Returns the timeout factor: twice the free fraction of the connections, from {@link MIN_TIMEOUT_FACTOR} to 1. */
   const timeoutFactor = () => {
     const free = available() > 0 ? 1 - limiter.taken / available() : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
   };
-  /** Sets the server's timeouts to `times` multiplied by the factor. Node reads the server's timeouts at each check. */
+  /** Updates the server's timeouts. Node reads the timeouts at each check, so open connections are affected too. */
   const adjust = () => {
     server.headersTimeout = Math.max(1, Math.round(times.headers * timeoutFactor()));
     server.requestTimeout = Math.max(1, Math.round(times.request * timeoutFactor()));

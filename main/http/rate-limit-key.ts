@@ -5,15 +5,15 @@ const MAPPED_IPV4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i;
 const NETWORK_HEXTETS = 4;
 
 /**
- * Returns the key that identifies a client in per-address limits: its IPv4 address, or the /64 network of its IPv6 address,
- * because a host can use any address in its network. For '', the address of a closed socket, the key is ''.
+ * Returns the key of a client address for per-address limits. For IPv6, the key is the /64 network, because a host can
+ * use any address in its network. For a closed socket, whose address is an empty string, the key is empty.
  */
 export function rateLimitKey(ip: string): string {
   const address = ip.replace(/%.*$/, '');
   const mapped = MAPPED_IPV4.exec(address)?.[1];
   if (mapped !== undefined) return mapped;
   if (!isIPv6(address) || address === '::1') return address;
-  // The URL parser converts the address to its canonical form: at most one `::` and no dotted IPv4 part.
+  // The URL parser returns the canonical form, which has at most one `::` and no dotted IPv4 part.
   const [left = '', right] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const before = left.split(':').filter(Boolean);
   const after = (right ?? '').split(':').filter(Boolean);

@@ -2,7 +2,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import { type ErrorName, HttpError } from './errors.ts';
 import { apiHeaders } from './security-headers.ts';
 
-/** Returns the text of an HTTP response with a JSON body and `Connection: close`. */
+/** Returns a complete HTTP response as a string, with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = JSON.stringify(body);
   const all = Object.entries({ ...headersOf(text), ...headers });
@@ -10,7 +10,7 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
 }
 
-/** Sends an error response to a request that does not reach the app, and closes its connection. */
+/** Sends an error response and closes the connection. Used for requests that are not passed to the app. */
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
   const text = JSON.stringify({ error: message });

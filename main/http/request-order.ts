@@ -3,21 +3,21 @@ import type { Duplex } from 'node:stream';
 import { TurnLimit } from './turn-limit.ts';
 
 /**
- * Maximum number of requests that a listener begins in one event loop turn. Each takes about 0.1 ms, and a thousand
- * connections may send requests at the same moment.
+ * Maximum number of requests that a listener starts to handle in one event loop turn. Each request takes about 0.1 ms,
+ * and a thousand connections may send requests at the same moment.
  */
 export const REQUESTS_PER_TURN = 32;
 
-/** Maximum number of outstanding responses on a connection. A further request closes the connection. */
+/** Maximum number of outstanding (unfinished) responses on a connection. A further request closes the connection. */
 const MAX_OUTSTANDING = 100;
 
 /**
- * Handles the requests of each connection one after another. `RequestReader` already delays pipelined requests, except those
- * that follow a chunked body. Node would start these at once. If the connection then closed, Node would not emit `close` on
- * their queued responses, and their resources would never be released.
+ * Handles the requests of each connection one at a time. `RequestReader` delays pipelined requests, but not those that
+ * follow a chunked body, which Node would handle at once. If the connection then closed, Node would not emit `close` on
+ * the queued responses, and their resources would leak.
  */
 export class RequestOrder {
-  /** Outstanding (unfinished) responses of each connection, in order. Only the first one's request is being handled. */
+  /** Outstanding (unfinished) responses of each connection, in order. Only the first request is being handled. */
   readonly #outstanding = new Map<Duplex, ServerResponse[]>();
   readonly #turns = new TurnLimit(REQUESTS_PER_TURN);
   readonly #onAnswered: (socket: Duplex) => void;

@@ -4,18 +4,18 @@ import type { TurnLimit } from './turn-limit.ts';
 
 const END_OF_HEADERS = '\r\n\r\n';
 
-/** Maximum number of bytes of a chunked body to parse at once. Small, because the same bytes may contain further requests. */
+/** Maximum number of bytes of a chunked body to parse at once. Small, because the bytes may include more requests. */
 const CHUNKED_PART_BYTES = 1024;
 
 /** Maximum number of body bytes that a listener receives in one event loop turn. Copying them takes about 2 ms. */
 export const BODY_BYTES_PER_TURN = 1024 * 1024;
 
 /**
- * Passes the bytes of a connection to Node's parser one request at a time. Otherwise Node would create all requests in a
- * packet in one event loop turn, and abort them all in one turn when the connection closes. Until all responses have been
- * sent, further bytes are held in the socket's buffer, and the socket stops reading at its high-water mark.
+ * Passes received data to Node's HTTP parser one request at a time. Otherwise Node would handle all requests in a
+ * packet in one event loop turn, and abort all of them in one turn when the connection closes. Further data stays in
+ * the socket's buffer until all responses have been sent.
  *
- * Node's parser alone decides where a request ends. A wrong guess by this class only changes how many bytes it passes on at once.
+ * This class only estimates where a request ends. A wrong estimate is harmless, because Node's parser decides.
  */
 export class RequestReader {
   readonly #socket: Socket;
@@ -25,13 +25,13 @@ export class RequestReader {
   readonly #parse: (data: Buffer) => void;
   /** Request whose headers were parsed most recently. */
   #request: IncomingMessage | undefined;
-  /** Number of unparsed bytes in the body of `#request`, if it has a `Content-Length`. */
+  /** Remaining bytes in the body of `#request`, if the request has a `Content-Length`. */
   #missing = 0;
-  /** Whether bytes are held in the socket's buffer until all responses have been sent. */
+  /** Whether data is kept in the socket's buffer until all responses have been sent. */
   #isHeld = false;
   /** Whether part of the body is waiting for a later event loop turn. */
   #isWaiting = false;
-  /** Whether the part of the body that was waiting may be parsed in this event loop turn. */
+  /** Whether the waiting part of the body may be parsed in this event loop turn. */
   #hasTurn = false;
   #isPipelined = false;
   #isUpgraded = false;
@@ -74,7 +74,7 @@ export class RequestReader {
   }
 
   readonly #resume = (): void => {
-    // After an upgrade, the new protocol reads from the socket.
+    // After an upgrade, only the new protocol may resume the socket.
     if (!this.#isUpgraded) this.#socket.resume();
   };
 
@@ -83,7 +83,7 @@ export class RequestReader {
     this.#isPipelined = this.#isHeld;
     this.#isHeld = false;
     let start = 0;
-    // Parses at most one request per event loop turn, including its body.
+    // Starts at most one request per event loop turn.
     if (!this.#isReceiving && !this.#hasOutstanding()) start = this.#pass(data, 0, headLength(data));
     if (start < data.length && this.#isReceiving && !socket.isPaused() && !this.#takeTurn(data.length - start)) {
       this.#holdForTurn(data.subarray(start));
@@ -124,7 +124,7 @@ export class RequestReader {
   #holdForTurn(rest: Buffer): void {
     this.#socket.pause();
     this.#socket.unshift(rest);
-    // Part of the body may already be waiting, because Node may have resumed the socket in the meantime.
+    // Node may have resumed the socket while part of the body was waiting.
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     this.#bodies.defer(rest.length, () => {
@@ -136,7 +136,7 @@ export class RequestReader {
 
   #hold(rest: Buffer): void {
     const socket = this.#socket;
-    // If Node paused the socket because of a body, Node also resumes it.
+    // If Node paused the socket for backpressure, Node also resumes it.
     const isPausedByNode = socket.isPaused();
     socket.pause();
     socket.unshift(rest);

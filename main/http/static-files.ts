@@ -12,14 +12,14 @@ const www = fileURLToPath(new URL('../../www', import.meta.url));
 
 /** Headers sent with every file of the browser clients. */
 export const pageHeaders = {
-  // A page may load from, and connect to, only its own service.
+  // Pages may load from, and connect to, only their own origin.
   'Content-Security-Policy': [
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
     "img-src 'self'",
     "connect-src 'self'",
-    // Scripts submit the forms. If the scripts fail to load, the browser must not submit an API key itself.
+    // Scripts submit the forms. If the scripts fail to load, the browser must not submit the API key by itself.
     "form-action 'none'",
     "base-uri 'none'",
     "frame-ancestors 'none'",
@@ -28,7 +28,7 @@ export const pageHeaders = {
   ].join('; '),
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
-  // File names contain no version, so browsers must revalidate their cached copies.
+  // File names do not contain a version, so browsers must revalidate cached files.
   'Cache-Control': 'no-cache',
 };
 
@@ -42,12 +42,11 @@ interface StaticResponse {
 type StaticFile = Readonly<Record<'identity' | 'gzip', StaticResponse>>;
 
 /**
- * Returns middleware that serves a browser client for GET and HEAD requests: the files in its folder below `www` under their
- * path, those in `www/shared` under `/shared/`, and `index.html` at the root. Other methods get 405. Other paths are left to
- * the next middleware, except on service A (`ticker`), which serves `index.html` for them.
+ * Returns middleware that serves the files in `www/<client>` at `/` and the files in `www/shared` at `/shared/`.
+ * Methods other than GET and HEAD get 405. For unknown paths, service A (`ticker`) serves `index.html`, and service B
+ * calls the next middleware.
  *
- * koa-static reads every file once, before the promise is fulfilled. Responses are served from memory, so slow clients do
- * not keep files open.
+ * All files are read into memory before the promise is fulfilled, so slow clients do not keep files open.
  *
  * @throws {Error} if a file cannot be read
  */
@@ -68,19 +67,19 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     // Appends to `Vary`, because the CORS middleware may already have set it.
     ctx.vary('Accept-Encoding');
     ctx.body = body;
-    // Responds 304 if the client's cached copy is up to date. koa-static leaves this check to the app.
+    // Responds 304 if the client's cached copy is up to date.
     if (ctx.fresh) ctx.status = 304;
     return undefined;
   };
 }
 
-/** Reads koa-static's responses, in both encodings, for a path below `www`. */
+/** Reads a file below `www` with koa-static, in both encodings. */
 async function readFile(path: string): Promise<StaticFile> {
   return { identity: await readResponse(path, 'identity'), gzip: await readResponse(path, 'gzip') };
 }
 
 const koaStatic = serve(www);
-/** App that creates contexts for koa-static. Its `error` events are ignored, because a failed read rejects `readResponse` anyway. */
+/** Koa app that creates contexts for koa-static. Ignores `error` events, because `readResponse` also rejects. */
 const reader = new Koa().on('error', () => {});
 
 async function readResponse(path: string, encoding: keyof StaticFile): Promise<StaticResponse> {
@@ -95,7 +94,7 @@ async function readResponse(path: string, encoding: keyof StaticFile): Promise<S
   return { headers, body: await buffer(ctx.body as Readable) };
 }
 
-/** Returns the paths, relative to `folder`, of the files in a folder below `www`, except their compressed copies. */
+/** Returns the relative paths of the files in a folder of `www`, except compressed copies (`.gz`). */
 function files(folder: string): string[] {
   return readdirSync(`${www}/${folder}`, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !entry.name.endsWith('.gz'))

@@ -6,7 +6,7 @@ export class TurnLimit {
   readonly #waiting: { cost: number; begin: () => void }[] = [];
   #isNextTurnScheduled = false;
 
-  /** @param limit maximum total cost of the work begun in one event loop turn; only the last piece may push the total past it */
+  /** @param limit maximum total cost of the work begun in one event loop turn, which only the last piece may exceed */
   constructor(limit: number) {
     this.#limit = limit;
   }
@@ -19,7 +19,7 @@ export class TurnLimit {
     return true;
   }
 
-  /** Calls `begin` in a later event loop turn, as soon as the limit allows. Deferred work begins in the order of the calls. */
+  /** Calls `begin` in a later event loop turn, once the limit allows. Deferred work begins in call order. */
   defer(cost: number, begin: () => void): void {
     this.#waiting.push({ cost, begin });
     this.#scheduleNextTurn();

@@ -34,7 +34,7 @@ const BODY_LIMIT = 4096;
 /** Maximum total size in bytes of all unparsed request bodies. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
-/** Creates the router for `/auth/token`: `POST` exchanges an API key for a bearer token, `DELETE` revokes the request's bearer token. */
+/** Creates the router for `/auth/token`. `POST` exchanges an API key for a token. `DELETE` revokes a token. */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
   const { apiKeys, tokens, userScope, rateLimit } = options;
   const router = exactRouter<SecurityContext>({ prefix: '/auth' });

@@ -9,15 +9,15 @@ import { textFrame } from './frame.ts';
 import type { Process } from './pid-registry.ts';
 
 export interface ClientTimeouts {
-  /** Maximum time in milliseconds that a slow client's socket may take to drain. After that, the client is disconnected. */
+  /** Milliseconds that a slow client's socket may take to drain before the client is disconnected. */
   slowMs: number;
-  /** Milliseconds from a client's pong to the next ping, and from an unanswered ping to the disconnection. */
+  /** Milliseconds from a pong to the next ping, and from an unanswered ping to the disconnection. */
   pingMs: number;
 }
 
 export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
 
-/** Burst size: how many seconds' worth of messages a client may send at once. */
+/** Burst size in seconds. A client may send this many seconds' worth of messages at once. */
 const BURST_SECONDS = 2;
 
 /** Counters for all connections of the price stream. */
@@ -42,11 +42,10 @@ export interface ConnectionOptions {
 const PING_BYTES = 8;
 
 /**
- * The server's end of a WebSocket. It writes all frames to the client, so that they stay in order and backpressure is noticed.
- * A client is slow while its socket buffers more than the high-water mark (`SOCKET_BUFFER`). The server does not read from a
- * slow client, so the client causes no further responses. When the socket drains, the client receives only the newest tick.
- * The kernel buffers megabytes more, which the server cannot see. Therefore a client must also answer each ping, which a client
- * that does not read never receives.
+ * Server side of a WebSocket. Writes all frames to the client, so that frames stay in order and backpressure is
+ * detected. A client is slow while its socket buffers more than the high-water mark (`SOCKET_BUFFER`). The server does
+ * not read from a slow client and skips ticks for it. When the socket drains, the client receives the newest tick.
+ * Pings detect a client that reads nothing while the kernel still buffers its data.
  */
 export class Connection implements Process {
   readonly #ws: WebSocket;
@@ -77,7 +76,7 @@ export class Connection implements Process {
     ws.on('pong', (data) => {
       if (this.#admit()) this.#onPong(data);
     });
-    // Errors need no handling, because the library closes the connection with the appropriate code and then emits `close`.
+    // Ignores errors, because the `ws` library closes the connection with the appropriate code and then emits `close`.
     ws.on('error', () => {});
     ws.once('close', onClose);
   }
@@ -86,7 +85,7 @@ export class Connection implements Process {
     if (message.topic === 'ws.send') this.#write(textFrame(message.data));
   }
 
-  /** Sends a tick, encoded once for all clients. A slow client gets only the newest tick, because each is a complete snapshot. */
+  /** Sends an encoded tick. A slow client gets only the newest tick, because every tick contains all prices. */
   tick(frame: Buffer): void {
     if (this.#slowSince === undefined) {
       this.#write(frame);
@@ -96,10 +95,14 @@ export class Connection implements Process {
     this.#newestTick = frame;
   }
 
-  /** Pings the client when due, and disconnects a dead or slow client. Call about once a second. @param now `performance.now()` */
+  /**
+   * Sends a ping when due, and disconnects a dead or slow client. Call about once a second.
+   *
+   * @param now `performance.now()`
+   */
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
-      // A slow client is not pinged, because its pong would not be read. It receives the close code only if it starts reading in time.
+      // A slow client is not pinged, because the server does not read from a slow client and would miss the pong.
       if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#ping !== undefined) this.terminate();
@@ -107,7 +110,7 @@ export class Connection implements Process {
     }
   }
 
-  /** Starts the closing handshake. The library terminates the connection if the client does not answer. */
+  /** Starts the closing handshake. The `ws` library terminates the connection if the client does not answer. */
   close({ code, reason }: CloseCode): void {
     this.#newestTick = undefined;
     this.#ws.resume();
@@ -119,20 +122,24 @@ export class Connection implements Process {
   }
 
   #sendPing(now: number): void {
-    // Random, so that a pong proves that the client has read everything sent before the ping.
+    // Random bytes, so that a pong proves that the client has read everything sent before the ping.
     this.#ping = randomBytes(PING_BYTES);
     this.#pingSince = now;
     this.#ws.ping(this.#ping);
   }
 
-  /** Counts a message, ping or pong. Closes the connection if the client exceeds the rate limit. @returns whether to handle it */
+  /**
+   * Applies the rate limit to a message, ping or pong. Closes the connection if the limit is exceeded.
+   *
+   * @returns whether to handle the message, ping or pong
+   */
   #admit(): boolean {
-    // Further frames are ignored. A single packet can hold thousands of frames.
+    // Ignores further frames once the limit is exceeded, because one packet can contain thousands of frames.
     if (this.#isFlooding) return false;
     if (this.#tokens.take(performance.now()) === 0) return true;
     this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
-    // Does not wait for the client's close frame, so that the rest of the flood is not read.
+    // Stops reading without waiting for the client's close frame, so that the rest of the flood is not processed.
     this.#ws.pause();
     this.#socket.end();
     return false;
@@ -168,7 +175,7 @@ export class Connection implements Process {
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
-      // The ping timeout restarts, because the client's pongs were not read while it was slow.
+      // Restarts the ping timeout, because pongs were not read while the client was slow.
       this.#pingSince = performance.now();
       this.#ws.resume();
     }

@@ -12,10 +12,10 @@ declare module 'ws' {
 
 const TEXT = 1;
 
-/** Most recently encoded text and its frame. Cached, because clients that connect at the same time receive the same snapshot. */
+/** Most recent text and its frame. Cached, because clients that connect at the same time receive the same snapshot. */
 let latest = { text: '', frame: frame('') };
 
-/** Encodes a text frame from the server to a client. The buffer is shared, so callers must not modify it. */
+/** Encodes a string as a text frame from server to client. Callers must not modify the buffer, because it is cached. */
 export function textFrame(text: string): Buffer {
   if (text !== latest.text) latest = { text, frame: frame(text) };
   return latest.frame;

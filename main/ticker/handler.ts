@@ -1,12 +1,14 @@
 import type { Pid, WsSend } from '../../workers/messages.ts';
 import type { PidRegistry } from './pid-registry.ts';
 
-/** Pid of the ticker, which is registered under this fixed name. */
+/** Pid under which the ticker is registered. */
 export const TICKER = 'ticker';
 
 /**
- * Starts the handler of one connection for the actor with id `actorId` (`user:<user_id>`). The handler welcomes its client,
- * subscribes it to the ticker, and answers its pings until the connection closes.
+ * Starts the handler of one connection. The handler sends a welcome message, subscribes its client to the ticker, and
+ * answers the client's pings until the connection closes.
+ *
+ * @param actorId `user:<user_id>`
  */
 export function createHandler(processes: PidRegistry, actorId: string): Pid {
   let client: Pid | undefined;

@@ -7,13 +7,13 @@ import {
   TokenStoreUnavailable,
 } from './token-store.ts';
 
-/** Maximum delay of a Node timer in milliseconds. If the next token expires later than that, the timer is restarted. */
+/** Maximum delay of a Node timer in milliseconds. For a longer wait, the timer is restarted. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * In-memory store of valid tokens. If an API key already has `maxTokensPerKey` tokens, a new one evicts its oldest. Otherwise a
- * full store (`maxTokens`) refuses the new token, so that no key evicts another key's tokens. All tokens have the same
- * lifetime, so they expire in the order of issue.
+ * In-memory store of valid tokens. If an API key already has `maxTokensPerKey` tokens, a new token evicts the key's
+ * oldest token. Any other new token is refused while the store is full, so API keys cannot evict each other's tokens.
+ * All tokens have the same lifetime, so they expire in the order of issue.
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
@@ -42,21 +42,21 @@ export class MemoryTokenStore implements TokenStore {
     return this.#records.keys();
   }
 
-  /** Whether the API key has its maximum number of tokens, in which case adding one evicts the oldest. */
+  /** Whether the API key has its maximum number of tokens. A new token would evict the key's oldest. */
   isFull(keyId: string): boolean {
     return (this.#byKey.get(keyId)?.length ?? 0) >= this.#maxTokensPerKey;
   }
 
-  /** Returns the `order` for the API key's next token, higher than the `order` of any token it has. */
+  /** Returns the `order` of the API key's next token, one more than the `order` of the key's newest token. */
   nextOrder(keyId: string): number {
     return (this.#byKey.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }
 
   /**
-   * Adds a token. Among the tokens of a key, a higher `order` is newer. Nodes that add the same tokens, in whatever sequence,
-   * keep the same tokens.
+   * Adds a token. Of a key's tokens, the token with the highest `order` is the newest. Nodes that add the same tokens
+   * in any sequence keep the same tokens.
    *
-   * @returns the identifier of the evicted token, if any; the added token itself if the key has its maximum of newer tokens
+   * @returns the id of the evicted token, if any; can be the added token
    */
   insert(record: TokenRecord, order: number): string | undefined {
     this.#check();

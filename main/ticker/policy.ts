@@ -16,7 +16,7 @@ export type Scope = readonly Policy[];
 /** File containing the specification's user policy: all actions, all resources, effect `allow`, group `user`. */
 export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 
-/** Reads a policy. @throws {Error} if the file cannot be read or does not contain a policy */
+/** Reads a policy from a JSON file. @throws {Error} if the file cannot be read or does not contain a policy */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
   if (!isPolicy(policy)) throw new Error(`${file.pathname} does not contain a policy`);

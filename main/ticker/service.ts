@@ -21,7 +21,7 @@ import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
 
 export interface TickerService {
   listener: Listener;
-  /** Sources of the metrics. */
+  /** Objects from which the admin listener reads the metrics. */
   metrics: {
     requests: RequestMetrics;
     relay: Pick<Relay, 'size' | 'metrics'>;
@@ -30,12 +30,14 @@ export interface TickerService {
   };
   /** Readiness checks of service A by name. */
   checks: Checks;
-  /** Checks, by name, whose problems are only warnings: the service stays ready. */
+  /** Checks, by name, that only warn. The service stays ready. */
   warnings: Checks;
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   /** `/auth/token` routes for service B's listener. They share a rate limit with service A's own routes. */
   tokenRoutes: Middleware;
-  /** Stops service A. Terminates connections still open at `deadline`. Closes the token store once `tokensUnused` is fulfilled. */
+  /**
+   * Stops service A. Terminates open connections at `deadline`. Closes the token store once `tokensUnused` resolves.
+   */
   stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
 }
 
@@ -43,7 +45,7 @@ export interface TickerService {
 export interface TickerBackend {
   apiKeys: ApiKeyStore;
   openTokenStore(): Awaitable<TokenStore>;
-  /** Opens the feed that sends the leader's ticks to the other nodes. @returns undefined if each node makes its own ticks */
+  /** Opens the feed of the leader's ticks. @returns undefined if each node makes its own ticks */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }
 
@@ -144,7 +146,7 @@ function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** Readiness check. Returns a problem if there was no tick for three intervals or {@link TICK_TIMEOUT_MS}, whichever is longer. */
+/** Readiness check. Returns a problem if the last tick is older than three intervals and {@link TICK_TIMEOUT_MS}. */
 function checkTicks(
   { lastDue, refusesTicks }: Pick<Ticker, 'lastDue' | 'refusesTicks'>,
   intervalMs: number,

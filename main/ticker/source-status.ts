@@ -11,7 +11,7 @@ export class SourceStatus {
   readonly memory = new SharedArrayBuffer(SourceCount.count * Float64Array.BYTES_PER_ELEMENT);
   readonly #source: string | undefined;
   readonly #log: Log;
-  /** Limit of the info lines. The log itself limits only warnings and errors. */
+  /** Limit on repeated `info` lines. The log itself limits only warnings and errors. */
   readonly #infoLimit = new RepeatLimit();
   #problem: string | undefined;
 
@@ -21,7 +21,7 @@ export class SourceStatus {
     this.#log = log;
   }
 
-  /** Problem that makes the ticker keep the last prices, or undefined if the source works. */
+  /** Current problem of the price source. Undefined if the source works. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -39,7 +39,7 @@ export class SourceStatus {
     else this.#log.warn({ source, problem }, 'the price source fails: the last prices are kept');
   }
 
-  /** Logs output of the source. Both the number and the length of the log lines are limited. */
+  /** Logs the output of the price source. The number and length of the log lines are limited. */
   onOutput(text: string): void {
     const source = this.#source;
     const isAdmitted = this.#infoLimit.admit('output', (suppressed) =>

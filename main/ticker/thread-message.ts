@@ -2,8 +2,8 @@ import { isObject } from '../../workers/json-object.ts';
 import { SUBSCRIBERS, type TickerToMain } from '../../workers/messages.ts';
 
 /**
- * Whether a message from the ticker thread has the shape of one that the ticker posts. The module of a price source runs in the same
- * thread and can post any value.
+ * Whether a message from the ticker thread is well-formed. A user's price source module runs in the same thread and can
+ * post any value.
  */
 export function isThreadMessage(message: unknown): message is TickerToMain {
   if (!isObject(message)) return false;

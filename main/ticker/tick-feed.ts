@@ -4,27 +4,34 @@ export interface Tick {
   symbols: string;
   /** One price per symbol, in the order of `symbols`. */
   prices: readonly number[];
-  /** JSON text of the message sent to the clients. */
+  /** JSON message sent to the clients. */
   data: string;
 }
 
 export interface TickFollower {
   /** Called with each tick from another node, to be sent to this node's clients. */
   onTick(tick: Tick): void;
-  /** Called with the most recent tick, so that this node's first tick continues from its prices. Clients do not receive it. */
+  /** Called with the most recent tick, to continue from its prices. The tick is not sent to clients. */
   onPrices(tick: Tick): void;
 }
 
-/** Connects the tickers of several nodes. Only the leader makes ticks. The other nodes receive each tick at most once and in order. */
+/**
+ * Connects the tickers of several nodes. Only the leader makes ticks. The other nodes receive each tick at most once
+ * and in order.
+ */
 export interface TickFeed {
-  /** Float64Array of one element: expiry of this node's lease in milliseconds of the monotonic clock. In the past if not held. */
+  /** Expiry of this node's lease (one Float64) in milliseconds of the monotonic clock. In the past if not held. */
   readonly lease: SharedArrayBuffer;
   readonly isLeader: boolean;
   /** Sets the follower, which receives the ticks from other nodes. */
   follow(follower: TickFollower): void;
-  /** Acquires and renews the lease, or releases it. @param wanted whether this node's ticker can make ticks */
+  /**
+   * Acquires and renews the lease if `wanted` is true. Otherwise releases the lease.
+   *
+   * @param wanted whether this node's ticker can make ticks
+   */
   setLeaseWanted(wanted: boolean): void;
-  /** Publishes a tick to the other nodes. @returns false if this node's lease has expired, in which case the tick must be discarded */
+  /** Publishes a tick. @returns false if this node's lease has expired and the tick must be discarded */
   publish(tick: Tick): boolean;
   /** Releases the lease and stops receiving ticks. */
   close(): Promise<void>;

@@ -22,7 +22,7 @@ import type { Tick, TickFeed } from './tick-feed.ts';
 export interface TickerOptions {
   intervalMs: number;
   symbols: readonly TickerSymbol[];
-  /** Seed of deterministic prices; see `workers/seeded-prices`. If undefined, prices are random. */
+  /** Seed for reproducible prices; see `workers/seeded-prices`. If undefined, prices are random. */
   seed?: string | undefined;
   /** File or module that supplies the prices; see `workers/open-price-source`. If undefined, prices are computed. */
   source?: string | undefined;
@@ -31,7 +31,7 @@ export interface TickerOptions {
   /** Sends the leader's ticks to the other nodes. Undefined if each node makes its own ticks. */
   feed?: TickFeed | undefined;
   log: Log;
-  /** Module of the ticker thread. Specs replace it. */
+  /** Module of the ticker thread. Replaced in tests. */
   file?: URL;
 }
 
@@ -39,12 +39,12 @@ const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
 
 /**
- * The process (actor) `ticker`: passes subscriptions to the ticker thread, and the thread's snapshots and ticks to the clients.
- * Prices are in shared memory, and subscriptions are kept here, so a restarted thread continues with both.
+ * Actor that passes subscriptions to the ticker thread, and snapshots and ticks from the thread to the clients. Prices
+ * and subscriptions survive a restart of the thread.
  */
 export class Ticker implements Process {
   readonly #options: TickerOptions;
-  /** Time in seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
+  /** Seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
   readonly source: SourceStatus;
@@ -53,11 +53,11 @@ export class Ticker implements Process {
   #refusesTicks = false;
   readonly #lastDue = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
   readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
-  /** Subscriptions: client pid by handler pid. */
+  /** Client pid of each subscription, by handler pid. */
   readonly #subscriptions = new Map<Pid, Pid>();
-  /** Clients whose snapshot has been requested from the thread but not sent yet. They do not receive ticks. */
+  /** Clients waiting for a snapshot from the thread. These clients do not receive ticks yet. */
   readonly #waiting = new Set<Pid>();
-  /** Clients whose snapshot has been sent. Only they receive ticks. */
+  /** Clients whose snapshot has been sent. Ticks are sent only to these clients. */
   readonly #live = new Set<Pid>();
   readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
   /** Messages for the thread, collected until the end of the event loop turn and sent together. */
@@ -108,7 +108,7 @@ export class Ticker implements Process {
     return this.#refusesTicks;
   }
 
-  /** Time at which the last tick was due, or arrived from another node, in milliseconds since the epoch; 0 before the first tick. */
+  /** Milliseconds since the epoch when the last tick was due, or arrived from another node. 0 before the first tick. */
   get lastDue(): number {
     return this.#lastDue[0] as number;
   }
@@ -218,7 +218,7 @@ export class Ticker implements Process {
     };
   }
 
-  /** Requests snapshots from a new thread for clients still waiting for one. The thread knows the others from its worker data. */
+  /** Requests snapshots from a new thread for waiting clients. `workerData` contains the other subscriptions. */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {

@@ -4,7 +4,7 @@ import { HttpError } from '../http/errors.ts';
 import { TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
-/** WebSocket subprotocol of the price stream. A browser offers it alongside its token, and the server selects it. */
+/** WebSocket subprotocol that the server selects. A browser offers a second subprotocol, which contains its token. */
 export const SUBPROTOCOL = 'ticker.v1';
 const TOKEN_PROTOCOL = 'bearer.';
 
@@ -13,7 +13,7 @@ export interface SecurityContext {
   identity: Identity | undefined;
 }
 
-/** Creates middleware that sets `identity` from a bearer token. Refusing requests without a valid token is left to the endpoints. */
+/** Creates middleware that sets `identity`. Endpoints must refuse requests whose `identity` is undefined. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
     ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));
@@ -21,19 +21,24 @@ export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityCo
   };
 }
 
-/** Returns the identity of a token, or undefined if the token is missing or invalid. @throws {HttpError} `token store unavailable` */
+/**
+ * Returns the identity of a token, or undefined if the token is missing or invalid.
+ *
+ * @throws {HttpError} `token store unavailable`
+ */
 export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token?: string): Promise<Identity | undefined> {
   return token === undefined ? undefined : tokens.verify(token).catch(answerUnavailable);
 }
 
-/** Rethrows `cause`. @throws {HttpError} `token store unavailable` instead, if `cause` is a {@link TokenStoreUnavailable} */
+/** Rethrows an error, but converts {@link TokenStoreUnavailable} to the `HttpError` `token store unavailable`. */
 export function answerUnavailable(cause: unknown): never {
   throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
 }
 
 /**
- * Returns the bearer token of a request from the first of these that is present: the `Authorization: Bearer …` header,
- * the `bearer.…` subprotocol (because browsers cannot set headers), or the `token` query parameter (for tools).
+ * Returns a request's bearer token from the `Authorization` header, the `bearer.<token>` subprotocol, or the `token`
+ * query parameter, in this order. Browsers use the subprotocol, because they cannot set headers of a WebSocket
+ * handshake.
  */
 export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
   if (headers.authorization !== undefined) return authorizationToken(headers);
@@ -44,7 +49,7 @@ export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'header
   return query < 0 ? undefined : (new URLSearchParams(url.slice(query)).get('token') ?? undefined);
 }
 
-/** Returns the token from the `Authorization: Bearer …` header, or undefined if there is none. */
+/** Returns the token from the `Authorization: Bearer …` header, or undefined if the header is missing or invalid. */
 export function authorizationToken({ authorization = '' }: IncomingHttpHeaders): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
 }

@@ -20,7 +20,7 @@ export class TokenStoreFull extends Error {
   override name = 'TokenStoreFull';
 }
 
-/** Why a store removed a token. An evicted token counts as revoked. Closing the store removes no tokens. */
+/** Why a store removed a token. An evicted token counts as revoked. */
 export type RemovalReason = 'token revoked' | 'token expired';
 
 /** Called for every token that a store removes. */
@@ -32,11 +32,19 @@ export interface TokenStore {
   readonly size: number;
   readonly maxTokens: number;
   onRemove: OnRemove;
-  /** Adds a token. If its API key then has too many tokens, evicts the oldest. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /**
+   * Adds a token. If the API key then has too many tokens, evicts the key's oldest.
+   *
+   * @throws {TokenStoreUnavailable | TokenStoreFull}
+   */
   put(record: TokenRecord): Awaitable<void>;
   /** Whether this node knows the token and the token has not expired. @throws {TokenStoreUnavailable} if closed */
   has(id: string): boolean;
-  /** Like `has`, but also finds tokens issued by other nodes, and remembers them for `has`. @throws {TokenStoreUnavailable} */
+  /**
+   * Like `has`, but also finds tokens issued by other nodes, and remembers them for `has`.
+   *
+   * @throws {TokenStoreUnavailable}
+   */
   find(id: string): Awaitable<boolean>;
   /** Removes a token before it expires. @throws {TokenStoreUnavailable} */
   revoke(id: string): Awaitable<void>;

@@ -22,31 +22,31 @@ export interface TokensOptions {
   key: string | undefined;
   lifetimeSeconds: number;
   store: TokenStore;
-  /** Called for every token that is revoked, evicted or expired. */
+  /** Called when a token is revoked, evicted or expired. */
   onEnd?: OnRemove;
 }
 
-/** Number of random bytes in a token identifier. In base64url, they take 32 characters, the specification's token length. */
+/** Number of random bytes in a token id, which is 32 characters long in base64url, as the specification requires. */
 const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
-/** Maximum length of a token in characters, greater than the length of any issued token. Longer tokens are not decrypted. */
+/** Maximum length of a token in characters, greater than any issued token. Longer tokens are not decrypted. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
-/** Tolerated clock difference from the node that issued a token, in seconds. The store enforces the exact expiry. */
+/** Tolerated clock skew between nodes, in seconds. The token store checks the exact expiry. */
 const CLOCK_TOLERANCE_SECONDS = 60;
 
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
-/** Issues and verifies bearer tokens (PASETO v3.local). A token is valid until it expires or is removed from the token store. */
+/** Issues and verifies bearer tokens (PASETO v3.local). A valid token is unexpired and in the token store. */
 export class Tokens {
   readonly lifetimeSeconds: number;
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /** Identities of verified tokens by token text. An entry is deleted with the token's record, so the store's limit also applies here. */
+  /** Identities of verified tokens, by token. Bounded, because an entry is deleted when the store removes the token. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
-  /** Pending decryptions by token text, shared by concurrent requests with the same token. */
+  /** Pending decryptions by token, shared by concurrent requests. */
   readonly #decrypting = new Map<string, Promise<Identity | undefined>>();
 
   private constructor(key: LocalKey, digestKey: Uint8Array, { lifetimeSeconds, store, onEnd }: TokensOptions) {
@@ -69,7 +69,11 @@ export class Tokens {
     return new Tokens(LocalKeyFromCryptoKey(key), digestKey, options);
   }
 
-  /** Issues a token containing the user, the scope and the client's address. @throws {TokenStoreUnavailable | TokenStoreFull} */
+  /**
+   * Issues a token containing the user, the scope and the client's address.
+   *
+   * @throws {TokenStoreUnavailable | TokenStoreFull}
+   */
   async issue(user: TokenUser, scope: Scope, remoteAddress: string): Promise<string> {
     const id = randomBytes(TOKEN_ID_BYTES).toString('base64url');
     const issuedAt = Date.now();
@@ -90,9 +94,10 @@ export class Tokens {
   }
 
   /**
-   * Returns a token's identity, or undefined if the token is malformed, encrypted with another key, expired or not in the store.
+   * Returns a token's identity, or undefined if the token is malformed, encrypted with another key, expired or not in
+   * the store.
    *
-   * @throws {TokenStoreUnavailable}
+   * @throws {TokenStoreUnavailable} if the store is closed or does not respond
    */
   async verify(token: string): Promise<Identity | undefined> {
     const identity = this.#verified.get(token) ?? (await this.#decryptOnce(token));
@@ -104,7 +109,7 @@ export class Tokens {
     return this.store.has(tokenId);
   }
 
-  /** @throws {TokenStoreUnavailable} */
+  /** Revokes the token of a verified identity. @throws {TokenStoreUnavailable} */
   async revoke({ tokenId }: Identity): Promise<void> {
     await this.store.revoke(tokenId);
   }
@@ -151,7 +156,10 @@ export class Tokens {
     return identity;
   }
 
-  /** Returns an API key's identifier in the token store: a keyed hash, the same on all nodes, that does not reveal the key. */
+  /**
+   * Returns an API key's identifier in the token store. The identifier is a keyed hash, so it does not reveal the API
+   * key and is the same on all nodes.
+   */
   #keyId(apiKey: string): string {
     return createHmac('sha256', this.#digestKey).update(apiKey).digest('base64url').slice(0, KEY_ID_LENGTH);
   }

@@ -21,17 +21,17 @@ export interface RelayTarget {
   metadata: { user_id: string; auth_time: number };
 }
 
-/** High-water mark of a client's socket in bytes. A client is slow while more than this is buffered for it. */
+/** High-water mark of a client's socket in bytes. A client is slow while its socket buffers more. */
 export const SOCKET_BUFFER = 8 * 1024;
 
 /** Maximum size of a client's message. The only message that has an effect, `{"type":"ping"}`, is 15 bytes long. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
-/** Maximum number of buffered chunks per frame. Limited because a small chunk can take a hundred times its size in memory. */
+/** Maximum number of buffered chunks per frame. A small chunk can take a hundred times its size in memory. */
 const MAX_BUFFERED_CHUNKS = 64;
 /** Timeout of the closing handshake in milliseconds, after which the socket is destroyed. */
 const CLOSING_TIME_MS = 5_000;
-/** Timeout in milliseconds from a handshake's headers until the client is passed to its handler, or refused and disconnected. */
+/** Handshake timeout in milliseconds, after which the socket of a pending or refused handshake is destroyed. */
 const HANDSHAKE_TIME_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
@@ -43,9 +43,9 @@ export interface RelayLimits extends ConnectionBounds {
 }
 
 /**
- * Owns the sockets of the WebSocket clients and carries messages between them and the handlers. A handshake passes through the
- * HTTP app like any other request. If the response has the {@link RELAY_HEADER}, the relay completes the handshake and connects
- * the socket to the handler named in the header. Any other response is sent to the client as plain HTTP.
+ * Owns the sockets of the WebSocket clients, and passes messages between clients and handlers. The Koa app handles a
+ * handshake like any other request. If the response has the {@link RELAY_HEADER}, the relay completes the handshake and
+ * connects the socket to the handler named in the header. Any other response is sent to the client as plain HTTP.
  */
 export class Relay {
   readonly metrics = new StreamMetrics();
@@ -57,7 +57,7 @@ export class Relay {
     IncomingMessage,
     { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
   >();
-  /** Sockets with a pending or refused handshake, each with the timer that destroys the socket after the handshake timeout. */
+  /** Sockets with a pending or refused handshake. The timer destroys the socket after the handshake timeout. */
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   readonly #server: WebSocketServer;
   readonly #timer: NodeJS.Timeout;
@@ -69,7 +69,7 @@ export class Relay {
     this.#limiter = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
-      // Each event of a connection gets its own event loop turn, because one packet can hold 10,000 pings, which take 15 ms together.
+      // Emits each frame in its own event loop turn. One packet can contain 10,000 pings, which take 15 ms together.
       allowSynchronousEvents: false,
       clientTracking: false,
       autoPong: false,
@@ -78,7 +78,7 @@ export class Relay {
       maxFragments: MAX_FRAGMENTS,
       maxBufferedChunks: MAX_BUFFERED_CHUNKS,
       closeTimeout: CLOSING_TIME_MS,
-      // No other subprotocol is selected, because an offered subprotocol may be the client's token.
+      // Never selects another subprotocol, because an offered subprotocol may contain the client's token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
     this.#server = new WebSocketServer(options);
@@ -108,13 +108,18 @@ export class Relay {
     return this.#handshakes.has(request);
   }
 
-  /** Counts a handshake against the connection limits before its handler is created. @throws {HttpError} if a limit is reached */
+  /** Counts a handshake against the connection limits. @throws {HttpError} if a limit is reached */
   acquire(request: IncomingMessage, address: string): void {
     const handshake = this.#handshakes.get(request);
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
   }
 
-  /** Returns an `upgrade` listener for the server. `handle` answers the handshake. `onJoin` is called once the handshake is complete. */
+  /**
+   * Returns a listener for the server's `upgrade` event.
+   *
+   * @param handle responds to the handshake
+   * @param onJoin called when the handshake is complete
+   */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
     return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       socket.on('error', () => socket.destroy());
@@ -126,7 +131,7 @@ export class Relay {
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // Node does not create a response for an upgrade. This one writes to a stream, so that it leaves no listeners on the socket.
+      // Node creates no response for an upgrade. This response uses a stream, so it adds no listeners to the socket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
@@ -162,7 +167,7 @@ export class Relay {
       this.#join(ws, socket, handler);
     });
     socket.uncork();
-    // If the handshake was not completed, either the client has disconnected or its handshake is malformed.
+    // The handshake fails if the client has disconnected or the request is malformed.
     if (!joined) this.#processes.exit(handler, 'normal');
     // Status and error are set only for the request metrics. The response has already been written to the socket.
     const { error } = handshake;
@@ -176,7 +181,7 @@ export class Relay {
     for (const client of clients) this.#connections.get(client)?.tick(frame);
   }
 
-  /** Closes all connections, and terminates those that are still open at `deadline`. */
+  /** Closes all connections. Terminates connections that are still open at `deadline`. */
   async close(deadline: Promise<void>): Promise<void> {
     clearInterval(this.#timer);
     this.#closing ??= Promise.withResolvers();

@@ -13,9 +13,9 @@ import { RELAY_HEADER, type Relay, type RelayTarget } from './ws-relay.ts';
 export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
-  /** Starts the handler of one connection for the actor with id `actorId`, and returns its pid. */
+  /** Starts the handler of one connection and returns the handler's pid. */
   createHandler: (actorId: string) => Pid;
-  /** Registers handlers so that they end when their token is revoked or expires. */
+  /** Registry that ends a handler when its token is revoked or expires. */
   holders: Pick<HandlersByToken, 'add'>;
 }
 
@@ -26,7 +26,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    // Checks the token again, because it may have been revoked in the meantime. No await follows until the handler is registered.
+    // Checks the token again, because it may have been revoked. No `await` follows before the handler is registered.
     if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
@@ -53,7 +53,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   return router;
 }
 
-/** Serializes a value as ASCII JSON for a header. Non-ASCII characters are escaped, because `user_id` may contain any character. */
+/** Serializes a value as ASCII JSON for a header, because `user_id` may contain any character. */
 function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,
