@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Reads the migrations newer than a schema's version. If a table is missing, reads all migrations, because an earlier one creates it.
+ * Reads the migrations newer than a schema's version. If a table is missing, reads all migrations, because an earlier
+ * migration creates the table.
  *
  * @returns `steps`, the SQL text of each migration in order, and `newest`, the newest migration's version
  * @throws {Error} if the schema is newer than the newest migration

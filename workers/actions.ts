@@ -10,7 +10,11 @@ const actions = new Map<string, (data: Data) => unknown>([
 /** Names of the built-in actions. */
 export const builtInActions: readonly string[] = [...actions.keys()];
 
-/** Runs one of the specification's actions on a task's data and returns its output. @throws {PermanentError} if the data is invalid */
+/**
+ * Runs a built-in action and returns its output. Returns `processed` for an unknown action.
+ *
+ * @throws {PermanentError} if the data is invalid
+ */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';
 }

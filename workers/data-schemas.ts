@@ -10,15 +10,15 @@ export interface WrongField {
   detail: string;
 }
 
-/** Returns the first wrong field of a task's data, or undefined if the data matches the schema. */
+/** Function that returns the first wrong field of a task's data, or undefined if the data matches the schema. */
 export type DataCheck = (data: unknown) => WrongField | undefined;
 
 const DEFAULT_DIALECT = 'https://json-schema.org/draft/2020-12/schema';
 
-/** Keywords whose values are data or annotations, not schemas. */
+/** JSON Schema keywords with a value that is data or an annotation, not a schema. */
 const DATA_KEYWORDS = new Set(['const', 'enum', 'default', 'examples']);
 
-/** Keywords whose values map names to schemas. The names are not keywords. */
+/** JSON Schema keywords with a value that maps arbitrary names to schemas. */
 const MAP_KEYWORDS = new Set([
   '$defs',
   'definitions',
@@ -28,7 +28,7 @@ const MAP_KEYWORDS = new Set([
   'properties',
 ]);
 
-/** Keywords whose check can take time exponential in the size of the data: regular expressions and recursion. Hashing items is slow. */
+/** JSON Schema keywords that can make a check very slow: regular expressions, recursion, and hashing of array items. */
 const COSTLY_KEYWORDS = new Set([
   '$dynamicRef',
   '$recursiveRef',
@@ -38,7 +38,7 @@ const COSTLY_KEYWORDS = new Set([
   'uniqueItems',
 ]);
 
-/** Whether a JSON Schema needs a time limit for its checks. Also true if only a property or a constant has the name of such a keyword. */
+/** Whether checks against a JSON Schema need a time limit. Also true if a property is named like a costly keyword. */
 export function needsTimeLimit(schema: object): boolean {
   let isCostly = false;
   JSON.stringify(schema, (key, value) => {
@@ -48,7 +48,11 @@ export function needsTimeLimit(schema: object): boolean {
   return isCostly;
 }
 
-/** Compiles a JSON Schema. @throws {Error} that names the first problem if the schema is invalid or refers to another schema */
+/**
+ * Compiles a JSON Schema.
+ *
+ * @throws {Error} with the first problem if the schema is invalid or a `$ref` points outside the schema
+ */
 export function compileSchema(schema: object): DataCheck {
   const { $schema = DEFAULT_DIALECT } = schema as { $schema?: keyof typeof Meta };
   const dialect: XSchemaObject | undefined = Meta[$schema];
@@ -64,8 +68,8 @@ export function compileSchema(schema: object): DataCheck {
 }
 
 /**
- * Returns a copy of a schema in which a refinement replaces `uniqueItems`. The result of a check is the same, but `Errors` takes time
- * quadratic in the number of duplicate items for `uniqueItems`, and linear time for the refinement.
+ * Returns a copy of a schema that checks `uniqueItems` with `hasUniqueItems`, because `Errors` takes quadratic time if
+ * there are many duplicate items.
  */
 function withLinearErrors(schema: object): object {
   const copy = structuredClone(schema);
@@ -77,7 +81,7 @@ function withLinearErrors(schema: object): object {
   return copy;
 }
 
-/** Whether a value is not an array, or an array of items that differ by the same hash as in the compiled schema. */
+/** Returns false for an array with duplicate items. Compares items by hash, as the compiled schema does. */
 function hasUniqueItems(value: unknown): boolean {
   return !Array.isArray(value) || new Set(value.map((item) => Hashing.Hash(item))).size === value.length;
 }
@@ -87,16 +91,16 @@ function firstError(schema: XSchemaObject, value: unknown): WrongField {
   if (error === undefined) return { path: '', detail: 'must match the schema' };
   const { keyword, params, instancePath: path, message: detail } = error;
   if (keyword === 'required') return { path: below(path, params.requiredProperties), detail: 'must be present' };
-  // An error with the keyword `boolean` means that the property's schema is `false`, which allows no value.
+  // The keyword `boolean` means that the property's schema is `false`, which allows no value.
   return { path, detail: keyword === 'boolean' ? 'must not be present' : detail };
 }
 
-/** Returns the JSON Pointer of the first property in `names` of the object at `path`. */
+/** Returns the JSON Pointer of the property `name` in the object at `path`. */
 function below(path: string, [name = '']: readonly string[]): string {
   return `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 
-/** Checks that each `$ref` points to a part of the schema `root`, because the compiler treats a dangling one as `false`. */
+/** Throws if a `$ref` does not point to a part of `root`. The compiler would treat such a reference as `false`. */
 function checkReferences(root: object): void {
   for (const { $ref } of subschemas(root)) {
     if (typeof $ref === 'string' && !isWithin(root, $ref))
@@ -104,7 +108,7 @@ function checkReferences(root: object): void {
   }
 }
 
-/** Yields a schema and all schemas within it. The value of an unknown keyword counts as a schema, because a `$ref` can point to it. */
+/** Yields a schema and all its subschemas, including values of unknown keywords, because a `$ref` can point to them. */
 function* subschemas(node: unknown): Generator<Record<string, unknown>> {
   if (Array.isArray(node)) for (const item of node) yield* subschemas(item);
   if (!isObject(node)) return;

@@ -3,20 +3,22 @@ import { parentPort } from 'node:worker_threads';
 import { isObject } from './json-object.ts';
 import type { HandlerLogLine, LogLevel, PoolToMain } from './messages.ts';
 
-/** Maximum size in bytes of a line's message, and of its fields as JSON text. */
+/** Maximum size in bytes of a log line's message, and of the line's fields as JSON text. */
 const MAX_PART_BYTES = 4 * 1024;
 const MAX_LINES_PER_SECOND = 100;
 const SECOND_MS = 1000;
 
-/** Sends a handlers module's log lines to the main thread. Truncates long messages, and only counts lines above the rate limit. */
+/**
+ * Sends the log lines of a handlers module to the main thread. Truncates long messages and limits the lines per second.
+ */
 export class HandlerLog {
   readonly #post: (line: HandlerLogLine) => void;
   readonly #now: () => number;
   #admitted = 0;
   #suppressed = 0;
-  /** End of the current second, on the clock `#now`. */
+  /** End of the current one-second window, as a time of the clock `#now`. */
   #secondEndsAt = Number.NEGATIVE_INFINITY;
-  /** Reports suppressed lines if no further line follows. */
+  /** Timer that reports suppressed lines at the end of the one-second window. */
   #timer: NodeJS.Timeout | undefined;
 
   /** @param now returns the time of a monotonic clock in milliseconds */
@@ -28,7 +30,12 @@ export class HandlerLog {
     this.#now = now;
   }
 
-  /** Writes a line. @param own fields that override those in `args` @param args message and fields, in either order */
+  /**
+   * Writes a log line.
+   *
+   * @param own fields that override the caller's fields
+   * @param args message and fields, in either order
+   */
   write(level: LogLevel, own: object, args: readonly unknown[]): void {
     if (!this.#admit()) return;
     const [first, second] = args;
@@ -37,7 +44,7 @@ export class HandlerLog {
     this.#post({ level, message: cut(typeof message === 'string' ? message : ''), ...(text && { fields: text }) });
   }
 
-  /** Redirects `console`, standard output and standard error to this log. @param own fields of every line */
+  /** Redirects `console`, standard output and standard error to this log. @param own fields added to every line */
   captureConsole(own: object): void {
     const levels = { debug: 'info', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
     for (const [name, level] of Object.entries(levels)) {
@@ -65,7 +72,7 @@ export class HandlerLog {
     return false;
   }
 
-  /** Starts a new second and reports the lines suppressed in the previous one. */
+  /** Starts a new one-second window. Reports how many lines were suppressed in the previous window. */
   #startSecond(): void {
     const suppressed = this.#suppressed;
     clearTimeout(this.#timer);
@@ -77,7 +84,11 @@ export class HandlerLog {
   }
 }
 
-/** Returns fields as JSON text, or undefined if they are too large or cannot be serialized. @param own fields that override others */
+/**
+ * Returns fields as JSON text, or undefined if they are too large or cannot be serialized.
+ *
+ * @param own fields that override `fields`
+ */
 function fieldsText(fields: unknown, own: object): string | undefined {
   try {
     const text = JSON.stringify({ ...(isObject(fields) && fields), ...own }, plain);

@@ -1,11 +1,13 @@
-/** API for handlers modules: handler types, and errors that decide what follows a failed attempt. */
+/** API for handlers modules: the types of handlers, and errors that control retries. */
 
 /** Thrown by a handler if its task can never succeed. The task is discarded without a retry. */
 export class PermanentError extends Error {
   override name = 'PermanentError';
 }
 
-/** Thrown by a handler to have its task retried after `delayMs` milliseconds, at most 24 hours. The attempt counts as failed. */
+/**
+ * Thrown by a handler to retry its task after `delayMs` milliseconds, at most 24 hours. The attempt counts as failed.
+ */
 export class RetryAfter extends Error {
   override name = 'RetryAfter';
   readonly delayMs: number;
@@ -16,13 +18,16 @@ export class RetryAfter extends Error {
   }
 }
 
-/** Writes a log line, with the message first or, as in pino, the fields first. */
+/** Writes a log line. As in pino, the fields may come before the message. */
 type WriteLine = (...args: [message: string, fields?: object] | [fields: object, message?: string]) => void;
 
-/** Log of a task. Its lines have the fields `task` (the id) and `action`. */
+/** Logger of a task. Adds the fields `task` (the task's id) and `action` to every line. */
 export type TaskLog = Readonly<Record<'debug' | 'info' | 'warn' | 'error', WriteLine>>;
 
-/** A running attempt at a task. Its functions can be destructured, and have no effect once the attempt has ended. */
+/**
+ * A running attempt, passed to the handler. Its functions can be destructured, and do nothing once the attempt has
+ * ended.
+ */
 export interface TaskContext {
   readonly id: string;
   readonly action: string;
@@ -33,22 +38,22 @@ export interface TaskContext {
   /** Aborted when the attempt exceeds its time limit, the task is cancelled, or the process stops. */
   readonly signal: AbortSignal;
   readonly log: TaskLog;
-  /** Reports progress. @param fraction how much is done, from 0 to 1 @param note at most 200 characters */
+  /** Reports progress. @param fraction fraction done, from 0 to 1 @param note at most 200 characters */
   readonly progress: (fraction: number, note?: string) => void;
-  /** Settles the task as done while the handler is still running. Has no effect later. */
+  /** Settles the task as done before the handler ends. Only the first `ack` or `nack` has an effect. */
   readonly ack: () => void;
-  /** Settles the attempt as failed while the handler is still running. Has no effect later. */
+  /** Settles the attempt as failed before the handler ends. Only the first `ack` or `nack` has an effect. */
   readonly nack: () => void;
 }
 
-/** Handler of an action. The value that it returns, or that its promise resolves to, is stored as JSON. */
+/** Handler of an action. Its return value, awaited if it is a promise, is stored as JSON. */
 // biome-ignore lint/suspicious/noExplicitAny: the author of a handler knows the type of its data.
 export type Handler<Data = any> = (data: Data, task: TaskContext) => unknown;
 
-/** A handler with its action's settings. */
+/** A handler, with settings for its action. */
 export interface HandlerDefinition {
   handler: Handler;
-  /** JSON Schema of `data`. A submission with other data is refused. */
+  /** JSON Schema of the task's data. A submission with data that does not match is refused. */
   schema?: object;
   /** Time limit of an attempt in milliseconds. The default is `TASK_TIMEOUT_MS`. */
   timeoutMs?: number;
@@ -56,10 +61,10 @@ export interface HandlerDefinition {
   maxAttempts?: number;
 }
 
-/** Default export of a handlers module: the handlers by action. */
+/** Default export of a handlers module. Maps each action to its handler. */
 export type Handlers = Readonly<Record<string, Handler | HandlerDefinition>>;
 
-/** Returns its argument unchanged. Exists so that TypeScript checks the handlers' types. */
+/** Returns `handlers` unchanged. Lets TypeScript check the handlers' types. */
 export function defineHandlers<Own extends Handlers>(handlers: Own): Own {
   return handlers;
 }

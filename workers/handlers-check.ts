@@ -1,4 +1,7 @@
-/** One-shot worker thread that loads a handlers module, checks it, and reports its actions or the reason why it cannot be used. */
+/**
+ * One-shot worker thread that loads and checks a handlers module. Reports the module's actions, or why the module
+ * cannot be used.
+ */
 import { workerData } from 'node:worker_threads';
 import type { ActionSettings, HandlersCheckStart, HandlersReport } from './handlers-manifest.ts';
 import { type LoadedHandler, loadHandlers } from './handlers-module.ts';
@@ -15,7 +18,7 @@ try {
   sendReport({ failure: (error as Error).message } satisfies HandlersReport);
 }
 
-/** Returns the settings of an action as plain data. @throws {Error} if its schema is not JSON or does not compile */
+/** Returns an action's settings as plain data. @throws {Error} if the schema is not JSON or does not compile */
 async function settingsOf(action: string, { handler: _, schema, ...settings }: LoadedHandler): Promise<ActionSettings> {
   if (schema === undefined) return settings;
   try {

@@ -7,7 +7,7 @@ export interface ActionSettings {
   maxAttempts?: number;
 }
 
-/** Settings of all actions in the handlers module, by action. The main thread has only this manifest and never imports the module. */
+/** Settings of each action in the handlers module. The main thread uses this manifest and never imports the module. */
 export type HandlersManifest = ReadonlyMap<string, ActionSettings>;
 
 /** Rules that a submission is checked against. */

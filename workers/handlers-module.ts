@@ -8,12 +8,12 @@ export interface LoadedHandler extends ActionSettings {
   handler: Handler;
 }
 
-/** Upper bounds on an action's settings. */
+/** Maximum time limit and maximum number of attempts that an action may set. */
 const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
 const MAX_ATTEMPTS = 1000;
 
 /**
- * Imports a handlers module. Does not compile the schemas.
+ * Imports a handlers module, but does not compile its schemas.
  *
  * @param name path relative to the working directory, or package name
  * @returns the handlers by action

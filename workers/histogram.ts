@@ -2,10 +2,13 @@
 export class Histogram {
   /** Upper bounds of the buckets in seconds, ascending. One more bucket counts longer durations. */
   readonly bounds: readonly number[];
-  /** Count of each bucket, then the sum of all durations in seconds. `Durations` in messages.ts describes this layout. */
+  /** Count of each bucket, followed by the sum of all durations in seconds. */
   readonly #cells: Float64Array;
 
-  /** @param memory shared memory of several histograms; default: private memory @param index index of this histogram in `memory` */
+  /**
+   * @param memory memory shared by several histograms (default: private memory)
+   * @param index index of this histogram in `memory`
+   */
   constructor(bounds: readonly number[], memory?: SharedArrayBuffer, index = 0) {
     const bytes = Histogram.bytes(bounds);
     this.bounds = bounds;
@@ -37,10 +40,10 @@ export class Histogram {
   }
 }
 
-/** Bucket bounds for durations of requests and tasks, in seconds. */
+/** Bucket bounds in seconds for the durations of requests and tasks. */
 export const DURATION_BOUNDS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ] as const;
 
-/** Bucket bounds for delays of ticks and event loops, in seconds. */
+/** Bucket bounds in seconds for tick delays and event loop delays. */
 export const DELAY_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5] as const;

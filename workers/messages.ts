@@ -5,18 +5,18 @@ import type { TickerSymbol } from './symbols.ts';
 /** Address of an actor (a handler, a client's socket or the ticker) in the `PidRegistry`. Not the id of an OS process. */
 export type Pid = string;
 
-/** The specification's internal messages between the relay (which owns the client sockets), the handlers and the ticker. */
+/** Internal messages, as specified, between the relay, the connection handlers and the ticker. */
 export type LifecycleMessage =
   /** Sent by the relay to the handler of a new connection. The handler sends its replies to `client_pid`. */
   | { topic: 'ws.join'; client_pid: Pid }
-  /** Sent by the relay to the handler of a connection when the client has sent a text message. */
+  /** Sent by the relay to a connection's handler when the client sends a text message. */
   | { topic: 'ws.message'; data: string }
-  /** Sent by the relay to the handler of a connection when the connection has closed. */
+  /** Sent by the relay to a connection's handler when the connection has closed. */
   | { topic: 'ws.leave'; reason: string }
   | HandlerToTicker
   | WsSend;
 
-/** Sent by a handler to the ticker, to add or remove the subscription of the handler's client. */
+/** Sent by a handler to the ticker, to subscribe or unsubscribe the handler's client. */
 export type HandlerToTicker =
   | { topic: 'subscribe'; client_pid: Pid; handler_pid: Pid }
   | { topic: 'unsubscribe'; handler_pid: Pid };
@@ -34,48 +34,58 @@ export interface TickerStart {
   symbols: readonly TickerSymbol[];
   /** Float64Array with the current price of each symbol. A restarted thread continues from these prices. */
   prices: SharedArrayBuffer;
-  /** Seed from which deterministic prices are computed. If undefined, computed prices are random. */
+  /** Seed of deterministic prices. If undefined, computed prices are random. */
   seed: string | undefined;
   /** Value of `PRICE_SOURCE`. If undefined, the prices are computed. */
   source: string | undefined;
-  /** Float64Array with one counter per index in {@link SourceCount}. */
+  /** Float64Array of counters, indexed by {@link SourceCount}. */
   sourceCounts: SharedArrayBuffer;
-  /** Time in milliseconds since the epoch at which the last tick was due, or arrived from another node. Float64Array of one element. */
+  /**
+   * Float64Array of one element: when the last tick was due or arrived from another node, in milliseconds since the
+   * epoch.
+   */
   lastDue: SharedArrayBuffer;
   /** Expiry of the lease that allows this node to generate ticks; see `TickFeed.lease`. Undefined on a single node. */
   lease: SharedArrayBuffer | undefined;
-  /** Histogram of the delays of the thread's event loop. */
+  /** Histogram of the ticker thread's event loop delays. */
   delays: Durations;
   /** Int32Array of one element. The thread increments it regularly, so that the main thread can detect a hung thread. */
   heartbeat: SharedArrayBuffer;
-  /** Subscriptions for a restarted thread to take over, as pairs of handler pid and client pid. */
+  /**
+   * Current subscriptions, as pairs of handler pid and client pid. A restarted thread continues with these
+   * subscriptions.
+   */
   subscriptions: ReadonlyArray<readonly [handler: Pid, client: Pid]>;
 }
 
 /**
- * Histograms in shared memory. Each is a Float64Array with one count per bucket, the count of durations above the last bound, and the
- * sum of all durations in seconds. Only one thread at a time may write to a histogram.
+ * Histograms in shared memory. Each histogram is a Float64Array: one count per bucket, the count of durations above the
+ * last bound, and the sum of all durations in seconds. Only one thread at a time may write to a histogram.
  */
 export interface Durations {
   /** Upper bounds of the buckets in seconds, ascending. */
   bounds: readonly number[];
-  /** Memory of the histograms, which follow one another without gaps. */
+  /** Shared memory that contains the histograms one after another. */
   cells: SharedArrayBuffer;
 }
 
-/** Sent to the ticker thread: a tick from another node, as JSON text. `due` is its arrival time in milliseconds since the epoch. */
+/**
+ * Tick from another node, sent to the ticker thread as JSON text. `due` is the arrival time in milliseconds since the
+ * epoch.
+ */
 export interface RelayedTick {
   topic: 'tick';
   data: string;
   due: number;
 }
 
-/** Sent to the ticker thread: all messages from one event loop turn of the main thread, in order. */
+/** Batch sent to the ticker thread: all messages from one event loop turn of the main thread, in order. */
 export type MainToTicker = ReadonlyArray<HandlerToTicker | RelayedTick>;
 
 /**
- * Sent by the ticker thread: `ready` once it has started, a snapshot for the subscribers in `to`, or a tick for all. `due` is when the
- * tick was scheduled or arrived from another node, in milliseconds since the epoch. `prices` is present if other nodes need the tick.
+ * Message from the ticker thread: `ready` after startup, a snapshot for the subscribers in `to`, or a tick for all
+ * subscribers. `due` is when the tick was scheduled or arrived from another node, in milliseconds since the epoch.
+ * `prices` is set if other nodes need the tick.
  */
 export type TickerToMain =
   | { topic: 'ready' }
@@ -89,16 +99,19 @@ export const SUBSCRIBERS = '*';
 
 /** Indexes of `TickerStart.sourceCounts`. */
 export const SourceCount = {
-  /** Number of calls to the source that threw or rejected, plus errors that it raised outside a call. */
+  /** Number of failed calls to the price source, plus errors that the source raised outside a call. */
   failed: 0,
-  /** Ticks that came due while a call of the source from an earlier tick was still pending. */
+  /** Number of ticks that became due while the price source had not answered an earlier call. */
   stalled: 1,
-  /** Prices that were not positive numbers. An answer that is not an array of the right length counts once per symbol. */
+  /** Number of prices that were not positive numbers. An answer of the wrong type or length counts once per symbol. */
   refused: 2,
   count: 3,
 } as const;
 
-/** Report of a one-shot thread. The id distinguishes the report from messages that a user's module in the same thread sends. */
+/**
+ * Report of a one-shot thread. `reportId` distinguishes the report from messages sent by a user's module in that
+ * thread.
+ */
 export interface OneShotReport {
   /** Random id from the thread's `workerData`. */
   reportId: string;
@@ -115,22 +128,25 @@ export interface PriceSourceCheckStart {
 /** Report of the thread that checks a price source. */
 export type PriceSourceReport = { isUsable: true } | { failure: string };
 
-/** A queued task as sent to a pool thread, which runs the task's handler. */
+/** A queued task, sent to a pool thread for processing. */
 export interface TaskDelivery {
   /** Id of this delivery. Each redelivery of the same task has a new id. */
   delivery: number;
   /** JSON text of the queued task message (`id`, `action`, `data`, `created_at`). */
   body: string;
-  /** The task's number in order of arrival, or null if it has none. A redelivered task keeps its number. */
+  /** Number of the task in the order of arrival, or null if unknown. A redelivery keeps the number. */
   sequence: number | null;
   /** Number of this attempt, from 1. */
   attempt: number;
 }
 
-/** Deliveries that a pool thread processes in order. The thread replies with the outcome of each delivery that was not reclaimed. */
+/**
+ * Deliveries that a pool thread processes in order. The thread replies with the outcomes of all deliveries not
+ * reclaimed.
+ */
 export interface TaskBatch {
   tasks: readonly TaskDelivery[];
-  /** Index of the batch's slot in the shared memory of {@link PoolThreadData}. */
+  /** Index of the batch's slot in the arrays of {@link PoolThreadData}. */
   slot: number;
 }
 
@@ -151,43 +167,48 @@ export interface HandlersStart {
   abortChannel: string;
 }
 
-/** Reason, other than the time limit, to abort the signal of a running handler. */
+/** Reason for aborting a handler's signal, other than an exceeded time limit. */
 export type AbortReason = 'shutdown' | 'cancelled';
 
-/** Sent by the main thread to all pool threads. Aborts the signal of the handler that is processing `delivery`, or of all handlers. */
+/**
+ * Broadcast to all pool threads. Aborts the signal of the handler that is processing `delivery`, or of all handlers.
+ */
 export interface AbortRequest {
   delivery: number | 'all';
   reason: AbortReason;
 }
 
-/** `workerData` of every pool thread, in addition to the fields that its task handler needs. */
+/** Part of `workerData` that all pool threads have. */
 export interface PoolThreadData {
-  /** Float64Array with one slot per batch. A slot has an element for each {@link AttemptField}. */
+  /** Float64Array with one slot per batch. Each slot has the fields of {@link AttemptField}. */
   attempts: SharedArrayBuffer;
   /**
-   * Int32Array with one element per slot: the number of tasks in the slot's batch that the thread has started. The thread increments the
-   * element before each task. To reclaim the remaining tasks, the main thread sets it to a number above the length of the batch.
+   * Int32Array with one element per slot: how many tasks of the slot's batch the thread has started. The thread
+   * increments the element before each task. To reclaim the other tasks, the main thread sets the element to more than
+   * the batch's length.
    */
   startedTasks: SharedArrayBuffer;
   /**
-   * Int32Array with one element per slot: the index of the running task in the slot's batch. -1 before the first task, and the number of
-   * tasks while the thread stores their rows. Before the main thread terminates the thread of a cancelled task, it sets the element to
-   * {@link TERMINATED}. The thread then runs and stores nothing more.
+   * Int32Array with one element per slot: the index of the running task in the slot's batch. The value is -1 before the
+   * first task, and the batch's length while rows are stored. To cancel the running task, the main thread sets the
+   * element to {@link TERMINATED}, then terminates the thread. The thread runs and stores nothing more.
    */
   runningTasks: SharedArrayBuffer;
-  /** Durations of attempts (runs of the task handler), with one histogram per slot. */
+  /** Durations of attempts, with one histogram per slot. */
   durations: Durations;
-  /** Default time limit of an attempt in milliseconds, for actions without their own. */
+  /** Default time limit of an attempt in milliseconds. An action may have its own limit. */
   timeoutMs: number;
 }
 
-/** Value in `PoolThreadData.runningTasks` of a slot whose thread is being terminated. Larger than any batch. */
+/** Value in `PoolThreadData.runningTasks` while a slot's thread is being terminated. Larger than any task index. */
 export const TERMINATED = 2 ** 30;
 
 /** `workerData` of the pool threads that store task rows. `writeLock` is the shared memory of their `WriteLock`. */
 export type TaskWorkerStart = TaskStoreLocation & { writeLock: SharedArrayBuffer; handlers?: HandlersStart };
 
-/** Indexes, within a slot of `PoolThreadData.attempts`, of the values that a thread records at the start of an attempt. */
+/**
+ * Indexes of the fields in a slot of `PoolThreadData.attempts`. The thread writes the fields when an attempt starts.
+ */
 export const AttemptField = {
   /**
    * Monotonic time in milliseconds after which the main thread terminates the thread. 0 before the first attempt of the batch.
@@ -195,7 +216,7 @@ export const AttemptField = {
    */
   deadline: 0,
   threadId: 1,
-  /** Index of the running task in its batch, or the number of tasks in the batch while the thread stores their rows. */
+  /** Index of the running task in its batch, or the batch's length while rows are stored. */
   index: 2,
   /** Time limit of the attempt in milliseconds. */
   timeoutMs: 3,
@@ -207,15 +228,15 @@ export interface RetentionStart {
   dataDir: string;
   /** Number of newest rows to keep. 0 for no limit. */
   rows: number;
-  /** Number of days for which a row is kept after its task has completed. 0 for no limit. */
+  /** Number of days to keep a row after its task has completed. 0 for no limit. */
   days: number;
   writeLock: SharedArrayBuffer;
 }
 
-/** Sent by the main thread to a pool thread: a batch, or a self-test, which a healthy thread answers with an empty array. */
+/** Message to a pool thread: a batch, or a self-test, which a healthy thread answers with an empty array. */
 export type MainToPool = TaskBatch | { selfTest: true };
 
-/** How a handler settles its delivery while it is still running: `ack` for done, `nack` for failed. */
+/** Settlement by a handler that is still running: `ack` for done, `nack` for failed. */
 export type Acknowledgement = 'ack' | 'nack';
 
 /** Sent by a pool thread to the main thread when a handler settles its delivery while still running. */
@@ -244,19 +265,21 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export interface HandlerLogLine {
   level: LogLevel;
   message: string;
-  /** Additional fields, as JSON text of an object. */
+  /** Additional fields, as the JSON text of an object. */
   fields?: string;
 }
 
 /** Messages from a pool thread, other than the outcomes of batches. */
 export type PoolToMain = EarlySettlement | ProgressReport | { logLine: HandlerLogLine };
 
-/** Sent by a pool thread: how the handler of a delivery ended. `settled` is set if the handler had already settled the delivery. */
+/**
+ * Outcome of a delivery, sent by a pool thread. `settled` is set if the handler settled the delivery before it ended.
+ */
 export type TaskOutcome =
   | { ended: 'returned'; settled?: Acknowledgement }
-  /** `retryAfterMs` is the delay that the handler asks for. If absent, the retry policy decides. */
+  /** `retryAfterMs` is the retry delay that the handler asked for. If undefined, the retry policy sets the delay. */
   | { ended: 'raised'; settled?: Acknowledgement; reason: string; permanent: boolean; retryAfterMs?: number }
   /** The handler threw after its signal had been aborted for an {@link AbortReason}. */
   | { ended: 'interrupted'; settled?: Acknowledgement; reason: string; suspect: false }
-  /** The handler returned, but its row was not stored, because the database cannot currently store any rows. */
+  /** The handler returned, but its row was not stored, because the database currently cannot store rows. */
   | { ended: 'unstored'; settled?: Acknowledgement; reason: string };

@@ -1,6 +1,6 @@
 /**
- * Creates missing database files and tables, then exits with code 0. On failure, reports the reason and exits with code 1.
- * Runs in a worker thread whenever the service starts, and as a program in `npm run migrate`.
+ * Creates or migrates the databases, then exits with code 0, or with code 1 on failure. Runs in a worker thread at each
+ * start of the service, and as the program of `npm run migrate`.
  */
 import { isMainThread, parentPort, workerData } from 'node:worker_threads';
 import { type CreatedDatabase, migrate } from '../db/sqlite/migrate.ts';
@@ -23,7 +23,7 @@ try {
   process.exitCode = 1;
 }
 
-/** Migrates the databases. @returns the created files, and in `name` the start of the message, such as `the databases in data are` */
+/** Migrates the databases. @returns the created files, and in `name` the subject and verb of the success message */
 async function migrateTo(place: TaskStoreLocation): Promise<{ name: string; created: CreatedDatabase[] }> {
   if ('databaseUrl' in place) {
     const { migratePostgres } = await import('../db/postgres/migrate.ts');

@@ -26,10 +26,10 @@ export class ModuleHandlers {
   readonly #start: HandlersStart;
   readonly #timeoutMs: number;
   readonly #log: HandlerLog;
-  /** Task whose handler is running, with the id of its delivery. */
+  /** The running task, with the id of its delivery. */
   #running: { delivery: number; task: RunningTask } | undefined;
   #endedAt = 0;
-  /** Reason why all handlers are aborted, including any that start later. */
+  /** Abort reason for all handlers, including handlers that start later. */
   #allAborted: AbortReason | undefined;
 
   private constructor(
@@ -47,18 +47,23 @@ export class ModuleHandlers {
     channel.unref();
   }
 
-  /** Imports the module. @param timeoutMs default time limit of an attempt @throws {Error} if the module cannot be used */
+  /**
+   * Imports the handlers module.
+   *
+   * @param timeoutMs default time limit of an attempt
+   * @throws {Error} if the module cannot be used
+   */
   static async start(start: HandlersStart, timeoutMs: number): Promise<ModuleHandlers> {
     const { module } = start;
     const log = new HandlerLog();
     log.captureConsole({ handlers: module });
     const handlers = await loadHandlers(module);
-    // Without this listener, an error in a timer or promise that a handler left behind would end the thread. The listener is
-    // registered after the import, so that an uncaught error during the import still ends the thread.
+    // Keeps the thread alive if a timer or promise left behind by a handler fails. Registered after the import, so that
+    // an uncaught error during the import still ends the thread.
     process.on('uncaughtException', (err, origin) => {
       log.write('error', { handlers: module, origin, err: readThrown(err).reason }, ['error outside of a task']);
     });
-    // Otherwise a timer that a handler left behind could end the thread while it runs another task, which would be blamed.
+    // `process.exit` throws, because ending the thread would count as a crash of the task that happens to be running.
     process.exit = (code) => {
       throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
     };
@@ -67,7 +72,7 @@ export class ModuleHandlers {
   }
 
   /**
-   * Runs the module's handler of a task.
+   * Runs the module's handler for a task.
    *
    * @param toRow creates the task's row from the handler's output (JSON text)
    * @returns a promise of the row, or undefined if the module has no handler for the action
@@ -86,9 +91,9 @@ export class ModuleHandlers {
     delivery.limit(timeoutMs, this.#start.graceMs);
     const task = new RunningTask(message, delivery, timeoutMs, this.#log);
     if (this.#allAborted !== undefined) task.abort(this.#allAborted);
-    // Set before the event loop runs, because an abort request for this delivery may arrive then.
+    // Set before the event loop runs, because the event loop may deliver an abort request for this delivery.
     this.#running = { delivery: delivery.delivery, task };
-    // The event loop does not run while the thread is idle. Two turns let it notice closed sockets before a handler uses them.
+    // The event loop does not run while the thread is idle. Two turns detect closed sockets before a handler uses them.
     if (performance.now() - this.#endedAt > IDLE_MS) for (let turn = 0; turn < 2; turn++) await setImmediate();
     try {
       return toRow(outputText(await handler(message.data, task), this.#start.maxOutputBytes));

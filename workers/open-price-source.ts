@@ -7,7 +7,7 @@ import { importUserModule } from './user-module.ts';
 
 /** Settings that select a price source. */
 export interface PriceSourceSettings {
-  /** CSV file of recorded prices, or module that supplies prices; see {@link isRecording}. If undefined, prices are computed. */
+  /** CSV file or module that supplies the prices. If undefined, prices are computed. */
   source: string | undefined;
   /** Seed of deterministic prices. If undefined, computed prices are random. */
   seed: string | undefined;
@@ -15,7 +15,7 @@ export interface PriceSourceSettings {
   intervalMs: number;
 }
 
-/** Whether a price source is a module. Its code can throw at any time, even after its functions have returned. */
+/** Whether a price source is a module. A module can throw at any time, for example in a timer. */
 export function isModule(source: string | undefined): source is string {
   return source !== undefined && !isRecording(source);
 }
@@ -42,7 +42,7 @@ async function importSource(name: string): Promise<PriceSource> {
   const { start } = source;
   if (start !== undefined && typeof start !== 'function')
     throw new Error('start of its default export is not a function');
-  // Exposes only the methods of the interface, whatever else the object has.
+  // Exposes only `start` and `prices`. Other properties of the module's object are ignored.
   return {
     start: (symbols) => source.start?.(symbols),
     prices: (due, last) => (source as PriceSource).prices(due, last),

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { WrongField } from './data-schemas.ts';
 import { isObject, parseJsonObject } from './json-object.ts';
 
-/** A body of `POST /tasks`, with the id and creation time for its task message. */
+/** A body of `POST /tasks`, with the id and creation time of the new task. */
 export interface SubmittedBody {
   bytes: Uint8Array<ArrayBuffer>;
   id: string;
@@ -12,31 +12,34 @@ export interface SubmittedBody {
   hasKey: boolean;
 }
 
-/** The task message as JSON text, with a fingerprint if the request has an idempotency key, or the refusal of an invalid body. */
+/**
+ * Task message as JSON text, or the refusal of an invalid body. `fingerprint` is set if the request has an idempotency
+ * key.
+ */
 export type ParsedSubmission = { text: string; fingerprint: string | undefined } | Refusal;
 
-/** Why a body is refused: the name of the error and, for `invalidData`, the first wrong field of `data`. */
+/** Reason why a body is refused. `field` is the first wrong field of `data`, set only for `invalidData`. */
 export interface Refusal {
   error: SubmissionError;
   field?: WrongField;
 }
 
-/**
- * Checks an action and its data against the rules for submissions. Returns undefined if they are accepted, or `Other` if the check
- * makes no decision.
- */
+/** Checks an action and its data. Returns undefined if both are accepted, or `Other` if the check makes no decision. */
 export type SubmissionCheck<Other = never> = (action: string, data: object) => Refusal | Other | undefined;
 
-/** Result of the main thread's check for data that only the submission thread may check, because the check needs a time limit. */
+/**
+ * Returned by a {@link MainThreadCheck} if checking the data needs a time limit. The submission thread then checks the
+ * data.
+ */
 export const DEFERRED = 'deferred';
 
-/** Check on the main thread. */
+/** Check that runs on the main thread. It may return {@link DEFERRED}. */
 export type MainThreadCheck = SubmissionCheck<typeof DEFERRED>;
 
-/** First message from the thread that parses large bodies, sent once the thread has loaded its code. */
+/** Sent by the submission thread once it is ready to parse bodies. */
 export const READY = 'ready';
 
-/** Message from the submission thread before it starts a check that needs a time limit. `checking` is the action. */
+/** Sent by the submission thread before a check that needs a time limit. `checking` is the task's action. */
 export interface CheckStarted {
   checking: string;
 }
@@ -49,15 +52,14 @@ export type SubmissionError =
   | 'unknownAction'
   | 'invalidData';
 
-/** Maximum nesting depth of arrays and objects in a body. `JSON.stringify` takes time quadratic in the depth. */
+/** Maximum nesting depth of a body. Limited, because `JSON.stringify` takes time quadratic in the depth. */
 const MAX_DEPTH = 512;
 
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
 /**
- * Parses a body and returns the specification's queued task message as JSON text. `data` is parsed and serialized again; the client
- * guide lists how its text may change. Bodies with equal content have the same fingerprint, regardless of whitespace. Any result of
- * `check` other than undefined is returned instead.
+ * Parses a body of `POST /tasks` and returns the queued task message as JSON text. Bodies that differ only in
+ * whitespace have the same fingerprint. If `check` returns a value other than undefined, returns that value instead.
  */
 export function parseSubmission<Other = never>(
   { bytes, id, createdAt, hasKey }: SubmittedBody,
@@ -85,11 +87,11 @@ export function withId(text: string, id: string): string {
   return `{"id":${JSON.stringify(id)}${text.slice(endOfId + 1)}`;
 }
 
-/** Returns the action of a task message's JSON text, or undefined if the text is not in the format of `parseSubmission`. */
+/** Returns the action in the JSON text of a task message, or undefined if `parseSubmission` did not write the text. */
 export function actionOf(text: string): string | undefined {
   const start = text.indexOf(BEFORE_ACTION) + BEFORE_ACTION.length - 1;
   if (start < BEFORE_ACTION.length - 1) return undefined;
-  // A regular expression would need memory proportional to the length of the action.
+  // Not a regular expression, which would need memory proportional to the length of the action.
   let end = start;
   do end = text.indexOf('"', end + 1);
   while (isEscaped(text, end));
@@ -105,7 +107,10 @@ function isEscaped(text: string, index: number): boolean {
   return (index - first) % 2 === 1;
 }
 
-/** Returns an error for a body that is nested too deeply. Called before `JSON.parse`, which takes ten times longer for such a body. */
+/**
+ * Returns an error if a body is nested too deeply. Runs before `JSON.parse`, which takes ten times longer for such a
+ * body.
+ */
 function checkDepth(body: Uint8Array): SubmissionError | undefined {
   if (body.length <= MAX_DEPTH) return undefined;
   let depth = 0;

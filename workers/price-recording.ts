@@ -4,16 +4,16 @@ import { roundPrice, type TickerSymbol } from './symbols.ts';
 
 const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
-/** Replay of recorded prices: one row of a CSV file per tick, starting over after the last row. */
+/** Replays recorded prices, one row of a CSV file per tick. Starts over after the last row. */
 export class PriceRecording implements PriceSource {
-  /** All rows in order, each with one price per symbol. */
+  /** Prices of all rows in order, with one price per symbol in each row. */
   readonly #prices: Float64Array;
   readonly #width: number;
   /** Index of the row for the next tick. */
   #next = 0;
 
   /**
-   * Reads a CSV file. Its first line names the columns; the column named after a symbol holds the symbol's prices.
+   * Reads a CSV file. The first line has the column names. The column named after a symbol has the symbol's prices.
    *
    * @throws {Error} with the reason, including the number of an invalid line
    */
@@ -26,7 +26,7 @@ export class PriceRecording implements PriceSource {
     return this.#prices.length / this.#width;
   }
 
-  /** Continues after the first row that has the last known prices, or starts with the first row if no row has them. */
+  /** Continues after the first row that matches the last known prices. If no row matches, starts with the first row. */
   start(symbols: readonly TickerSymbol[]): void {
     const last = symbols.map(({ price }) => price);
     const isLast = (row: number) => last.every((price, column) => this.#prices[row * this.#width + column] === price);
@@ -76,7 +76,7 @@ function parsePrice(field: string, { symbol, decimals }: Omit<TickerSymbol, 'pri
   throw new Error(`line ${line}: ${symbol} must be ${expected}, got ${JSON.stringify(field.slice(0, 40))}`);
 }
 
-/** Splits a line into fields, without their surrounding white space and quotes. Commas within quotes are not supported. */
+/** Splits a CSV line into fields and strips white space and quotes. Does not support commas within quotes. */
 function fields(line: string): string[] {
   return line.split(',').map((field) => field.trim().replace(/^"(.*)"$/, '$1'));
 }

@@ -1,4 +1,7 @@
-/** One-shot worker thread that loads a price source and reports whether it can be used. Calls none of the source's functions. */
+/**
+ * One-shot worker thread that loads a price source and reports whether it can be used. Does not call the source's
+ * functions.
+ */
 import { workerData } from 'node:worker_threads';
 import type { PriceSourceCheckStart, PriceSourceReport } from './messages.ts';
 import { openPriceSource } from './open-price-source.ts';
@@ -20,7 +23,7 @@ async function check(): Promise<void> {
   }
 }
 
-// Emitted before any report if the module awaits a promise that never settles. With a top-level `await` in this file, Node would
-// print a warning.
+// Node emits `beforeExit` before any report if the module awaits a promise that never settles.
 process.once('beforeExit', () => report({ failure: 'it never finishes loading' }));
+// Not awaited, because Node prints a warning if a top-level `await` never settles.
 void check();

@@ -8,7 +8,7 @@ const LARGEST_STEP = 0.001;
 /** Random number generator. Each call returns a uniformly distributed number in [0, 1). */
 export type Random = () => number;
 
-/** Returns a random number in [0, 1) from the operating system, with the full 53 bits of precision of a double. */
+/** Returns a cryptographically strong random number in [0, 1) with 53 bits, the precision of a double. */
 export const systemRandom: Random = () => Number(randomBytes(8).readBigUInt64BE() >> 11n) / 2 ** 53;
 
 /** Returns the price after one tick: `price` × (1 + f), with f uniform in [-0.001, 0.001], rounded to `decimals`. */

@@ -1,4 +1,4 @@
-/** Worker thread that deletes task rows beyond the retention limits, in short steps with pauses, until it is terminated. */
+/** Worker thread that deletes task rows beyond the retention limits, in short steps with pauses. */
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
@@ -8,18 +8,23 @@ import type { RetentionStart } from './messages.ts';
 import { WriteLock } from './write-lock.ts';
 
 const BUSY_TIMEOUT_MS = 2000;
-/** Pause after each delete transaction, as a multiple of its duration. Leaves two thirds of the time for other threads to store rows. */
+/**
+ * Ratio of the pause after a delete transaction to the transaction's duration. Leaves two thirds of the time to other
+ * writers.
+ */
 const PAUSE_RATIO = 2;
 /** Minimum pause between two rounds of deleting old rows. */
 const PAUSE_MS = 1000;
-/** Minimum pause between two rounds, as a multiple of the duration of the last search for old rows. Limits idle rounds to 5 % of a core. */
+/**
+ * Minimum ratio of the pause between rounds to the duration of the last search. Limits idle rounds to 5 % of a core.
+ */
 const SEARCH_PAUSE_RATIO = 20;
-/** Number of delete transactions between two checkpoints. Together they add about 20 MiB to SQLite's write-ahead log. */
+/** Number of delete transactions between two checkpoints, about 20 MiB of SQLite's write-ahead log. */
 const STEPS_PER_CHECKPOINT = 20;
 
 const { dataDir, rows, days, writeLock } = workerData as RetentionStart;
 const lock = new WriteLock(writeLock);
-// Checkpoints run between delete transactions. Automatic ones are off, because they would run during a commit, under the write lock.
+// Automatic checkpoints are off, because they would run during a commit, while this thread holds the write lock.
 const options = { busyTimeoutMs: BUSY_TIMEOUT_MS, checkpointPages: 0 };
 const database = new Database(join(dataDir, 'tasks.db'), options);
 /** Runs a passive checkpoint, which never waits for other connections. */

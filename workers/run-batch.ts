@@ -13,12 +13,15 @@ import {
 } from './messages.ts';
 import { readThrown } from './thrown.ts';
 
-/** Time limit for storing the rows of a batch. Longer than the database timeouts, so only a hung thread exceeds it. */
+/**
+ * Time limit for storing the rows of a batch. Longer than the database timeouts, so only a hung thread exceeds the
+ * limit.
+ */
 const STORING_MS = 30_000;
 
-/** The delivery that a handler processes. Only the first call of `ack` or `nack` has an effect, and none once the handler has ended. */
+/** A delivery that a handler is processing. Only the first call of `ack` or `nack` has an effect. */
 export interface HandledDelivery extends Omit<TaskDelivery, 'body'> {
-  /** Replaces the attempt's default time limit. The thread is terminated `graceMs` after the limit. */
+  /** Sets the attempt's time limit. The thread is terminated `graceMs` after the limit. */
   limit(timeoutMs: number, graceMs: number): void;
   /** Settles the delivery as done while the handler is still running. */
   ack(): void;
@@ -27,12 +30,12 @@ export interface HandledDelivery extends Omit<TaskDelivery, 'body'> {
 }
 
 /**
- * Processes one task. `body` is the JSON text of the queued task message. The delivery is acknowledged after the returned row is
- * stored. If the handler throws, the attempt fails and the task may be retried. A {@link PermanentError} discards the task instead.
+ * Processes one task and returns its row. `body` is the task message as JSON text. If the handler throws, the task may
+ * be retried. A {@link PermanentError} discards the task instead.
  */
 export type TaskHandler<Row = void> = (body: string, delivery: HandledDelivery) => Row | Promise<Row>;
 
-/** Thrown by a handler that ended early because its signal was aborted. The attempt does not count. */
+/** Thrown if a handler ended because its signal was aborted. The attempt is not counted. */
 export class Aborted extends Error {
   readonly #reason: AbortReason;
 
@@ -41,7 +44,10 @@ export class Aborted extends Error {
     this.#reason = reason;
   }
 
-  /** Returns the reason if `thrown` is an `Aborted`, else undefined. Unlike `instanceof`, never runs a thrown proxy's code. */
+  /**
+   * Returns the reason if `thrown` is an `Aborted`, else undefined. Unlike `instanceof`, cannot run the code of a
+   * thrown proxy.
+   */
   static reasonOf(thrown: unknown): AbortReason | undefined {
     return typeof thrown === 'object' && thrown !== null && #reason in thrown ? thrown.#reason : undefined;
   }
@@ -50,13 +56,15 @@ export class Aborted extends Error {
 /** Stores the rows returned by the handlers of a batch. */
 export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
 
-/** One element per row, in order: undefined if the row was stored, otherwise the failure. */
+/** Failure of each row, in order. Undefined for a row that was stored. */
 type Failures = ReadonlyArray<Failure | undefined>;
 
-/** Reason why a row was not stored. `ofRow` is true if only this row was rejected, false if no row can currently be stored. */
+/** Reason why a row was not stored. `ofRow` is false if the database currently cannot store any row. */
 type Failure = { error: unknown; ofRow: boolean };
 
-/** Returns the function that a pool thread runs for each batch. It calls `handler` for each task, then stores the rows. It never throws. */
+/**
+ * Returns the function that processes a batch in a pool thread. It calls `handler` for each task, then stores the rows.
+ */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
   store: StoreRows<Row> = (rows) => rows.map(() => undefined),
@@ -66,7 +74,7 @@ export function poolFunction<Row>(
     const { tasks, slot } = message;
     const histogram = durations && new Histogram(durations.bounds, durations.cells, slot);
     const outcomes: TaskOutcome[] = [];
-    /** Returned rows, each with its index in `outcomes`. The index in the batch is higher if a dying thread has claimed a task. */
+    /** Returned rows, each with its index in `outcomes`, which may be lower than the task's index in the batch. */
     const returned: { position: number; row: Row }[] = [];
     for (;;) {
       const index = claim(slot, outcomes.length);
@@ -103,7 +111,7 @@ async function runAttempt<Row>(
   let settled: Acknowledgement | undefined;
   let hasEnded = false;
   const settle = (acknowledgement: Acknowledgement) => {
-    // Once the attempt has ended, its outcome is final, although it is sent only with the outcomes of the whole batch.
+    // A call after the end of the attempt has no effect, because the attempt's outcome is final.
     if (hasEnded || settled !== undefined) return;
     settled = acknowledgement;
     parentPort?.postMessage({ delivery, settled } satisfies EarlySettlement);
@@ -114,7 +122,7 @@ async function runAttempt<Row>(
     hasEnded = true;
     return { outcome: { ended: 'returned', ...(settled && { settled }) }, row };
   } catch (error) {
-    // Set before the error is read, because its getters can call `ack` or `nack`.
+    // Set before the error is read, because the error's getters can call `ack` or `nack`.
     hasEnded = true;
     return { outcome: { ...(settled && { settled }), ...raised(error) } };
   }
@@ -137,23 +145,25 @@ const timeoutMs = shared?.timeoutMs ?? Number.POSITIVE_INFINITY;
 const runningTasks = shared?.runningTasks && new Int32Array(shared.runningTasks);
 const startedTasks = shared?.startedTasks && new Int32Array(shared.startedTasks);
 
-/** Returns the index of the next task to run, which is past the end of the batch if no task is left or the rest were reclaimed. */
+/** Claims the next task and returns its index. The index is past the end of the batch if no task is left to run. */
 function claim(slot: number, next: number): number {
   return startedTasks === undefined ? next : Atomics.add(startedTasks, slot, 1);
 }
 
-/** Result of a batch whose thread is being terminated. Never settles. */
+/** Promise that never settles, returned for a batch if this thread is being terminated. */
 const forever = new Promise<never>(() => {});
 
 /**
- * Records that the task at `index` runs next or, if `index` is past the end of the batch, that rows are stored next. Returns true if the
- * main thread is terminating this thread because of a cancelled task. In that case, nothing more may run or be stored.
+ * Records the index of the next task, or the batch's length before rows are stored. Returns true if the main thread is
+ * terminating this thread to cancel a task. The thread must then run and store nothing more.
  */
 function isTerminated(slot: number, index: number): boolean {
   return runningTasks !== undefined && Atomics.exchange(runningTasks, slot, index) === TERMINATED;
 }
 
-/** Records an attempt before its handler runs, because the handler may hang. The deadline must be written last. */
+/**
+ * Records an attempt in shared memory before the handler runs, because the handler may hang. Writes the deadline last.
+ */
 function noteAttempt(slot: number, index: number, limitMs: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
@@ -163,7 +173,7 @@ function noteAttempt(slot: number, index: number, limitMs: number): void {
   attempts[first + AttemptField.deadline] = Number(process.hrtime.bigint()) / 1e6 + limitMs;
 }
 
-/** Replaces the time limit of the last recorded attempt. */
+/** Changes the recorded time limit of the current attempt. */
 function noteLimit(slot: number, limitMs: number, graceMs: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;

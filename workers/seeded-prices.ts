@@ -5,14 +5,14 @@ import type { TickerSymbol } from './symbols.ts';
 /** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */
 const WINDOW = 600;
 /**
- * Largest change that a tick adds to a price, in millionths of the initial price. The change is subtracted {@link WINDOW} ticks
- * later, so a price moves by at most 0.08 % of the initial price in one tick. The specification allows 0.1 % of the current price,
- * which is more as long as the price is above 80 % of the initial price. A lower price is 35 standard deviations from the mean.
+ * Largest change of one tick, in millionths of the initial price. Each tick also reverts the change of {@link WINDOW}
+ * ticks ago, so a price moves by at most 0.08 % of the initial price. The specification allows 0.1 % of the current
+ * price, which stays above 80 % of the initial price (35 standard deviations).
  */
 const MAX_CHANGE = 400;
 const MILLION = 1_000_000;
 
-/** Deterministic prices, which depend only on the seed, the symbol and the tick's number (whole intervals since the epoch). */
+/** Deterministic prices, computed from the seed, the symbol and the tick number (whole intervals since the epoch). */
 export class SeededPrices implements TimedPriceSource {
   readonly #seed: string;
   readonly #intervalMs: number;
@@ -23,7 +23,7 @@ export class SeededPrices implements TimedPriceSource {
   /** Number of the tick for which `#sums` was computed. NaN before the first tick. */
   #tick = Number.NaN;
 
-  /** @param symbols symbols with their initial prices, not their last known prices */
+  /** @param symbols the symbols with their initial prices, not their last known prices */
   constructor(seed: string, intervalMs: number, symbols: readonly TickerSymbol[]) {
     this.#seed = seed;
     this.#intervalMs = intervalMs;

@@ -5,44 +5,44 @@ import { oneLine, readThrown } from './thrown.ts';
 
 export interface SourcedPricesOptions {
   symbols: readonly TickerSymbol[];
-  /** Last known price of each symbol. Valid prices from the source are written here. */
+  /** Last known price of each symbol, updated with valid prices from the source. */
   values: Float64Array;
   intervalMs: number;
   /** Opens the source. Called again after a failure. */
   open: () => PriceSource | TimedPriceSource | Promise<PriceSource>;
-  /** Counters with the indexes of {@link SourceCount}. */
+  /** Counters, indexed by {@link SourceCount}. */
   counts: Float64Array;
-  /** Called with the source's problem when it changes, or with undefined once the source has recovered. */
+  /** Called when the source's problem changes. `problem` is undefined once the source has recovered. */
   onProblem: (problem: string | undefined) => void;
 }
 
-/** A call of the source whose promise has not settled yet. */
+/** A call of the price source with a promise that is still pending. */
 interface PendingCall {
   name: string;
-  /** Monotonic time in milliseconds. */
+  /** Monotonic time of the call in milliseconds. */
   calledAt: number;
 }
 
 /** Delay before a failed source is opened or started again. */
 const RETRY_MS = 1000;
-/** Age at which a pending call is abandoned and the source is called again, or two intervals if that is longer. */
+/** Age at which a pending call is abandoned, or two tick intervals if longer. The source is then called again. */
 const ABANDON_MS = 10_000;
-/** Maximum length of a problem in characters. */
+/** Maximum length in characters of a reported problem. */
 const MAX_PROBLEM = 200;
 
 /**
- * Current prices, which a price source updates on each tick. If the source throws, stalls or returns invalid prices, the last prices
- * are kept. No method throws, and at most one call of the source is pending at a time.
+ * Current prices, updated by a price source on each tick. Keeps the last prices if the source throws, stalls or returns
+ * invalid prices. Methods never throw. At most one call of the source is pending at a time.
  */
 export class SourcedPrices {
   readonly #options: SourcedPricesOptions;
   #source: PriceSource | TimedPriceSource | undefined;
   #isStarted = false;
   #pending: PendingCall | undefined;
-  /** Prices that arrived after their tick had been sent. */
+  /** Prices that arrived after their tick was sent. Applied at the next tick. */
   #late: { answer: unknown } | undefined;
   #problem: string | undefined;
-  /** Monotonic time in milliseconds before which a failed source is not opened or started again. */
+  /** Earliest monotonic time in milliseconds at which a failed source is opened or started again. */
   #retryAt = 0;
 
   constructor(options: SourcedPricesOptions) {
@@ -53,8 +53,7 @@ export class SourcedPrices {
   /**
    * Updates the prices for the tick due at `due` (milliseconds since the epoch).
    *
-   * @returns a promise if the source returned one. It is fulfilled when the prices arrive or this event loop turn ends, whichever
-   *   comes first
+   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive or this event loop turn ends
    */
   step(due: number): Promise<void> | undefined {
     if (this.#isStalled()) return undefined;
@@ -75,13 +74,15 @@ export class SourcedPrices {
     this.#setProblem(undefined);
   }
 
-  /** Reports an error that the source raised outside a call. While the source has a problem, further errors are only counted. */
+  /**
+   * Reports an error that the source raised outside a call. If a problem is already reported, only counts the error.
+   */
   fail(error: unknown): void {
     if (this.#problem === undefined) this.#report('the source', error);
     else this.#count(SourceCount.failed);
   }
 
-  /** Returns the current prices, with the time `now` (milliseconds since the epoch) as their timestamp. */
+  /** Returns the current prices with the timestamp `now` (passed in milliseconds since the epoch). */
   snapshot(now: number): TickerPrice[] {
     const { symbols, values } = this.#options;
     if (this.#source !== undefined && 'pricesAt' in this.#source) this.#take(this.#source.pricesAt(now));
@@ -129,7 +130,7 @@ export class SourcedPrices {
     return Promise.race([answered, turnEnds]);
   }
 
-  /** Makes a call and passes its result to `onResult`, at once or, if the call returns a promise, when that is fulfilled. */
+  /** Runs `call` and passes its result to `onResult`. If the result is a promise, passes the fulfilled value. */
   #call<Result>(
     name: string,
     call: () => Result | PromiseLike<Result>,
@@ -144,7 +145,7 @@ export class SourcedPrices {
       const pending: PendingCall = { name, calledAt: performance.now() };
       this.#pending = pending;
       const ended = (then: () => void) => {
-        // A call that was abandoned, or made before a pause, has no effect.
+        // Ignores the result of an abandoned call, or of a call made before a pause.
         if (this.#pending !== pending) return;
         this.#pending = undefined;
         then();
@@ -165,7 +166,7 @@ export class SourcedPrices {
     const { name, calledAt } = this.#pending;
     const { intervalMs } = this.#options;
     const elapsedMs = performance.now() - calledAt;
-    // At the first tick, the module may have been loading for less than an interval.
+    // A recent call does not count as stalled, because the module may still be loading at the first tick.
     if (elapsedMs < intervalMs / 2) return true;
     this.#count(SourceCount.stalled);
     this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);
@@ -182,7 +183,9 @@ export class SourcedPrices {
     }
   }
 
-  /** Writes the valid prices of an answer. Returns the first problem with the others, or undefined if all are valid. */
+  /**
+   * Writes the valid prices of an answer to `values`. Returns the first problem, or undefined if all prices are valid.
+   */
   #write(answer: unknown): string | undefined {
     const { symbols, values } = this.#options;
     if (!isPrices(answer) || answer.length !== symbols.length) {

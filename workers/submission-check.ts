@@ -15,13 +15,17 @@ export function submissionCheck({ actions, rejectUnknown }: SubmissionRules): Su
   };
 }
 
-/** Returns the actions whose data may only be checked under a time limit. */
+/** Returns the actions with a schema that needs a time limit for checks. */
 export function timeLimitedActions({ actions }: SubmissionRules): ReadonlySet<string> {
   const limited = [...actions].filter(([, { schema }]) => schema !== undefined && needsTimeLimit(schema));
   return new Set(limited.map(([action]) => action));
 }
 
-/** Compiles the rules for submissions into a check that defers the data of `timeLimitedActions`. @throws {Error} if a schema does not compile */
+/**
+ * Like {@link submissionCheck}, but the check returns `DEFERRED` for actions that need a time limit.
+ *
+ * @throws {Error} if a schema does not compile
+ */
 export function mainThreadCheck(rules: SubmissionRules): MainThreadCheck {
   const limited = timeLimitedActions(rules);
   const others = new Map([...rules.actions].filter(([action]) => !limited.has(action)));

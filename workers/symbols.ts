@@ -1,7 +1,7 @@
-/** Symbol of the ticker. Every array of prices is in the order of the configured symbols. */
+/** A ticker symbol and its price. Arrays of prices are in the order of the configured symbols. */
 export interface TickerSymbol {
   symbol: string;
-  /** Initial price, unless a declaration says that it is the last known price. */
+  /** Initial price or, where documented, the last known price. */
   price: number;
   /** Number of decimals to which prices are rounded. */
   decimals: number;
@@ -14,7 +14,7 @@ export interface TickerPrice {
   timestamp: number;
 }
 
-/** The specification's symbols and initial prices. `TICKER_SYMBOLS` replaces them. */
+/** Symbols and initial prices from the specification, used unless `TICKER_SYMBOLS` is set. */
 export const defaultSymbols: readonly TickerSymbol[] = [
   { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
   { symbol: 'ETH-USD', price: 2_500, decimals: 2 },
@@ -25,7 +25,10 @@ export const MAX_SYMBOLS = 64;
 
 const FORMAT = /^([A-Z0-9]{1,16}(?:-[A-Z0-9]{1,16})?):(\d{1,13}(?:\.(\d{1,8}))?)$/;
 const MAX_PRICE = 1e12;
-/** Largest initial price in units of its last decimal place. A double represents it exactly, and leaves room for the price to rise. */
+/**
+ * Maximum initial price in units of its last decimal place. Far below 2^53, so that higher prices are exact as doubles
+ * too.
+ */
 const MAX_UNITS = 1e14;
 
 /**
@@ -46,7 +49,7 @@ export function symbolNames(symbols: readonly TickerSymbol[]): string {
   return symbols.map(({ symbol }) => symbol).join();
 }
 
-/** Rounds a price to a number of decimals. */
+/** Rounds a price to `decimals` decimal places. */
 export function roundPrice(price: number, decimals: number): number {
   const unitsPerOne = 10 ** decimals;
   return Math.round(price * unitsPerOne) / unitsPerOne;

@@ -8,7 +8,7 @@ import { Aborted, type HandledDelivery } from './run-batch.ts';
 const PROGRESS_INTERVAL_MS = 100;
 const MAX_NOTE = 200;
 
-/** A running attempt, passed to a handlers module's handler as `task`. Creates timers only when they are needed. */
+/** The `task` argument of a module's handler. Creates timers only when needed. */
 export class RunningTask implements TaskContext {
   readonly id: string;
   readonly action: string;
@@ -74,7 +74,7 @@ export class RunningTask implements TaskContext {
     else this.#progressTimer ??= setTimeout(() => this.#reportProgress(), waitMs);
   };
 
-  /** Aborts the signal, now or when the handler first reads it. */
+  /** Aborts the attempt's signal at once, or when the handler first reads `signal`. */
   abort(reason: AbortReason): void {
     this.#abortReason = reason;
     this.#controller?.abort(new DOMException(`the task was aborted: ${reason}`, 'AbortError'));
@@ -87,7 +87,7 @@ export class RunningTask implements TaskContext {
     clearTimeout(this.#progressTimer);
   }
 
-  /** Returns the error of a failed attempt: the reason for the abort if the signal was aborted before the throw, else the thrown value. */
+  /** Returns the error to report for a throw: the abort reason if the signal is aborted, otherwise `thrown`. */
   failure(thrown: unknown): unknown {
     if (!this.#controller?.signal.aborted) return thrown;
     return this.#abortReason === undefined ? this.#controller.signal.reason : new Aborted(this.#abortReason);

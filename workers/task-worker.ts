@@ -1,4 +1,4 @@
-/** Worker thread of the pool: processes tasks and stores their rows. A task is acknowledged only after its row is stored. */
+/** Worker thread of the pool. Processes tasks and stores their rows. A task is acked only after its row is stored. */
 import { join } from 'node:path';
 import { workerData } from 'node:worker_threads';
 import { Database } from '../db/sqlite/database.ts';
@@ -9,14 +9,17 @@ import type { ModuleHandlers, QueuedTask } from './module-handlers.ts';
 import { poolFunction, type StoreRows, type TaskHandler } from './run-batch.ts';
 import { WriteLock } from './write-lock.ts';
 
-/** Maximum wait for another writer's lock on the database: longer than a write takes, but short enough to detect a stuck lock. */
+/** Maximum wait for a database lock. Longer than a write takes, but short enough to detect a stuck lock. */
 const LOCK_TIMEOUT_MS = 2000;
 /**
- * Number of pages in SQLite's write-ahead log at which a checkpoint runs (32 MiB). A checkpoint writes each page once, even if many
- * tasks changed it, so infrequent checkpoints write index pages less often. Throughput is a fifth higher than with the default of 4 MiB.
+ * Number of pages in SQLite's write-ahead log at which a checkpoint runs (32 MiB). Throughput is a fifth higher than
+ * with the default of 4 MiB, because index pages changed by many tasks are written less often.
  */
 const CHECKPOINT_PAGES = 8000;
-/** Upper bound on PostgreSQL's statement timeout, enough for the largest row. `PostgresTasks` sets a shorter timeout for smaller rows. */
+/**
+ * Statement timeout on the PostgreSQL server, enough for the largest row. `PostgresTasks` sets shorter client-side
+ * timeouts.
+ */
 const STATEMENT_TIMEOUT_MS = 300_000;
 
 const data = workerData as TaskWorkerStart & PoolThreadData;
@@ -32,7 +35,10 @@ const processTask: TaskHandler<OrderedTask> = (body, delivery) => {
   return moduleHandlers?.run(task, delivery, toRow) ?? toRow(JSON.stringify(perform(task.action, task.data)));
 };
 
-/** Imports the handlers module, if one is configured. Its runtime is imported lazily, because most installations have no such module. */
+/**
+ * Imports the handlers module, if one is configured. `ModuleHandlers` is imported lazily, because most installations do
+ * not use it.
+ */
 async function startHandlers(): Promise<ModuleHandlers | undefined> {
   if (data.handlers === undefined) return undefined;
   const { ModuleHandlers } = await import('./module-handlers.ts');

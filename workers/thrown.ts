@@ -1,11 +1,11 @@
 import { inspect } from 'node:util';
 
-/** Maximum length in characters of a failure's reason, which is stored with the failed task. */
+/** Maximum length in characters of a failure reason, which is stored with the failed task. */
 const MAX_REASON = 1000;
-/** Upper bound on the retry delay that a handler asks for. */
+/** Maximum retry delay that a handler can request. */
 const MAX_RETRY_DELAY_MS = 24 * 60 * 60 * 1000;
 
-/** Why an attempt failed, and whether and when the task may be retried. */
+/** Reason why an attempt failed, and whether and when to retry the task. */
 export interface AttemptFailure {
   reason: string;
   /** Whether the task must not be retried. */
@@ -15,8 +15,8 @@ export interface AttemptFailure {
 }
 
 /**
- * Reads a thrown value of any type. Recognizes errors by name, because a handlers module may have loaded its own copy of the
- * classes. Never throws.
+ * Converts a thrown value of any type to an `AttemptFailure`. Never throws. Recognizes errors by name, because a
+ * handlers module may load its own copy of the error classes.
  */
 export function readThrown(thrown: unknown): AttemptFailure {
   const name = property(thrown, 'name');
@@ -43,7 +43,7 @@ function describe(thrown: unknown): string {
   }
 }
 
-/** Returns a string as one line, with each run of white space replaced by a space. */
+/** Converts a string to one line by replacing each run of white space with a space. */
 export function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }

@@ -1,6 +1,6 @@
 /**
- * Worker thread of the ticker. It keeps the subscriptions, updates the prices on schedule even if there are no subscribers, and posts
- * one message per tick, regardless of the number of subscribers.
+ * Worker thread of the ticker. Keeps the subscriptions and updates the prices on schedule, even if there are no
+ * subscribers. Posts one message per tick, regardless of the number of subscribers.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Histogram } from './histogram.ts';
@@ -31,12 +31,12 @@ const prices = new SourcedPrices({
   counts: new Float64Array(start.sourceCounts),
   onProblem: (problem) => post({ topic: 'source', problem }),
 });
-// A module's code can throw at any time, which must not end this thread.
+// An error thrown by a module outside a call must not end this thread.
 if (isModule(start.source)) process.on('uncaughtException', (error) => prices.fail(error));
 const lastDue = new Float64Array(start.lastDue);
 const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);
 const subscriptions = new Map<Pid, Pid>(start.subscriptions);
-/** JSON text of the last tick if another node made it. Also sent as the snapshot, so that a client's timestamps all come from one clock. */
+/** Last tick as JSON text, if another node made the tick. New subscribers receive this text as their snapshot. */
 let relayed: string | undefined;
 
 function post(message: TickerToMain): void {
@@ -53,7 +53,7 @@ function snapshot(): string {
 
 port.on('message', (messages: MainToTicker) => {
   const joined: Pid[] = [];
-  /** Handlers that subscribed in this batch of messages and have not unsubscribed since. */
+  /** Handlers that were subscribed by this batch of messages. */
   const newcomers = new Set<Pid>();
   for (const message of messages) {
     switch (message.topic) {
@@ -69,7 +69,7 @@ port.on('message', (messages: MainToTicker) => {
       case 'tick':
         prices.pause();
         relayed = message.data;
-        // Posts the tick for earlier subscribers only. Newcomers receive it below, as their snapshot.
+        // Posts the tick only if there are earlier subscribers. Newcomers receive the tick below, as their snapshot.
         if (subscriptions.size > newcomers.size) post({ to: SUBSCRIBERS, message: frame(relayed), due: message.due });
     }
   }
@@ -108,7 +108,7 @@ setInterval(() => {
   lastHeartbeat = now;
   Atomics.add(heartbeat, 0, 1);
 }, HEARTBEAT_INTERVAL_MS).unref();
-// Precedes the first call of the source, which may block, because a hang is detected only after the first heartbeat.
+// First heartbeat, before the source is called. A hang is detected only after the first heartbeat.
 Atomics.add(heartbeat, 0, 1);
 
 post({ topic: 'ready' });

@@ -7,7 +7,7 @@ import { oneLine, readThrown } from './thrown.ts';
 /**
  * Imports a user's module and returns its default export.
  *
- * @param name path relative to the working directory, or name of a package installed there
+ * @param name path or package name, resolved from the working directory
  * @throws {Error} with a one-line reason, whatever the module throws
  */
 export async function importUserModule(name: string): Promise<unknown> {
@@ -23,7 +23,7 @@ async function importFromWorkingDirectory(name: string): Promise<{ default?: unk
   const path = resolve(name);
   const isPath = /^\.{0,2}\//.test(name) || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   if (isPath) return import(pathToFileURL(path).href);
-  // Without the hook, Node would resolve the package from the folder of this file.
+  // The hook makes Node resolve the package from the working directory, not from this file's folder.
   const parentURL = pathToFileURL(resolve('package.json')).href;
   const hooks = registerHooks({
     resolve: (specifier, context, next) => next(specifier, specifier === name ? { ...context, parentURL } : context),

@@ -3,15 +3,15 @@ import { threadId } from 'node:worker_threads';
 /** Time after which a waiting thread takes the lock from its holder, because the holder may have died. */
 const TIMEOUT_MS = 200;
 
-/** Number of busy-wait checks before a thread sleeps. Spinning takes about as long as a typical write, less than sleeping and waking. */
+/** Number of busy-wait checks before a waiting thread sleeps. The checks take about as long as a typical write. */
 const MAX_SPINS = 20_000;
 
 /**
- * Lock for the threads that write to one SQLite database. With SQLite's lock alone, a waiting thread would sleep many times longer than
- * a write takes. This lock is advisory: a thread that has waited too long takes it over, so only SQLite's lock guarantees exclusion.
+ * Lock for the threads that write to one SQLite database. A thread that waits for SQLite's own lock sleeps much longer
+ * than a write takes. This lock only saves time; SQLite's lock guarantees exclusion.
  */
 export class WriteLock {
-  /** Id of the thread that holds the lock, or 0 if the lock is free. Array of one element. */
+  /** Array of one element: the id of the thread that holds the lock, or 0 if the lock is free. */
   readonly #holder: Int32Array;
 
   constructor(shared: SharedArrayBuffer) {

@@ -1,6 +1,6 @@
 /**
- * Completes `dist/www` after the TypeScript compiler has run. Copies the static files and adds a gzipped copy of each text
- * file, which koa-static sends to browsers that accept gzip.
+ * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds a gzipped copy of each text file,
+ * which koa-static serves.
  */
 import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';

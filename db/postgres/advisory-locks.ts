@@ -1,6 +1,6 @@
 import type { Query } from './database.ts';
 
-/** SQL expression for the advisory lock key for purpose `$1`. Each schema has its own keys. */
+/** SQL expression for an advisory lock key, computed from the current schema and the purpose `$1`. */
 const LOCK = "hashtextextended('ticker-and-tasks ' || current_schema() || ' ' || $1, 0)";
 
 /** Waits for the advisory lock for `purpose` and holds it until the transaction ends. */

@@ -7,8 +7,8 @@ const DIGEST = String.raw`sha256(replace(api_key, '\', '\\')::bytea)`;
 const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHERE ${DIGEST} = $1` };
 
 /**
- * API keys in PostgreSQL, stored in the specification's table `api_keys`. Keys are looked up by their SHA-256 digest, so that the
- * lookup time reveals nothing about them. Every method throws the same errors as {@link PostgresDatabase.query}.
+ * API keys in the PostgreSQL table `api_keys`. Looks up keys by their SHA-256 digest, so that the lookup time reveals
+ * nothing about the keys. Methods throw the same errors as {@link PostgresDatabase.query}.
  */
 export class PostgresApiKeys {
   readonly #database: PostgresDatabase;
@@ -23,10 +23,15 @@ export class PostgresApiKeys {
     return owner;
   }
 
-  /** Creates a key for user `demo` if the user has none. @param now Unix seconds @returns the user's oldest key, and whether it is new */
+  /**
+   * Creates an API key for user `demo` if the user has none.
+   *
+   * @param now Unix seconds
+   * @returns the user's oldest key, and whether the key was created
+   */
   ensureDemoUser(now: number): Promise<{ apiKey: string; created: boolean }> {
     return this.#database.transaction(async (query) => {
-      // If several nodes start at once, the lock lets only one of them create a key.
+      // The lock lets only one node create the key if several nodes start at once.
       await acquireLock(query, 'demo user');
       const oldest = "SELECT api_key FROM api_keys WHERE user_id = 'demo' ORDER BY id LIMIT 1";
       const [present] = await query<{ api_key: string }>(oldest);
@@ -53,7 +58,10 @@ export class PostgresApiKeys {
     return { id: made?.id as number, apiKey };
   }
 
-  /** Deletes an API key. Returns its owner and how many keys the owner has left, or undefined if the id is unknown. */
+  /**
+   * Deletes an API key. Returns the key's owner and the owner's number of remaining keys, or undefined if the id is
+   * unknown.
+   */
   async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {
     const text = `WITH revoked AS (DELETE FROM api_keys WHERE id = $1 RETURNING user_id, role)
       SELECT user_id, role, (SELECT count(*) FROM api_keys o WHERE o.user_id = revoked.user_id AND o.id <> $1) AS others

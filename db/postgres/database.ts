@@ -18,23 +18,23 @@ export type Statement = string | { name?: string; text: string };
 /**
  * Runs one statement.
  *
- * @param timeLimitMs client-side timeout of this statement; the server-side timeout is always the `timeLimitMs` of {@link PostgresOptions}
+ * @param timeLimitMs client-side timeout; the server-side timeout is always `PostgresOptions.timeLimitMs`
  * @throws {DatabaseUnavailable} if the server does not answer
  * @throws {DatabaseError} if the statement fails
  */
 export type Query = <Row>(statement: Statement, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
 const CONNECT_LIMIT_MS = 2000;
-/** Idle time before the first TCP keep-alive probe. The probes detect connections that the network dropped silently. */
+/** Idle time before the first TCP keep-alive probe. The probes detect silently dropped connections. */
 const KEEP_ALIVE_MS = 10_000;
 /** Idle time after which a pooled connection is closed. */
 const IDLE_MS = 60_000;
 /** Maximum number of queries waiting for a connection. Further queries fail at once. */
 const MAX_WAITING = 1000;
-/** Margin by which the client-side timeout exceeds the server's, so that the server's more precise error arrives first. */
+/** Margin added to the client-side timeout, so that the server's more precise timeout error arrives first. */
 const GRACE_MS = 500;
 
-/** Connection pool for one PostgreSQL database. Lost connections are replaced when the next query needs one. */
+/** Connection pool for one PostgreSQL database. A lost connection is replaced at the next query. */
 export class PostgresDatabase {
   /** Address as `<host>:<port>/<name>`, without the user name and password. */
   readonly address: string;
@@ -61,7 +61,8 @@ export class PostgresDatabase {
       types: { getTypeParser },
     });
     this.#pool.on('error', (error) => onLost?.(reasonOf(error)));
-    // Without a listener, an `error` event would end the process. The listener ignores it, because the connection's next statement fails.
+    // An `error` event without a listener would end the process. The error is ignored, because the next statement
+    // reports it.
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
@@ -103,7 +104,11 @@ export class PostgresDatabase {
     });
   }
 
-  /** Checks the server with a query. @throws {DatabaseUnavailable} with the reason if the server does not answer */
+  /**
+   * Runs a query to check that the server answers.
+   *
+   * @throws {DatabaseUnavailable} with the reason if the server does not answer
+   */
   async probe(): Promise<undefined> {
     await this.query('SELECT 1');
   }
@@ -111,7 +116,7 @@ export class PostgresDatabase {
   /** Closes all connections. Statements still in progress fail. Repeated calls return the same promise. */
   close(): Promise<void> {
     this.#closed ??= this.#pool.end();
-    // The promise that `end` returns is not awaited, because it never settles if the server is unreachable.
+    // Not awaited, because `end` never settles if the server is unreachable.
     for (const client of this.#busy) void (client as PoolClient & Client).end();
     return this.#closed;
   }
@@ -128,7 +133,7 @@ export class PostgresDatabase {
     };
   }
 
-  /** Returns the error to throw. Does not set its `cause`, because the original error references the connection and thus the password. */
+  /** Returns an error without a `cause`, because the original error references the connection and thus the password. */
   #unavailable(reason: string): DatabaseUnavailable {
     return new DatabaseUnavailable(
       `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or fix DATABASE_URL`,
@@ -152,7 +157,7 @@ const BIGINT = 20;
 const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
   oid === BIGINT ? Number : types.getTypeParser(oid, format as 'text');
 
-/** SQLSTATE prefixes of errors that concern the server, not the statement. `57P` does not match 57014, a canceled statement. */
+/** SQLSTATE prefixes of server and connection errors. `57P` excludes 57014, a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
 
 /** Returns an error's message as one line. */

@@ -10,11 +10,12 @@ const TABLES = ['api_keys', 'tasks'];
 const TIME_LIMIT_MS = 50_000;
 
 /**
- * Migrates the tables to the newest version, keeping existing rows. Several nodes may do this at once. The tables are in the first
- * schema of the connection's search path.
+ * Migrates the tables in the current schema to the newest version, keeping existing rows. Several nodes may do this at
+ * once.
  *
  * @returns the database's address, without the user name and password
- * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a migration fails
+ * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a
+ *   migration fails
  */
 export async function migratePostgres(url: string): Promise<string> {
   const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });

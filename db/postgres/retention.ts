@@ -7,7 +7,9 @@ const LAST_KEPT = {
   text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
 };
 
-/** Returns a statement that deletes the oldest rows matching `condition`, up to the limits on rows and bytes per step. */
+/**
+ * Returns a statement that deletes the oldest rows that match `condition`, up to `MAX_STEP_ROWS` and `MAX_STEP_BYTES`.
+ */
 const deleteFirst = (name: string, condition: string) => ({
   name,
   text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
@@ -25,7 +27,7 @@ const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1:
 const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
 /**
- * Deletes all rows beyond the limits, in steps of one short transaction each. Does nothing if another node is deleting rows.
+ * Deletes all rows beyond the limits, in short transactions. Does nothing if another node is deleting rows.
  *
  * @param now current time in milliseconds since the epoch
  * @param afterStep awaited after each step; receives the number of deleted rows and returns false to stop

@@ -11,8 +11,7 @@ import type { PostgresDatabase } from './database.ts';
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
 const BYTES = 'octet_length(payload) + coalesce(octet_length(result), 0)';
 const NEWEST = `ORDER BY created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
-// BETWEEN makes the planner use the index that begins with `status`. With `=`, the planner may choose the index on creation time
-// and, if few rows have the status, scan all of it.
+// With `=` instead of `BETWEEN`, the planner may scan the whole index on `created_at`.
 const OF_STATUS = `WHERE status BETWEEN $1 AND $1 ORDER BY status DESC, created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
 
 const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM tasks ${NEWEST}` };
@@ -21,7 +20,7 @@ const LOCATE = { name: 'locate', text: `SELECT id, ${BYTES} AS bytes FROM tasks 
 const LOCATE_STATUS = { name: 'locate-status', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${OF_STATUS}` };
 const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` };
 
-/** Queries of this file, exported so that tests can check their plans. */
+/** Queries of {@link PostgresTasks}, exported so that tests can check the query plans. */
 export const taskStatements = { LIST, LIST_STATUS, LOCATE, LOCATE_STATUS, FIND };
 
 // Replaces all columns except `arrival`, so that an updated row keeps its position in the order of arrival.
@@ -40,17 +39,17 @@ const STORE_ALL = {
       WITH ORDINALITY AS row (${COLUMNS}, arrival, ordinal) ${ON_CONFLICT}`,
 };
 
-/** Maximum number of characters in the values of one statement. A longer row gets a statement of its own. The server's limit is 1 GiB. */
+/** Maximum total number of characters in the rows stored by one statement. A larger row is stored alone. */
 const MAX_STATEMENT_LENGTH = 8 * 1024 * 1024;
 /** Milliseconds added to the timeout of an INSERT statement per million characters in its values. */
 const MS_PER_MILLION_CHARACTERS = 500;
 
-/** Tasks in PostgreSQL, stored in the specification's table `tasks`. Methods throw the same errors as {@link PostgresDatabase.query}. */
+/** Tasks in the PostgreSQL table `tasks`. Methods throw the same errors as {@link PostgresDatabase.query}. */
 export class PostgresTasks {
   readonly #database: PostgresDatabase;
   readonly #timeLimitMs: number;
 
-  /** @param timeLimitMs timeout of a statement that stores a few small rows; larger statements get more time */
+  /** @param timeLimitMs timeout for storing a few small rows; larger writes have a longer timeout */
   constructor(database: PostgresDatabase, timeLimitMs = 2000) {
     this.#database = database;
     this.#timeLimitMs = timeLimitMs;
@@ -62,7 +61,7 @@ export class PostgresTasks {
     return isText(status) ? this.#database.query<TaskLocation>(LOCATE_STATUS, [status]) : [];
   }
 
-  /** Returns a task's row, or undefined if there is none. */
+  /** Returns a task's row, or undefined if the task has no row. */
   async find(id: string): Promise<TaskRecord | undefined> {
     return isText(id) ? (await this.#database.query<TaskRecord>(FIND, [id]))[0] : undefined;
   }
@@ -74,10 +73,10 @@ export class PostgresTasks {
   }
 
   /**
-   * Writes the rows of completed tasks, replacing earlier rows with the same ids. Several rows share a statement. If the server
-   * rejects a row, the rows of its statement are written one by one. If several rows have the same id, the last one is written.
+   * Writes the rows of completed tasks, several rows per statement. A row replaces an earlier row with the same id. If
+   * the server rejects a statement, its rows are written one by one.
    *
-   * @returns for each row, in order, the reason why it was not written, or undefined if it was
+   * @returns for each row, in order, the failure, or undefined if the row was written
    */
   async storeAll(tasks: readonly OrderedTask[]): Promise<ReadonlyArray<WriteFailure | undefined>> {
     const failures = new Map<string, WriteFailure>();
@@ -89,7 +88,7 @@ export class PostgresTasks {
       if (failure.ofRow && part.length > 1) {
         parts.unshift(...part.map((task) => [task]));
       } else {
-        // After a server failure, the remaining rows are not attempted, because each statement would wait for its timeout.
+        // After a server failure, the remaining rows are skipped, because each statement would wait for its timeout.
         if (!failure.ofRow) outage = failure;
         for (const { id } of part) failures.set(id, failure);
       }
@@ -117,7 +116,7 @@ function valuesOf({ id, payload, status, result, created_at, processed_at, arriv
   return [id, payload, status, result, created_at, processed_at, arrival];
 }
 
-/** Returns the length of a row's payload and result in UTF-16 code units, as an estimate of their size in UTF-8. */
+/** Returns the length of a row's payload and result in UTF-16 code units, an estimate of the size in bytes. */
 function lengthOf({ payload, result }: OrderedTask): number {
   return (payload?.length ?? 0) + (result?.length ?? 0);
 }
@@ -137,13 +136,13 @@ function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   return parts;
 }
 
-/** Whether PostgreSQL can store a string. PostgreSQL rejects NUL characters, so no stored row matches a string that contains one. */
+/** Whether PostgreSQL can store a string. PostgreSQL rejects strings that contain a NUL character. */
 function isText(text: string): boolean {
   return !text.includes('\0');
 }
 
 /**
- * SQLSTATE prefixes of errors that concern one row: data exceptions, constraint violations, exceeded limits (such as an id too
- * long for an index), and exceptions raised by triggers. Any other error would affect every row.
+ * SQLSTATE prefixes of errors caused by a single row: data exceptions, constraint violations, exceeded limits, and
+ * exceptions raised by triggers. Any other error would affect every row.
  */
 const VALUE_ERRORS = /^(22|23|54|P0001)/;

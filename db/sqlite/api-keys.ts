@@ -7,7 +7,7 @@ export interface ApiKeyOwner {
   role: string;
 }
 
-/** A stored API key, without the key itself. */
+/** Record of an API key. Does not contain the key itself. */
 export interface ApiKeyRecord extends ApiKeyOwner {
   id: number;
   /** Last four characters of the key. Empty if the key is shorter than {@link SHORTEST_SHOWN}. */
@@ -18,7 +18,7 @@ export interface ApiKeyRecord extends ApiKeyOwner {
 
 /** In-memory copy of table `api_keys`. Valid while `statement` and `version` are unchanged. */
 interface Snapshot {
-  /** Prepared statement for {@link VERSION}. A different object means a new connection, possibly to another file. */
+  /** Prepared statement for {@link VERSION}. A different statement means that the database was reopened. */
   statement: StatementSync;
   version: string;
   /** Owners of API keys, by key digest. */
@@ -29,13 +29,11 @@ interface Snapshot {
 const VERSION = "SELECT data_version || ' ' || total_changes() AS version FROM pragma_data_version";
 
 /**
- * API keys in SQLite, stored in the specification's table `api_keys`. Methods throw SQLite's errors and those of
- * {@link Database.statement}.
+ * API keys in the SQLite table `api_keys`. Methods throw SQLite's errors and the errors of {@link Database.statement}.
  *
- * Keys are looked up in memory, by a digest of the key and a random secret that only this process has. The lookup time depends only
- * on that digest, so it reveals nothing about the keys. Comparing the keys themselves, as an index does, would allow a timing
- * attack. The table is reread after every change to the file. `create` and `revoke` commit durably, so that a power loss
- * neither loses a new key nor restores a revoked key.
+ * Keys are looked up in memory, by a digest of the key and a secret of this process, which prevents timing attacks. The
+ * table is read again after every change. `create` and `revoke` sync their changes to disk, so that a power loss cannot
+ * undo them.
  */
 export class ApiKeys {
   readonly #database: Database;
@@ -51,7 +49,12 @@ export class ApiKeys {
     return this.#owners().get(this.#digest(apiKey));
   }
 
-  /** Creates a key for user `demo` if the user has none. @param now Unix seconds @returns the user's oldest key, and whether it is new */
+  /**
+   * Creates an API key for user `demo` if the user has none.
+   *
+   * @param now Unix seconds
+   * @returns the user's oldest key, and whether the key was created
+   */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
     const insert = this.#database.statement(
       `INSERT INTO api_keys (api_key, user_id, role, created_at)
@@ -82,8 +85,8 @@ export class ApiKeys {
   }
 
   /**
-   * Deletes an API key and syncs the deletion to disk. Returns its owner and how many keys the owner has left, or
-   * undefined if the id is unknown.
+   * Deletes an API key and syncs the deletion to disk. Returns the key's owner and the owner's number of remaining
+   * keys, or undefined if the id is unknown.
    */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
     return this.#database.transaction(true, () => {
@@ -97,7 +100,7 @@ export class ApiKeys {
 
   #owners(): Map<string, ApiKeyOwner> {
     const statement = this.#database.statement(VERSION);
-    // The version is read before the rows, so that if the table changes in between, the next call reads the rows again.
+    // The version is read before the rows. If the table changes in between, the next call reads the rows again.
     const { version } = statement.get() as { version: string };
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
@@ -116,7 +119,7 @@ export class ApiKeys {
   }
 }
 
-/** Minimum length of an API key whose last four characters may be shown. They would reveal too much of a shorter key. */
+/** Minimum length of an API key for showing its last four characters, which would reveal too much of a shorter key. */
 export const SHORTEST_SHOWN = 16;
 
 /** Returns a new API key of 32 random hexadecimal digits. */

@@ -5,11 +5,11 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { fileUrl } from './database.ts';
 
 /**
- * Databases, in the order in which their snapshots are taken. A task is deleted from `queue.db` only after its row is in `tasks.db`.
- * Because the queue's snapshot is first, a task completed between the two snapshots is in both copies rather than in neither.
+ * Databases in the order of their snapshots. The queue is first, so a task completed between two snapshots is in both
+ * copies, not in neither.
  */
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
-/** File that may be missing from a data folder created by an older version. */
+/** Database that may be missing from a data folder, because older versions did not create it. */
 const OPTIONAL = 'queue.db';
 /** Number of database pages (4 MiB in total) copied between checks of the abort signal. */
 const PAGES_PER_STEP = 1000;
@@ -17,8 +17,9 @@ const PAGES_PER_STEP = 1000;
 const BUSY_TIMEOUT_MS = 5000;
 
 /**
- * Copies the databases in `dataDir`, as they are at the time of the call, into `folder`, which is created if missing. Every copy is
- * checked and synced to disk before any file gets its final name. After an error, no file is left behind.
+ * Copies the databases in `dataDir`, as they are at the time of the call, to `folder`, creating the folder if missing.
+ * All copies are checked and synced to disk before any copy gets its final name. If an error occurs, all copies are
+ * deleted.
  *
  * @throws {Error} with a one-line message that says what to fix, or the abort reason of `signal`
  */
@@ -63,7 +64,7 @@ function checkFolder(dataDir: string, folder: string): void {
   if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder: name another one`);
   if (realpathSync(folder) === realpathSync(dataDir))
     throw new Error(`${folder} is the data folder itself: name another one`);
-  // The folder must be empty, because SQLite would apply a log left over from an earlier backup to the new one.
+  // The folder must be empty, because SQLite would apply a log left over from an earlier backup to the new backup.
   if (readdirSync(folder).length > 0) throw new Error(`${folder} is not empty: name a new folder`);
 }
 
@@ -100,9 +101,9 @@ async function copy(source: DatabaseSync, path: string, made: string[], signal: 
   await sync(partialPath(path));
 }
 
-/** Checks a copied database. @throws {Error} if the copy is damaged, which means that the source is damaged too */
+/** Checks a copied database. @throws {Error} if the copy is damaged, and therefore the source too */
 function check(path: string): void {
-  // `immutable=1` takes no locks and leaves no log behind. This is safe because no other process uses the copy.
+  // `immutable=1` avoids locks and a log file. This is safe because no other process uses the copy.
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));
   const check = connection.prepare('PRAGMA integrity_check(1)').get() as { integrity_check: string };
   const result = check.integrity_check.replaceAll('\n', ' ');

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Maximum size in bytes of a database that is checked in full. A full check of a larger one would delay startup. */
+/** Maximum size in bytes of a database that is checked in full. Checking a larger database would delay startup. */
 const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
 
 const SQLITE_CORRUPT = 11;
@@ -11,7 +11,8 @@ export class Damaged extends Error {
 }
 
 /**
- * Checks every page of a database. If it is larger than `maxWholeCheck` bytes, checks only the first and last row of each table.
+ * Checks every page of a database. If the database is larger than `maxWholeCheck` bytes, reads only the first and last
+ * row of each table.
  *
  * @throws {Damaged} if the check finds damage, or SQLite's error if the check itself fails
  */

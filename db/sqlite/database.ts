@@ -2,13 +2,13 @@ import { statSync } from 'node:fs';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
 import { pathToFileURL } from 'node:url';
 
-/** Thrown if a database cannot be reached: its file is missing or not a database, or its server does not answer. */
+/** Thrown if a database file cannot be opened, or if a database server does not answer. */
 export class DatabaseUnavailable extends Error {
   override name = 'DatabaseUnavailable';
 }
 
 export interface DatabaseOptions {
-  /** Longest time that a statement waits for another connection's lock. Waiting blocks the calling thread. */
+  /** Maximum wait for another connection's lock. Waiting blocks the calling thread. */
   busyTimeoutMs: number;
   /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 for never. Default: 1000, as in SQLite. */
   checkpointPages?: number;
@@ -21,14 +21,14 @@ interface OpenFile {
   /** Device and inode of the database's log (`-wal`), which holds the latest commits. */
   log: string | undefined;
   statements: Map<string, StatementSync>;
-  /** Whether a commit waits until it is on disk. */
+  /** Whether each commit is synced to disk. */
   durable: boolean;
 }
 
 /**
- * One connection to an existing SQLite file. Each use first checks that the path still refers to the open file, so that nothing is
- * written to a deleted file. If another file has replaced the open one, the new file is opened only if the old file's log is gone
- * too. Otherwise SQLite would apply the old log to the new file, mixing the rows of both, or delete commits that are only in the log.
+ * Connection to an existing SQLite file. Each use first checks that the path still refers to the open file, so that a
+ * moved or deleted file is not written to. If the file was replaced, the new file is opened only once the old file's
+ * log is gone, because SQLite would apply that log to the new file.
  */
 export class Database {
   readonly #path: string;
@@ -68,7 +68,7 @@ export class Database {
   /**
    * Runs `work` in a transaction, which is rolled back if `work` throws.
    *
-   * @param durable whether the commit waits until it is on disk, so that it survives a power loss
+   * @param durable whether to sync the commit to disk, so that it survives a power loss
    * @throws {DatabaseUnavailable} if the file cannot be opened, and any error from SQLite or `work`
    */
   transaction<T>(durable: boolean, work: () => T): T {
@@ -138,9 +138,9 @@ export class Database {
     try {
       checkIsDatabase(this.#path);
       const { busyTimeoutMs, checkpointPages } = this.#options;
-      // Mode `rw` does not create a missing file, because an empty database would hide the loss of the old one.
+      // Mode `rw` does not create a missing file. A new, empty database would hide the loss of the old database.
       connection = new DatabaseSync(fileUrl(this.#path, 'mode=rw'), { timeout: busyTimeoutMs });
-      // With NORMAL in WAL mode, a process crash loses nothing, and a power loss loses at most the latest commits.
+      // In WAL mode, `NORMAL` loses no commits if the process crashes, and at most the latest commits on a power loss.
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
       if (checkpointPages !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
       return connection;
@@ -161,8 +161,8 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
 }
 
 /**
- * Throws if a file is not a database. Opens the file as immutable, because an ordinary connection would delete the log next to a
- * file that is not a database. `node:fs` cannot be used, because closing its file descriptor would release SQLite's locks on the file.
+ * Throws if a file is not a database. Opens the file as immutable, because SQLite would otherwise delete the log of
+ * such a file. Does not use `node:fs`, because closing a file descriptor would release SQLite's locks on the file.
  */
 function checkIsDatabase(path: string): void {
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));

@@ -6,7 +6,8 @@ export class Locked extends Error {
 }
 
 /**
- * Locks a file, creating it if missing. The lock lasts until the returned function is called or the process ends, even by `kill -9`.
+ * Locks a file, creating the file if missing. The returned function releases the lock. The lock is also released when
+ * the process ends, even by `kill -9`.
  *
  * @throws {Locked} if the file is already locked, by this process or another; any other Error if it cannot be locked
  */

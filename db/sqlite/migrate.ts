@@ -11,7 +11,7 @@ export interface CreatedDatabase {
   wasEmpty: boolean;
 }
 
-/** Tables of each database. The database's migrations are in the folder of the same name. */
+/** Tables of each database. The key names both the database file and the folder of its migrations. */
 export const schemas = {
   auth: ['api_keys'],
   tasks: ['tasks'],
@@ -49,11 +49,12 @@ const RESTORE = 'restore it from a backup, or move it and its -wal file away to 
 
 /** Returns the size of a database file in bytes, or undefined if it is missing. @throws {Error} if only its -wal file has data */
 function bytesOf(file: string): number | undefined {
-  // The log's size is read first, because a process that creates the database writes its first page before its log.
+  // The log's size is read first, because a process that is creating the database writes the database file before the
+  // log.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
-  // SQLite would delete the log of an empty database, and with it the latest commits.
+  // An empty database is not opened, because SQLite would delete its log, which has the latest commits.
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
@@ -77,7 +78,7 @@ function migrateFile(path: string, tables: readonly string[], migrations: URL): 
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/** Enters WAL mode. Retries, because if two connections enter it at once, SQLite ignores the busy timeout of one of them. */
+/** Enters WAL mode. Retries, because SQLite may ignore the busy timeout if two connections enter WAL mode at once. */
 function enterWalMode(database: DatabaseSync): void {
   const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {

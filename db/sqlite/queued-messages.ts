@@ -7,13 +7,13 @@ export interface StoredMessage {
   /** Position in the order of delivery. A retry or snooze gives the message a new position. */
   position: number;
   id: string;
-  /** The queued task message that the specification defines, as JSON text. */
+  /** Queued task message as JSON text. */
   body: string;
   attempts: number;
   crashes: number;
-  /** Whether a process died while the message was in flight, and no attempt has ended since. */
+  /** Whether the message was in flight when a process died. Reset when an attempt ends. */
   suspect: boolean;
-  /** Reason for the last failure or snooze; null if there was none. */
+  /** Reason for the last failure or snooze. Null if the message has not failed or been snoozed. */
   reason: string | null;
   /** Time of the next delivery; 0 if the message is not delayed. */
   dueAt: number;
@@ -26,7 +26,7 @@ export interface DeadLetter extends Pick<StoredMessage, 'sequence' | 'id' | 'bod
   failedAt: number;
 }
 
-/** An idempotency key and the task accepted with it. */
+/** An idempotency key, with the id of the task submitted under the key. */
 export interface KeyRecord {
   key: string;
   /** Hash of the submission's content, used to detect a different submission with the same key. */
@@ -35,7 +35,7 @@ export interface KeyRecord {
   acceptedAt: number;
 }
 
-/** Contents of a queue: messages in the order of delivery; dead letters and keys oldest first. */
+/** Contents of a queue. Messages are in delivery order, dead letters and keys oldest first. */
 export interface QueueSnapshot {
   messages: readonly StoredMessage[];
   deadLetters: readonly DeadLetter[];
@@ -51,9 +51,8 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the queue at startup. A message that was in flight when its process died is returned as a suspect that is due at once.
-   * If the message was already a suspect and its attempt had started, it is charged an attempt and a crash. The database is not
-   * changed, so a failed start can be repeated.
+   * Reads the queue at startup without changing the database. A message that was in flight when its process died is
+   * returned as a suspect that is due at once. A suspect whose attempt had started is charged an attempt and a crash.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(

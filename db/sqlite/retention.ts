@@ -14,22 +14,22 @@ interface AgedRow {
 
 const COLUMNS = `rowid, created_at, ifnull(processed_at, created_at) AS ended_at,
   octet_length(payload) + ifnull(octet_length(result), 0) AS bytes`;
-// Scans only an index, which has about 20 bytes per row.
+// Scans only an index, about 20 bytes per row, not the rows themselves.
 const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
   ORDER BY created_at, rowid LIMIT ${MAX_STEP_ROWS}`;
-// Keeps a row that has been replaced in the meantime by a later completion of its task.
+// Does not delete a row that a later completion of its task has replaced.
 const DELETE = 'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?';
 
-/** Runs `work`, one step's transaction, for example while holding a lock. */
+/** Runs `work` (one delete transaction), for example while holding a lock. */
 type Write = (work: () => void) => void;
 
 /**
- * Deletes all rows beyond the limits, in steps of one short transaction each. Yields the number of rows deleted by each step.
+ * Deletes all rows beyond the limits, in short transactions. Yields the number of rows deleted by each transaction.
  *
  * @param now current time in milliseconds since the epoch
- * @throws SQLite's errors and those of {@link Database.statement}
+ * @throws SQLite's errors and the errors of {@link Database.statement}
  */
 export function* retentionRound(
   database: Database,

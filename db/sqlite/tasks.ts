@@ -19,21 +19,24 @@ export interface TaskLocation {
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
-/** A completed task and its position in the order of arrival. If the position is null or taken, the task is stored as the newest. */
+/**
+ * A completed task with its position in the order of arrival. If the position is null or taken, the task is stored as
+ * the newest.
+ */
 export type OrderedTask = CompletedTask & { arrival?: number | null };
 
 /** Maximum number of rows in a response to `GET /tasks`, set by the specification. */
 export const LISTING_SIZE = 100;
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-// `created_at` has a resolution of one second. Rows with the same value are ordered by rowid, which is the order of arrival.
+// Rows created in the same second are ordered by rowid, which is the order of arrival.
 const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
 
-// REPLACE would delete another task's row with the same rowid, so a taken rowid becomes NULL and SQLite assigns a new one.
+// If another task has the rowid, NULL makes SQLite assign a new rowid. REPLACE would delete the other task's row.
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
-/** Tasks in SQLite, stored in the specification's table `tasks`. Methods throw SQLite's errors and those of {@link Database.statement}. */
+/** Tasks in the SQLite table `tasks`. Methods throw SQLite's errors and the errors of {@link Database.statement}. */
 export class Tasks {
   readonly #database: Database;
 
@@ -47,7 +50,7 @@ export class Tasks {
     return this.#newest(columns, status) as unknown as TaskLocation[];
   }
 
-  /** Returns a task's row, or undefined if there is none. */
+  /** Returns a task's row, or undefined if the task has no row. */
   find(id: string): TaskRecord | undefined {
     return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
   }
@@ -70,9 +73,10 @@ export class Tasks {
   }
 
   /**
-   * Writes rows like {@link store}, but in one transaction. If SQLite rejects any of the rows, all are written one by one instead.
+   * Writes rows like {@link store}, but in one transaction. If SQLite rejects a row, all rows are written one by one
+   * instead.
    *
-   * @returns for each row, in order, the reason why it was not written, or undefined if it was
+   * @returns for each row, in order, the failure, or undefined if the row was written
    */
   storeAll(tasks: readonly OrderedTask[]): ReadonlyArray<WriteFailure | undefined> {
     const all = () => {
@@ -86,7 +90,7 @@ export class Tasks {
 
 export interface WriteFailure {
   error: unknown;
-  /** Whether the error concerns only the row that was written. If false, no row can currently be written. */
+  /** Whether only this row was rejected. If false, the database currently cannot store any row. */
   ofRow: boolean;
 }
 

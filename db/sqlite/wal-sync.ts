@@ -11,7 +11,7 @@ export class WalSync {
     this.#path = `${path}-wal`;
   }
 
-  /** Resolves when everything committed before the call is on disk. Calls made during a sync share the next one. */
+  /** Resolves when everything committed before the call is on disk. Calls made during a sync share the next sync. */
   sync(): Promise<void> {
     this.#next ??= this.#flushNext();
     return this.#next;
@@ -26,7 +26,8 @@ export class WalSync {
 
   async #flush(): Promise<void> {
     await using file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
-      // A missing log is not an error, because the checkpoint before its removal synced all commits to the database file.
+      // A missing log is not an error, because SQLite removes the log only after syncing all commits to the database
+      // file.
       if (error.code !== 'ENOENT') throw error;
       return undefined;
     });

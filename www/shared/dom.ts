@@ -1,7 +1,7 @@
 /**
  * Returns the descendant of `root` marked with `data-part="<name>"` in the page's HTML.
  *
- * @throws {Error} if there is no such element, or if it is not an instance of `type`
+ * @throws {Error} if the element is missing or is not an instance of `type`
  */
 export function part<T extends Element>(root: ParentNode, name: string, type: abstract new () => T): T {
   const found = root.querySelector(`[data-part="${name}"]`);

@@ -1,7 +1,7 @@
 import { part } from './dom.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
-/** Form that asks for the API key, exchanges it for a session, and then discards it. */
+/** Sign-in form. Exchanges the API key for a session, then discards the key. */
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
   readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);

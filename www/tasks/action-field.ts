@@ -4,32 +4,32 @@ import { dataTemplate } from './data-template.ts';
 import { locate } from './json-location.ts';
 import type { Action, ActionList, WrongField } from './tasks-api.ts';
 
-/** Actions with a form of their own, which is used unless the action has a schema. */
+/** Actions with a dedicated form, which is used unless the action has a schema. */
 const OWN_FORMS = ['uppercase', 'sum'];
 
 /**
- * Part of the submit form for actions that do not have a form of their own. Offers the actions that the service knows. If the chosen
- * action has a schema, fills in a template for its data and lists the data's fields.
+ * Part of the submit form for actions that have no dedicated form. If the chosen action has a schema, fills in a
+ * template for its data and lists the data's fields.
  */
 export class ActionField {
   readonly #form: HTMLFormElement;
   readonly #choice = part(document, 'choice', HTMLSelectElement);
   readonly #json: HTMLTextAreaElement;
   readonly #help = new DataHelp();
-  /** Text of the data field for each action chosen earlier, by action name. */
+  /** Data entered for each action chosen earlier, by action name. */
   readonly #texts = new Map<string, string>();
   #actions = new Map<string, Action>();
   /** Name of the chosen action. Empty if the user types the name. */
   #chosen = '';
 
-  /** @param form the form that contains the field */
+  /** @param form the submit form */
   constructor(form: HTMLFormElement) {
     this.#form = form;
     this.#json = form.elements.namedItem('json') as HTMLTextAreaElement;
     this.#choice.addEventListener('input', () => this.#choose());
   }
 
-  /** Offers `actions`. If the chosen action is among them, keeps it and the text of its data. */
+  /** Offers `actions`. If the chosen action is still offered, keeps it selected and keeps the entered data. */
   offer({ actions, unknown_actions }: ActionList): void {
     const own = actions.filter(({ name, schema }) => schema !== undefined || !OWN_FORMS.includes(name));
     const allowsOthers = unknown_actions === 'process';
@@ -46,7 +46,7 @@ export class ActionField {
     this.#offerKinds(own.length > 0 || allowsOthers ? [...kinds, 'other'] : kinds);
   }
 
-  /** Selects the part of the data that the service has refused, and marks its field in the list. */
+  /** Selects the wrong field in the text of the data, and marks it in the list of fields. */
   showWrong({ path }: WrongField): void {
     const { start, end } = locate(this.#json.value, path);
     this.#json.focus();

@@ -17,7 +17,7 @@ const pill = new ConnectionPill();
 const ownTasks = new OwnTasks(() => poller.now());
 const taskList = new TaskList();
 let paused = false;
-/** Whether the form offers the actions that the service currently has. */
+/** Whether the form offers the service's current actions. */
 let offered = false;
 /** Whether to show the next listing even if updates are paused. Set when the user changes the filter or signs in. */
 let asked = false;

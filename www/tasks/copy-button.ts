@@ -11,7 +11,11 @@ export function makeCopyButton(button: HTMLButtonElement, source: HTMLElement): 
   });
 }
 
-/** Copies the text of `source`, or selects it if clipboard access is denied (as on insecure origins). @returns whether it was copied */
+/**
+ * Copies the text of `source`, or selects the text if clipboard access is denied.
+ *
+ * @returns whether the text was copied
+ */
 async function copy(source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(source.textContent);

@@ -1,6 +1,6 @@
 import { authorization, type Submission } from './tasks-api.ts';
 
-/** Returns a curl command that queues the same task. If a token is needed, the command reads it from the shell variable `TOKEN`. */
+/** Returns a curl command that queues a task. If a token is required, the command reads the shell variable `TOKEN`. */
 export function curlCommand(origin: string, submission: Submission): string {
   const header = 'Authorization' in authorization() ? ' -H "Authorization: Bearer $TOKEN"' : '';
   return `curl ${origin}/tasks${header} -d ${quote(JSON.stringify(submission))}`;

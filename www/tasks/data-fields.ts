@@ -38,7 +38,10 @@ export function dataFields(schema: object): DataField[] {
   }
 }
 
-/** Returns the field at a JSON Pointer within the data, or the nearest parent among `fields`. Undefined if there is neither. */
+/**
+ * Returns the field at a JSON Pointer within the data, or the nearest parent in `fields`. Undefined if neither is
+ * listed.
+ */
 export function fieldAt(fields: readonly DataField[], pointer: string): DataField | undefined {
   const keys = decodePointer(pointer);
   for (let length = keys.length; length > 0; length--) {

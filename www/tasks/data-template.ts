@@ -4,8 +4,8 @@ import { propertiesOf, resolve, type Schema, typesOf } from './json-schema.ts';
 const MAX_DEPTH = 8;
 
 /**
- * Returns example data for a JSON Schema: its default, first example, constant, or first allowed value. Otherwise returns
- * an object of its required fields, followed by its optional fields that have such a value.
+ * Returns example data for a JSON Schema: its default, first example, constant or first allowed value. Otherwise
+ * returns an object with the required fields and those optional fields that have such a value.
  */
 export function dataTemplate(schema: object): Record<string, unknown> {
   const value = templateOf(schema, schema, 0);
@@ -46,7 +46,7 @@ function exampleOf({ default: usual, examples, const: fixed, enum: values }: Sch
   return fixed !== undefined || !Array.isArray(values) ? fixed : values[0];
 }
 
-/** Returns 0, or a number close to 0 that is within the bounds. */
+/** Returns 0 or, if 0 is out of bounds, a number near the closest bound. */
 function smallestNumber({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Schema): number {
   const least = exclusiveMinimum === undefined ? minimum : exclusiveMinimum + 1;
   const most = exclusiveMaximum === undefined ? maximum : exclusiveMaximum - 1;

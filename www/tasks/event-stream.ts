@@ -14,7 +14,7 @@ export interface TaskEventListeners {
   onState(id: string, state: OwnTaskState): void;
 }
 
-/** Follows changes to all tasks. Uses `fetch`, because `EventSource` cannot send a token. */
+/** Client of the event stream `GET /tasks/events`. Uses `fetch`, because `EventSource` cannot send a token. */
 export class TaskEvents {
   readonly #listeners: TaskEventListeners;
   #connection: AbortController | undefined;
@@ -39,7 +39,7 @@ export class TaskEvents {
       if (this.#connection !== connection) return;
       this.close();
       this.#notBefore = performance.now() + pauseMs;
-      // Reports a change, because events may now be missed.
+      // Reports a change, because events may be missed until the stream is connected again.
       this.#listeners.onChange();
     });
   }
@@ -71,11 +71,11 @@ export class TaskEvents {
   }
 
   /**
-   * Handles a block of the event stream. The first block, sent on connection, has no event but counts as a change, because the
-   * service does not replay earlier events.
+   * Handles a block of the event stream. The first block has no event but counts as a change, because the service does
+   * not replay earlier events.
    */
   #receive(block: string): void {
-    // The block is a heartbeat.
+    // A block that starts with a colon is a heartbeat.
     if (block.startsWith(':')) return;
     const event = /^event: (.*)$/m.exec(block)?.[1];
     if (event !== 'progress') this.#listeners.onChange();

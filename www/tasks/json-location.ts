@@ -6,8 +6,8 @@ interface Token {
 }
 
 /**
- * Returns the start and end offsets in valid JSON text of the value at a JSON Pointer. If there is no such value, returns the
- * offsets of its nearest parent.
+ * Returns the start and end offset of the value at a JSON Pointer in valid JSON text. If the value is missing, returns
+ * the offsets of its nearest parent.
  */
 export function locate(text: string, pointer: string): { start: number; end: number } {
   const tokens = [...text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)].map(
@@ -32,7 +32,7 @@ function findChild(tokens: Token[], parent: number, key: string): number | undef
   for (let token = parent + 1; tokens[token] !== undefined && !/^[}\]]$/.test(tokens[token]?.text ?? ''); index++) {
     const name = opening === '{' ? JSON.parse(tokens[token]?.text ?? '""') : String(index);
     const value = opening === '{' ? token + 2 : token;
-    // If a name occurs more than once, its last value counts.
+    // As in `JSON.parse`, the last value of a duplicate name counts.
     if (name === key) found = value;
     token = lastOf(tokens, value) + 1;
     if (tokens[token]?.text === ',') token++;

@@ -3,7 +3,7 @@ import { formatMeasured } from './durations.ts';
 import { describeState, isUnfinished, type OwnTaskState } from './own-task-state.ts';
 import { cancelTask, findTask, Refused, retryTask, type Submission, type TaskProgress } from './tasks-api.ts';
 
-/** Maximum number of tasks shown. Adding one more removes the oldest. */
+/** Maximum number of tasks shown. Adding a task beyond the maximum removes the oldest task. */
 const LIMIT = 8;
 
 interface OwnTask {
@@ -24,7 +24,7 @@ export class OwnTasks {
   readonly #onChange: () => void;
   #tasks: OwnTask[] = [];
 
-  /** @param onChange called after the user has queued a failed task again or tried to cancel a task */
+  /** @param onChange called after the user retries a failed task or cancels a task */
   constructor(onChange: () => void) {
     this.#onChange = onChange;
     setInterval(() => this.#age(), 200);
@@ -95,7 +95,7 @@ export class OwnTasks {
     } catch (error) {
       task.cancelling = false;
       showCancel(task);
-      // A task that the service does not know or that has finished is shown as such by the next poll.
+      // Status 404 (unknown task) or 409 (finished task) is not reported, because the next poll shows the task's state.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
       if (!isOver) this.#status.textContent = `Cannot cancel ${task.action}: ${(error as Error).message}`;
     }
@@ -138,7 +138,7 @@ function showProgress(element: HTMLElement, progress: TaskProgress | undefined):
   part(element, 'progress-note', HTMLElement).textContent = progress.note ?? '';
 }
 
-/** Shows a task's cancel button while the task is unfinished. When a focused button is hidden, moves the focus to its task. */
+/** Shows a task's cancel button while the task is unfinished. If the hidden button had the focus, focuses the task. */
 function showCancel(task: OwnTask): void {
   const button = part(task.element, 'cancel', HTMLButtonElement);
   const isFocused = document.activeElement === button;

@@ -96,7 +96,7 @@ export class SubmitForm {
     part(this.#form, `${field}-error`, HTMLElement).textContent = message;
   }
 
-  /** Shows which field of the data the service has refused. */
+  /** Shows which field of the data the service refused. */
   #showWrong(refusal: string, field: WrongField): void {
     const message = `${refusal}: ${field.path === '' ? 'it' : field.path} ${field.detail}`;
     if (this.#kind !== 'other') {

@@ -5,7 +5,7 @@ import { formatBetween, formatMoment } from './durations.ts';
 import { indent, readOutput, readPayload } from './json-text.ts';
 import type { TaskRow } from './tasks-api.ts';
 
-/** Task list element for one stored task: a summary line and its details. */
+/** List item for one stored task, with a summary line and details. */
 export class TaskItem {
   readonly element = stamp('task-item');
   #shown = '';

@@ -56,7 +56,7 @@ export function useToken(newToken: string | undefined): void {
   token = newToken;
 }
 
-/** Returns the `Authorization` header with the token, or no header if there is no token. */
+/** Returns the `Authorization` header with the token, or an empty object if the user is not signed in. */
 export function authorization(): Record<string, string> {
   return token === undefined ? {} : { Authorization: `Bearer ${token}` };
 }
@@ -102,7 +102,7 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
 /**
  * Cancels a task.
  *
- * @returns whether the task has left the queue; if not, it is running and its signal is aborted
+ * @returns true if the task was cancelled, false if the task is still running and its signal is aborted
  * @throws {Refused | Unreachable}
  */
 export async function cancelTask(id: string): Promise<boolean> {

@@ -2,16 +2,16 @@ import { formatShare } from './format.ts';
 import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;
-/** Maximum number of prices announced. If there are more symbols, the prices that changed most are announced. */
+/** Maximum number of prices per announcement. If there are more symbols, announces the prices that changed most. */
 const MAX_PRICES = 8;
 
-/** If the user enables it, announces a summary of the prices to screen readers every 30 seconds, without interrupting speech. */
+/** Announces a summary of the prices to screen readers every 30 seconds while `on` is true. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #quotes: () => Quote[];
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** @param quotes returns the quotes to announce; if empty, nothing is announced */
+  /** @param quotes returns the quotes to announce, or an empty array to stay silent */
   constructor(region: HTMLElement, quotes: () => Quote[]) {
     this.#region = region;
     this.#quotes = quotes;

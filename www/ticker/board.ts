@@ -11,7 +11,7 @@ interface Entry {
 const MAX_ROOMY = 3;
 /** Maximum number of symbols shown as smaller cards. More symbols are shown as rows. */
 const MAX_COMPACT = 12;
-/** Distance from the viewport within which charts are drawn before they are scrolled into view. */
+/** Margin around the viewport within which charts are drawn before the user scrolls to them. */
 const DRAWN_MARGIN = '50%';
 
 /**
@@ -24,7 +24,7 @@ export class Board {
   #windowSeconds: number;
   #pausedAt: number | undefined;
   #frame: number | undefined;
-  /** Upper-case text that a symbol must contain for its card to be visible. */
+  /** Upper-case filter text. A card is visible only if its symbol contains the text. */
   #filter = '';
   readonly #nearCards = new Set<Element>();
   readonly #observer: IntersectionObserver;
@@ -70,7 +70,11 @@ export class Board {
     this.#schedule();
   }
 
-  /** Stops drawing but keeps storing prices. @returns Unix time of the newest price, or undefined if there is none */
+  /**
+   * Stops drawing but keeps storing prices.
+   *
+   * @returns Unix time of the newest price, or undefined before the first price
+   */
   pause(): number | undefined {
     this.#pausedAt = this.#newest;
     return this.#pausedAt;

@@ -9,7 +9,7 @@ const percent = new Intl.NumberFormat('en-US', {
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
 
-/** Formats prices of one symbol. The currency is the part of the symbol after the hyphen, if it consists of three capital letters. */
+/** Formats prices of one symbol. In a symbol such as `BTC-USD`, the three letters after the hyphen are the currency. */
 export class PriceFormat {
   readonly #money: Intl.NumberFormat;
   readonly #plain: Intl.NumberFormat;

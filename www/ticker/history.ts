@@ -1,7 +1,7 @@
 /** Longest time span that a chart can show, in seconds. */
 export const LONGEST_WINDOW = 15 * 60;
 
-/** Minimum time between two prices, in seconds, for the chart to show a gap instead of a line. */
+/** Minimum time in seconds between two prices that the chart shows as a gap in its line. */
 const GAP = 3;
 
 /** Part of a history: Unix times and the price at each time. A null price marks a gap in the chart's line. */
@@ -15,7 +15,10 @@ export class History {
   readonly #seconds: number[] = [];
   readonly #prices: number[] = [];
 
-  /** Adds a price. Replaces any price of the same second and removes later prices, which exist if the clock was set back. */
+  /**
+   * Adds a price. Replaces a price of the same second and removes later prices, which exist only if the clock was set
+   * back.
+   */
   add(second: number, price: number): void {
     while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
       this.#seconds.pop();
@@ -31,14 +34,14 @@ export class History {
     return this.#seconds.length;
   }
 
-  /** Returns the latest price at a Unix time or less than {@link GAP} seconds before it, or undefined if there is none. */
+  /** Returns the last price in the {@link GAP} seconds up to a Unix time, or undefined if no price is that recent. */
   at(second: number): number | undefined {
     const index = this.#firstAfter(second) - 1;
     const found = this.#seconds[index];
     return found !== undefined && second - found < GAP ? this.#prices[index] : undefined;
   }
 
-  /** Returns the prices between two Unix times, preceded by the last price before them, where the chart's line starts. */
+  /** Returns the prices between two Unix times and the last price before them, at which the chart's line starts. */
   between(from: number, to: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];

@@ -6,7 +6,7 @@ import type { Change, Quote } from './quote.ts';
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
-/** Board element for one symbol: its price, changes and chart. */
+/** Card for one symbol, with its price, changes and chart. */
 export class PriceCard {
   readonly element = stamp('price-card');
   readonly #price = part(this.element, 'price', HTMLElement);
@@ -42,7 +42,7 @@ export class PriceCard {
     writeChange(this.#minute, quote.changeOverMinute, format);
   }
 
-  /** Shows the chart of the `length` seconds up to the Unix time `second`. */
+  /** Shows a chart of the `length` seconds that end at the Unix time `second`. */
   renderChart({ history }: Quote, second: number, length: number): void {
     const from = second - length;
     this.#caption = length === 60 ? 'Last minute' : `Last ${length / 60} minutes`;

@@ -22,7 +22,7 @@ export class PriceChart {
   #stretch: Stretch = { seconds: [], prices: [] };
   #from = 0;
   #to = 1;
-  /** Unix time selected by keyboard. The crosshair stays on it while the chart moves. */
+  /** Unix time selected by keyboard. The crosshair stays at this time while the chart moves. */
   #pinned: number | undefined;
   #rem = 0;
   #hasAxes = true;
@@ -46,7 +46,7 @@ export class PriceChart {
     this.#to = to;
     if (this.#plot === undefined) this.#fit();
     this.#plot?.setData([stretch.seconds, stretch.prices]);
-    // Moves the crosshair in a microtask, because uPlot applies the new scales in a microtask that `setData` queues first.
+    // Moves the crosshair in a microtask, after the microtask in which uPlot applies the new scales.
     const pinned = this.#pinned;
     if (pinned !== undefined) queueMicrotask(() => this.#pin(Math.max(pinned, from)));
   }
@@ -65,7 +65,7 @@ export class PriceChart {
       this.#plot.setSize({ width, height });
       return;
     }
-    // Creates a new plot if the font size has changed, because uPlot reads the size of axis labels only on creation.
+    // A changed font size needs a new plot, because uPlot reads the size of axis labels only on creation.
     this.#rem = rem;
     this.#hasAxes = hasAxes;
     this.#plot?.destroy();
@@ -141,7 +141,7 @@ export class PriceChart {
     const price = this.#stretch.prices.at(-1);
     if (second === undefined || price == null) return;
     const { ctx } = plot;
-    // The fill style is restored afterwards, because uPlot caches it and would not set it again.
+    // The fill style is restored afterwards, because uPlot caches the style and would not set it again.
     ctx.save();
     ctx.beginPath();
     ctx.arc(

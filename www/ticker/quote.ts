@@ -13,7 +13,7 @@ export interface Change {
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;
 
-/** Current price of one symbol, its highest and lowest price since the page was opened, and its history. */
+/** Current price of one symbol, with its history and the highest and lowest price since the page was opened. */
 export class Quote {
   readonly symbol: string;
   readonly history = new History();

@@ -9,7 +9,10 @@ export interface Price {
   timestamp: number;
 }
 
-/** State of the price stream. `since` is when the last price arrived, `at` when the next attempt is due, in epoch milliseconds. */
+/**
+ * State of the price stream. `since` is the time of the last price, and `at` the time of the next attempt, in
+ * milliseconds since the epoch.
+ */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
   | { kind: 'connecting' }
@@ -26,26 +29,26 @@ export interface StreamListener {
 
 export const SESSION_ENDED = 'Your session has ended. Enter the API key again to continue; the charts are kept.';
 
-/** Milliseconds without a new price after which the displayed prices are considered stale. */
+/** Milliseconds after the last price at which the displayed prices are shown as stale. */
 const STALE_AFTER_MS = 3_000;
 const PING_INTERVAL_MS = 5_000;
-/** Milliseconds without a pong after which the connection is considered lost. */
+/** Milliseconds to wait for a pong before the connection is considered lost. */
 const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Milliseconds after which an open connection is considered stable and the backoff is reset. */
+/** Milliseconds after which an open connection is considered stable, which resets the backoff. */
 const STABLE_AFTER_MS = 10_000;
 /** WebSocket close codes that the service sends when a token is revoked or expires. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
 /** WebSocket close codes after which the page does not reconnect, because the service would close the connection again. */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
-/** Price stream: one WebSocket connection, reopened whenever it is lost, until the session ends. */
+/** Price stream over a WebSocket. Reconnects after a lost connection until the session ends. */
 export class Stream {
   readonly #listener: StreamListener;
   #session: Session | undefined;
   #state: StreamState = { kind: 'signed-out', reason: undefined };
   #socket: WebSocket | undefined;
-  /** Cancels the timers and listeners of the current socket when aborted. */
+  /** Aborted to cancel the timers and listeners of the current socket. */
   #release = new AbortController();
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
@@ -148,7 +151,7 @@ export class Stream {
     const delay = backoff(this.#failures++);
     this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
     this.#retry = setTimeout(() => this.#connect(session), delay);
-    // If the handshake was refused because of the token, no retry can succeed.
+    // A retry cannot succeed if the handshake was refused because of the token.
     if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
     if (this.#session === session) this.stop(SESSION_ENDED);
   }

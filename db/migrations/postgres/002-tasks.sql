@@ -9,6 +9,6 @@ CREATE TABLE IF NOT EXISTS tasks (
   arrival bigint NOT NULL DEFAULT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 );
 
--- A listing reads the newest rows, either all or those with one status. Retention starts at the oldest row.
+-- Used to list the newest rows, optionally only rows with one status, and to delete the oldest rows.
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at, arrival);
 CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, created_at, arrival);

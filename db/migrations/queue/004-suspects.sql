@@ -1,3 +1,3 @@
--- Whether a process died while the message was in flight, and no attempt has ended since. `running` is 1 while a message is in
--- flight, but for a suspect only once its attempt has started.
+-- 1 if a process died while the message was in flight. Reset to 0 when an attempt ends. For a suspect, `running` is 1
+-- only once its attempt has started.
 ALTER TABLE messages ADD COLUMN suspect INTEGER NOT NULL DEFAULT 0;

@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS tasks (
   processed_at INTEGER
 );
 
--- A listing reads the newest rows, either all or those with one status. Every index ends with the rowid, which breaks ties.
+-- Used to list the newest rows, optionally only rows with one status. SQLite appends the rowid to every index, which
+-- breaks ties.
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at);
 CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, created_at);
