@@ -1,3 +1,9 @@
+/** Number of durations up to each bound, and the number of all durations. */
+export interface CumulativeCounts {
+  upTo: number[];
+  count: number;
+}
+
 /** Histogram of durations. Cumulative counts are computed only when read, so that `observe` takes just a few nanoseconds. */
 export class Histogram {
   /** Upper bounds of the buckets in seconds, ascending. One more bucket counts longer durations. */
@@ -29,7 +35,7 @@ export class Histogram {
   }
 
   /** Returns the number of durations up to each bound, the total number of durations, and their sum in seconds. */
-  cumulative(): { upTo: number[]; count: number; sum: number } {
+  cumulative(): CumulativeCounts & { sum: number } {
     let count = 0;
     const upTo = this.bounds.map((_, bucket) => {
       count += this.#cells[bucket] as number;
@@ -40,9 +46,31 @@ export class Histogram {
   }
 }
 
-/** Bucket bounds in seconds for the durations of requests and tasks. */
+/**
+ * Estimates a quantile by linear interpolation within its bucket. Returns the last bound if the quantile is above it.
+ *
+ * @param bounds upper bounds of the buckets, ascending
+ * @param counts at least one duration
+ * @param fraction for example 0.99 for the 99th percentile
+ */
+export function quantile(bounds: readonly number[], { upTo, count }: CumulativeCounts, fraction: number): number {
+  const rank = fraction * count;
+  const bucket = upTo.findIndex((each) => each >= rank);
+  if (bucket < 0) return bounds.at(-1) as number;
+  const [lower, below] = bucket === 0 ? [0, 0] : [bounds[bucket - 1] as number, upTo[bucket - 1] as number];
+  const [upper, within] = [bounds[bucket] as number, (upTo[bucket] as number) - below];
+  return lower + ((upper - lower) * (rank - below)) / within;
+}
+
+/** Bucket bounds in seconds for the durations of requests. */
 export const DURATION_BOUNDS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+] as const;
+
+/** Bucket bounds in seconds for the durations of tasks. A task can wait or run for hours. */
+export const TASK_DURATION_BOUNDS = [
+  ...DURATION_BOUNDS,
+  ...[30, 60, 120, 300, 600, 1800, 3600, 10_800, 43_200, 86_400],
 ] as const;
 
 /** Bucket bounds in seconds for tick delays and event loop delays. */

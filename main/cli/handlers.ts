@@ -13,9 +13,9 @@ import { submissionCheck } from '../../workers/submission-check.ts';
 import { type Config, loadConfig } from '../config.ts';
 import { checkHandlers } from '../handlers-check.ts';
 import { decide, retryPolicies } from '../tasks/dispatch/retry-policy.ts';
+import { startPool } from '../tasks/pool/start-pool.ts';
 import type { Outcome } from '../tasks/pool/worker-pool.ts';
 import type { Delivery } from '../tasks/queue/queue.ts';
-import { startPool } from '../tasks/service.ts';
 import { runCommand, UsageError } from './command.ts';
 
 const USAGE = `npm run handlers -- <command>

@@ -28,7 +28,7 @@ export async function openClusterBackend(config: ClusterConfig, log: Log): Promi
     openTokenStore: () => openKvTokenStore(link, { maxTokensPerKey: config.tokens.perKey }),
     openTickFeed: () => openTickFeed(link, config.ticker),
     openQueue: (onEvent) => openNatsQueue(link, { bounds: config.queue, onEvent }),
-    checks: { ...postgres.checks, nats: () => (link.up ? undefined : 'NATS cannot be reached') },
+    checks: { ...postgres.checks, nats: () => link.problem() },
     async close() {
       await postgres.close();
       await link.connection.close();

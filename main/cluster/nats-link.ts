@@ -62,9 +62,15 @@ export class NatsLink {
     return this.#up && !this.connection.isClosed();
   }
 
+  /** Returns the problem with the connection, or undefined when healthy. */
+  problem(): string | undefined {
+    return this.up ? undefined : 'NATS cannot be reached';
+  }
+
   /** @throws {Error} if NATS is disconnected */
   checkUp(): void {
-    if (!this.up) throw new Error('NATS cannot be reached');
+    const problem = this.problem();
+    if (problem !== undefined) throw new Error(problem);
   }
 
   /** Calls `callback` after every reconnect. @returns a function that unregisters the callback */

@@ -2,6 +2,7 @@ import project from '../../package.json' with { type: 'json' };
 import { adminPaths, adminSchemas } from './admin-paths.ts';
 import { browserClientPaths } from './browser-client-paths.ts';
 import type { PathItem } from './path-item.ts';
+import { queueSchemas } from './queue-schemas.ts';
 import { apiHeaderComponents, errorComponents } from './responses.ts';
 import { servers } from './servers.ts';
 import { taskSchemas } from './task-schemas.ts';
@@ -32,7 +33,7 @@ export const openApi = {
   ],
   paths: { ...tickerPaths, ...tasksPaths, ...adminPaths, ...browserClientPaths } as Readonly<Record<string, PathItem>>,
   components: {
-    schemas: { ...tickerSchemas, ...taskSchemas, ...adminSchemas },
+    schemas: { ...tickerSchemas, ...taskSchemas, ...queueSchemas, ...adminSchemas },
     headers: apiHeaderComponents,
     responses: errorComponents,
     securitySchemes,

@@ -151,25 +151,6 @@ export const taskSchemas = {
       unknown_actions: 'process',
     },
   ),
-  QueueCounts: strictObject(
-    'At any time, accepted = completed + dead + dropped + cancelled + waiting + delayed + in_flight.',
-    {
-      accepted: count,
-      completed: count,
-      dead: Type.Integer({ minimum: 0, description: 'stored dead letters' }),
-      dropped: Type.Integer({ minimum: 0, description: 'dead letters that were purged or evicted' }),
-      cancelled: count,
-      waiting: count,
-      delayed: count,
-      bytes: Type.Integer({
-        minimum: 0,
-        description:
-          'memory used by the texts of messages that are waiting, delayed or in flight; on several nodes, their size in UTF-8',
-      }),
-      in_flight: count,
-    },
-    { accepted: 8, completed: 4, dead: 1, dropped: 0, cancelled: 1, waiting: 1, delayed: 0, bytes: 228, in_flight: 1 },
-  ),
 };
 
 /** Schemas of the event data of `GET /tasks/events`, by event name. */

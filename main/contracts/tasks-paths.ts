@@ -26,6 +26,12 @@ const status: Parameter = {
   schema: Type.String({ description: 'Only rows with this status.', examples: ['completed'] }),
 };
 
+const since: Parameter = {
+  name: 'since',
+  in: 'query',
+  schema: Type.Integer({ minimum: 0, description: 'Unix seconds. Omits this second and all earlier ones.' }),
+};
+
 const idempotencyKey: Parameter = {
   name: 'Idempotency-Key',
   in: 'header',
@@ -165,8 +171,20 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/queue': tasksPath({
     get: {
       operationId: 'getQueue',
-      summary: 'Counts that account for every task',
-      responses: { 200: json('The counts.', ref('QueueCounts')) },
+      summary: 'Counts that account for every task, and the state of the queue',
+      description: 'With several nodes, the counts describe the whole queue and are at most a second old.',
+      responses: { 200: json('The counts and the state.', ref('Queue')) },
+    },
+  }),
+  '/queue/history': tasksPath({
+    get: {
+      operationId: 'getQueueHistory',
+      summary: 'Numbers of events in each of the last 900 seconds',
+      description:
+        'Seconds before the process started are absent. With several nodes, the events of all nodes are counted, except those that a node missed while it was disconnected.',
+      parameters: [since],
+      responses: { 200: json('The history.', ref('QueueHistory')) },
+      errors: ['invalidSince', 'serverBusy'],
     },
   }),
 };

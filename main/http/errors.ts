@@ -20,6 +20,7 @@ export const catalogue = {
   dataMustBeObject: [400, 'data must be an object'],
   dataTooDeep: [400, 'data is nested too deeply'],
   statusGivenTwice: [400, 'status must be given once'],
+  invalidSince: [400, 'since must be Unix seconds'],
   unknownAction: [400, 'unknown action'],
   invalidData: [400, 'invalid data'],
   actionNotAllowed: [403, 'action not allowed'],

@@ -1,6 +1,5 @@
-import { randomUUID } from 'node:crypto';
 import type { HandlersManifest, SubmissionRules } from '../../workers/handlers-manifest.ts';
-import type { TaskStoreLocation, TaskWorkerStart } from '../../workers/messages.ts';
+import type { TaskStoreLocation } from '../../workers/messages.ts';
 import type { MainThreadCheck } from '../../workers/parse-submission.ts';
 import type { Awaitable } from '../awaitable.ts';
 import type { Config } from '../config.ts';
@@ -10,18 +9,16 @@ import { type Listener, listen } from '../http/listener.ts';
 import type { Log } from '../log.ts';
 import { RequestMetrics } from '../metrics/request-metrics.ts';
 import type { Checks } from '../readiness-check.ts';
-import { workerFile } from '../worker-file.ts';
 import { Dispatcher, unsettled } from './dispatch/dispatcher.ts';
 import type { TaskAccess } from './http/access.ts';
 import { createTasksApp, type TaskStore } from './http/app.ts';
 import { SubmissionThread } from './http/submission-thread.ts';
-import { BatchRunner } from './pool/batch-runner.ts';
-import { type ProgressListener, WorkerPool } from './pool/worker-pool.ts';
+import { QueueHistory } from './monitor/queue-history.ts';
+import { QueueMonitor } from './monitor/queue-monitor.ts';
+import { startPool } from './pool/start-pool.ts';
+import type { ProgressListener, WorkerPool } from './pool/worker-pool.ts';
 import type { OpenQueue, Queue, QueueBounds, TaskEvent, UnsyncedRows } from './queue/queue.ts';
 import { TaskEvents } from './task-events.ts';
-
-/** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
-const MAX_BATCH = 32;
 
 /** Number of tasks left unfinished at shutdown, and whether the queue keeps them for the next start. */
 export interface Unfinished {
@@ -100,15 +97,35 @@ export async function startTasks(
   await using startedParts = new AsyncDisposableStack();
   const events = new TaskEvents();
   const { tasks } = backend;
-  const { queue, close: closeQueue, ...storage } = await backend.openQueue(events.record);
+  const history = new QueueHistory();
+  const onEvent = (event: TaskEvent) => {
+    history.record(event);
+    events.record(event);
+  };
+  const { queue, close: closeQueue, ...storage } = await backend.openQueue(onEvent);
   startedParts.defer(() => closeQueue().then(() => {}));
-  const { fileProblem, unsynced, evicted = () => 0 } = storage;
+  const { fileProblem, serverProblem, unsynced, evicted = () => 0 } = storage;
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const onProgress: ProgressListener = (delivery, progress) => queue.reportProgress(delivery, progress);
   const pool = await startPool(settings, backend.taskStoreLocation, log, { writeLock, actions, onProgress });
   const isStored = async (id: string) => (await tasks.find(id)) !== undefined;
   const dispatcher = new Dispatcher({ queue, pool, prefetch: settings.prefetch, actions, isStored, log });
   startedParts.defer(() => dispatcher.stop(Promise.resolve()));
+  const problems = {
+    task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
+    task_queue: () => dispatcher.paused,
+    ...(fileProblem && { queue_file: fileProblem }),
+  };
+  const monitor = new QueueMonitor({
+    history,
+    queue,
+    pool,
+    dispatcher,
+    bounds,
+    prefetch: settings.prefetch,
+    problems: [...Object.values(problems), ...(serverProblem ? [serverProblem] : [])],
+  });
+  startedParts.defer(() => monitor.stop());
   const rules = { actions, rejectUnknown: settings.unknownActions === 'reject' };
   const check = await compileRules(rules);
   const submissions = new SubmissionThread({
@@ -126,6 +143,7 @@ export async function startTasks(
     queue,
     tasks,
     events,
+    monitor,
     bodies: { limit: settings.bodyLimit, budget: bodies },
     submissions,
     check,
@@ -152,11 +170,7 @@ export async function startTasks(
     listener,
     rules,
     metrics: { requests, bodies, responses, queue, storage, bounds, dispatcher, pool, events },
-    checks: {
-      task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
-      task_queue: () => dispatcher.paused,
-      ...(fileProblem && { queue_file: fileProblem }),
-    },
+    checks: problems,
     warnings: {
       dead_letters: () =>
         evicted() === 0 ? undefined : `${evicted()} dead letters were evicted because of their bound`,
@@ -164,6 +178,7 @@ export async function startTasks(
     },
     async stop({ connections, abort, all: deadline }) {
       events.close();
+      monitor.stop();
       const retentionStopped = retention?.stop();
       await listener.close(connections);
       await submissions.stop();
@@ -199,37 +214,4 @@ async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | u
  */
 function parserMemoryMb(bodyLimit: number): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
-}
-
-/** Optional settings of the worker pool. */
-interface PoolParts {
-  /** Write lock shared with other threads. */
-  writeLock?: SharedArrayBuffer;
-  /** Actions defined by the handlers module; none by default. */
-  actions?: HandlersManifest;
-  onProgress?: ProgressListener;
-}
-
-/** Starts the worker threads that process tasks and store their rows. @throws {Error} if the threads do not start */
-export async function startPool(
-  { concurrency: threads, timeoutMs, memoryMb, handlers: module, cancelGraceMs: graceMs, bodyLimit }: Config['tasks'],
-  location: TaskStoreLocation,
-  log: Log,
-  { writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT), actions = new Map(), onProgress }: PoolParts = {},
-): Promise<WorkerPool> {
-  const timeouts = [...actions.values()].map((action) => (action.timeoutMs ?? timeoutMs) + graceMs);
-  const handlers =
-    module === undefined ? undefined : { module, graceMs, maxOutputBytes: bodyLimit, abortChannel: randomUUID() };
-  const batches = await BatchRunner.start({
-    file: workerFile('task-worker'),
-    threads,
-    timeoutMs,
-    graceMs,
-    shortestTimeoutMs: Math.min(timeoutMs, ...timeouts),
-    memoryMb,
-    workerData: { ...location, writeLock, ...(handlers && { handlers }) } satisfies TaskWorkerStart,
-    ...(handlers && { abortChannel: handlers.abortChannel }),
-    log,
-  });
-  return new WorkerPool(batches, MAX_BATCH, onProgress);
 }

@@ -6,6 +6,7 @@ import { servers } from '../../main/contracts/servers.ts';
 import { actionsRouter } from '../../main/tasks/http/actions-router.ts';
 import { eventsRouter } from '../../main/tasks/http/events-router.ts';
 import { queueRouter } from '../../main/tasks/http/queue-router.ts';
+import { queueStatusRouter } from '../../main/tasks/http/queue-status-router.ts';
 import { tasksRouter } from '../../main/tasks/http/tasks-router.ts';
 import { authRouter } from '../../main/ticker/auth-router.ts';
 import { wsRouter } from '../../main/ticker/ws-router.ts';
@@ -42,6 +43,7 @@ describe('The routes', () => {
       actionsRouter(nothing),
       tasksRouter(nothing),
       queueRouter(nothing),
+      queueStatusRouter(nothing),
     );
     const contract = described(servers.tasks);
     expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);

@@ -84,6 +84,10 @@ describe('service B, end to end', () => {
     );
     expect([queue.accepted - before.accepted, queue.completed - before.completed]).to.deep.equal([501, 501]);
     expect(queue).to.include({ dead: before.dead, dropped: 0 });
+    for (const { p50, p95, p99 } of [queue.latency.waiting, queue.latency.running]) {
+      expect(p50).to.be.above(0);
+      expect([p50, p95, p99]).to.deep.equal([p50, p95, p99].sort((a, b) => a - b));
+    }
     expect(body.count).to.equal(100);
     expect(body.tasks).to.have.length(100);
     const times = body.tasks.map((row: { created_at: number }) => row.created_at);

@@ -39,10 +39,14 @@ describeWithSmallDisk('a full disk', () => {
     for (let i = 0; i < 10; i++) expect(await ledger.submit(services.tasks, random, LARGE)).to.equal(202);
     const pause = await services.logged(({ msg }) => msg === 'results cannot be stored: all tasks wait');
     expect(pause.reason).to.equal('database or disk is full');
+    const stalled = async () => (await request(`${services.tasks}/queue`)).body.stalled;
+    const { reason } = await eventually(stalled, (found) => found !== null);
+    expect(reason).to.equal('database or disk is full');
     expect((await request(`${services.tasks}/tasks`)).status).to.equal(200);
     expect((await post(`${services.ticker}/auth/token`, { api_key: services.apiKey })).status).to.equal(200);
     await queueCounts(services.tasks);
     await disk.free();
+    await eventually(stalled, (found) => found === null);
     await ledger.settled(services, disk.path);
     await client.checkAfterNextTick();
   });

@@ -46,9 +46,9 @@ async function runBadTask(services: RunningServices, reason: string): Promise<vo
   expect(failure.reason).to.include(reason);
   for (const id of others) expect(await ended(services, id)).to.include({ status: 'completed' });
   expect(await ended(services, bad)).to.include({ status: 'completed', result: '{"output":"BAD"}' });
-  const { accepted, completed, ...rest } = (await request(`${services.tasks}/queue`)).body;
-  expect({ accepted, completed }).to.deep.equal({ accepted: 11, completed: 11 });
-  expect(Object.values(rest).every((count) => count === 0)).to.equal(true);
+  const { body } = await request(`${services.tasks}/queue`);
+  const none = { dead: 0, dropped: 0, cancelled: 0, waiting: 0, delayed: 0, in_flight: 0, bytes: 0 };
+  expect(body).to.include({ accepted: 11, completed: 11, ...none });
   expect(failuresOf(services)).to.have.length(1);
 }
 

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { DURATION_BOUNDS, Histogram } from '../../workers/histogram.ts';
+import { DURATION_BOUNDS, Histogram, quantile } from '../../workers/histogram.ts';
 
 const duration = fc.double({ min: 0, max: 20, noNaN: true });
 
@@ -22,6 +22,13 @@ describe('a distribution', () => {
         expect(sum).to.equal(durations.reduce((total, each) => total + each, 0));
       }),
     );
+  });
+
+  it('estimates quantiles within a bucket, and none above the last bound', () => {
+    const distribution = new Histogram([1, 2, 4]);
+    for (const seconds of [0.1, 0.2, 3, 3, 3, 3, 3, 3, 9, 9]) distribution.observe(seconds);
+    const estimate = (fraction: number) => quantile([1, 2, 4], distribution.cumulative(), fraction);
+    expect([0.1, 0.2, 0.5, 0.8, 0.81, 1].map(estimate)).to.deep.equal([0.5, 1, 3, 4, 4, 4]);
   });
 
   it('reads what a thread notes at its place in shared memory', () => {

@@ -43,7 +43,11 @@ export async function openNatsQueue(
   const [counts, events] = [new NatsCounts(streams), new NatsEvents(link, onEvent)];
   const queue = new NatsQueue({ ...streams, link, bounds, ackWaitMs, holdMs, counts, events });
   await queue.refresh();
-  return { queue, close: () => queue.close().then(() => true) };
+  return {
+    queue,
+    close: () => queue.close().then(() => true),
+    serverProblem: () => link.problem(),
+  };
 }
 
 /** Queue of one node, with the node's deliveries and the state shared by all nodes. */

@@ -1,4 +1,4 @@
-import { DURATION_BOUNDS, Histogram } from '../../../workers/histogram.ts';
+import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/histogram.ts';
 import { CounterByLabel } from '../../metrics/counter-by-label.ts';
 import type { Settlement } from '../queue/queue.ts';
 
@@ -12,7 +12,7 @@ export class DispatchMetrics {
   /** Number of discarded tasks, by cause. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);
   /** Time in seconds from a task's acceptance to the start of its first attempt. */
-  readonly waits = new Histogram(DURATION_BOUNDS);
+  readonly waits = new Histogram(TASK_DURATION_BOUNDS);
 
   note(settlement: Settlement): void {
     if (settlement.kind === 'ack') this.completed += 1;

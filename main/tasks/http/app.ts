@@ -11,12 +11,14 @@ import { jsonErrors, logLateError, notFound } from '../../http/json-errors.ts';
 import { staticClient } from '../../http/static-files.ts';
 import type { Log } from '../../log.ts';
 import { type RequestMetrics, recordRequests } from '../../metrics/request-metrics.ts';
+import type { QueueMonitor } from '../monitor/queue-monitor.ts';
 import type { Queue } from '../queue/queue.ts';
 import type { TaskEvents } from '../task-events.ts';
 import { requireToken, type TaskAccess } from './access.ts';
 import { actionsRouter } from './actions-router.ts';
 import { eventsRouter } from './events-router.ts';
 import { queueRouter } from './queue-router.ts';
+import { queueStatusRouter } from './queue-status-router.ts';
 import type { SubmissionThread } from './submission-thread.ts';
 import { tasksRouter } from './tasks-router.ts';
 
@@ -31,6 +33,7 @@ export interface TasksAppOptions {
   queue: Pick<Queue, 'durable' | 'publish' | 'cancel' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;
   tasks: TaskStore;
   events: TaskEvents;
+  monitor: Pick<QueueMonitor, 'status' | 'history'>;
   bodies: BodyBounds;
   submissions: Pick<SubmissionThread, 'parse'>;
   /** Checks submissions against the rules of the handlers module. If undefined, all actions and data are accepted. */
@@ -73,6 +76,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   app.use(eventsRouter(options).routes());
   app.use(actionsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());
+  app.use(queueStatusRouter({ ...options, admission }).routes());
   app.use(queueRouter({ ...options, admission }).routes());
   app.use(notFound);
   return app;

@@ -14,15 +14,9 @@ const LISTING_SIZE = 100;
 /** Header that tells the client to retry after one second, sent if the queue is full or the idempotency key is in use. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** Routes for the queue's counts (`/queue`) and dead letters (`/dead-letters`). */
+/** Routes for dead letters (`/dead-letters`). */
 export function queueRouter({ queue, admission, responses }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
-
-  router.get('/queue', (ctx) => {
-    authorize(ctx.state, 'read', 'queue');
-    const { inFlight: in_flight, ...counts } = queue.counts();
-    replyJson(ctx, 200, { ...counts, in_flight });
-  });
 
   router.get('/dead-letters', async (ctx) => {
     authorize(ctx.state, 'read', 'dead_letter');
@@ -51,7 +45,6 @@ export function queueRouter({ queue, admission, responses }: TasksRouterOptions)
     ctx.status = 204;
   });
 
-  router.all('/queue', refuseOtherMethods('GET', 'HEAD'));
   router.all('/dead-letters', refuseOtherMethods('GET', 'HEAD'));
   router.all('/dead-letters/:id', refuseOtherMethods('DELETE'));
   router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));

@@ -1,4 +1,4 @@
-import { DURATION_BOUNDS, Histogram } from '../../../workers/histogram.ts';
+import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/histogram.ts';
 import type {
   AbortRequest,
   Acknowledgement,
@@ -72,9 +72,9 @@ export class BatchRunner {
     const { threads, timeoutMs, shortestTimeoutMs = timeoutMs, graceMs = 1000, abortChannel } = options;
     const slots = Array.from({ length: threads }, (_, slot) => slot);
     const startedTasks = new SharedArrayBuffer(threads * Int32Array.BYTES_PER_ELEMENT);
-    const cells = new SharedArrayBuffer(threads * Histogram.bytes(DURATION_BOUNDS));
+    const cells = new SharedArrayBuffer(threads * Histogram.bytes(TASK_DURATION_BOUNDS));
     this.threads = threads;
-    this.durations = slots.map((slot) => new Histogram(DURATION_BOUNDS, cells, slot));
+    this.durations = slots.map((slot) => new Histogram(TASK_DURATION_BOUNDS, cells, slot));
     this.#timeout = taskTimeout(threads, shortestTimeoutMs, (threadId) => this.#taskThreads.terminate(threadId));
     const terminate = (slot: number) => this.#taskThreads.terminate(this.#timeout.threadIn(slot));
     this.#cancellation = taskCancellation(threads, graceMs, terminate);
@@ -88,7 +88,7 @@ export class BatchRunner {
         attempts: this.#timeout.attempts,
         startedTasks,
         runningTasks: this.#cancellation.runningTasks,
-        durations: { bounds: DURATION_BOUNDS, cells },
+        durations: { bounds: TASK_DURATION_BOUNDS, cells },
         timeoutMs,
       },
       onMessage: (message) => this.#receive(message),

@@ -92,6 +92,8 @@ export interface OpenQueue {
   close(): Promise<boolean>;
   /** Returns the problem with `queue.db`, or undefined when healthy. Only present for the `sqlite` driver. */
   fileProblem?(): string | undefined;
+  /** Returns the problem with the servers that hold the queue, or undefined when healthy. Absent if the queue is local. */
+  serverProblem?(): string | undefined;
   /** Returns the number of completed tasks with unsynced rows. Only present for the `sqlite` driver. */
   unsynced?(): UnsyncedRows;
   /** Returns the number of dead letters that this process evicted because of a bound. Absent if a server evicts them. */

@@ -4,7 +4,7 @@ import { loadConfig } from '../../../main/config.ts';
 import { createLog } from '../../../main/log.ts';
 import { openBackend } from '../../../main/open-backend.ts';
 import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
-import { startPool } from '../../../main/tasks/service.ts';
+import { startPool } from '../../../main/tasks/pool/start-pool.ts';
 
 const share = Number(process.argv[2]);
 const config = loadConfig(process.env);

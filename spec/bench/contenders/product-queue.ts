@@ -7,8 +7,8 @@ import { loadConfig } from '../../../main/config.ts';
 import { checkHandlers } from '../../../main/handlers-check.ts';
 import { createLog } from '../../../main/log.ts';
 import { Dispatcher } from '../../../main/tasks/dispatch/dispatcher.ts';
+import { startPool } from '../../../main/tasks/pool/start-pool.ts';
 import { openQueue } from '../../../main/tasks/queue/open.ts';
-import { startPool } from '../../../main/tasks/service.ts';
 
 const count = Number(process.argv[2]);
 const { storage, queue: queueSettings, tasks } = loadConfig(process.env);

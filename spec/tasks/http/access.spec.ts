@@ -60,6 +60,8 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'post /dead-letters/{id}/retry': ['create', 'task'],
   'get /queue': ['read', 'queue'],
   'head /queue': ['read', 'queue'],
+  'get /queue/history': ['read', 'queue'],
+  'head /queue/history': ['read', 'queue'],
 };
 
 /** Sends a request and returns its status and error. Does not read a stream of events. */

@@ -11,35 +11,6 @@ async function discardTasks({ submit, queue }: TasksServer, count: number, data 
   return ids;
 }
 
-describe('GET /queue', () => {
-  it('accounts for every task that was accepted', async () => {
-    const server = await startTasksServer();
-    await discardTasks(server, 2);
-    await server.submit('{"action":"sum"}');
-    const { status, body } = await request(`${server.url}/queue`);
-    expect(status).to.equal(200);
-    const { bytes, ...counts } = body;
-    expect(counts).to.deep.equal({
-      accepted: 3,
-      completed: 0,
-      dead: 2,
-      dropped: 0,
-      cancelled: 0,
-      waiting: 1,
-      delayed: 0,
-      in_flight: 0,
-    });
-    const [waiting] = server.queued();
-    expect(bytes).to.equal(Buffer.byteLength(waiting?.body ?? ''));
-  });
-
-  it('takes no other method', async () => {
-    const { url } = await startTasksServer();
-    const { status, headers } = await request(`${url}/queue`, { method: 'DELETE' });
-    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
-  });
-});
-
 describe('the dead letters', () => {
   it('are listed, the latest first, as GET /tasks/:id shows each', async () => {
     const server = await startTasksServer();

@@ -8,11 +8,14 @@ import { RequestMetrics } from '../../../main/metrics/request-metrics.ts';
 import type { TaskAccess } from '../../../main/tasks/http/access.ts';
 import { createTasksApp } from '../../../main/tasks/http/app.ts';
 import { SubmissionThread } from '../../../main/tasks/http/submission-thread.ts';
+import { QueueHistory } from '../../../main/tasks/monitor/queue-history.ts';
+import { QueueMonitor } from '../../../main/tasks/monitor/queue-monitor.ts';
 import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
-import type { Delivery, Message, QueueBounds } from '../../../main/tasks/queue/queue.ts';
+import type { Delivery, Message, QueueBounds, TaskEvent } from '../../../main/tasks/queue/queue.ts';
 import type { Journal } from '../../../main/tasks/queue/sqlite-journal.ts';
 import { TaskEvents } from '../../../main/tasks/task-events.ts';
 import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
+import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/histogram.ts';
 import { mainThreadCheck } from '../../../workers/submission-check.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { holdToContract } from '../../support/contract-watch.ts';
@@ -28,6 +31,8 @@ export interface TasksServer extends CapturedLog {
   port: number;
   requests: RequestMetrics;
   events: TaskEvents;
+  /** Problem that the queue's monitor reports as a stall. */
+  health: { problem: string | undefined };
   queue: LocalQueue;
   database: Database;
   /** Path of the database's file. */
@@ -73,11 +78,24 @@ export async function startTasksServer({
   afterTest(() => database.close());
   const events = new TaskEvents();
   afterTest(() => events.close());
-  const queue = new LocalQueue(
-    { maxLength, maxBytes, maxKeys },
-    { ...(journal && { journal }), onEvent: events.record },
-  );
+  const history = new QueueHistory();
+  const onEvent = (event: TaskEvent) => {
+    history.record(event);
+    events.record(event);
+  };
+  const queue = new LocalQueue({ maxLength, maxBytes, maxKeys }, { ...(journal && { journal }), onEvent });
   afterTest(() => queue.close());
+  const health: TasksServer['health'] = { problem: undefined };
+  const monitor = new QueueMonitor({
+    history,
+    queue,
+    pool: { threads: 2, busy: 0, durations: [new Histogram(TASK_DURATION_BOUNDS)] },
+    dispatcher: { metrics: { waits: new Histogram(TASK_DURATION_BOUNDS) } },
+    bounds: { maxLength, maxBytes },
+    prefetch: 5,
+    problems: [() => health.problem],
+  });
+  afterTest(() => monitor.stop());
   const tasks = new Tasks(database);
   const captured = captureLog();
   const requests = new RequestMetrics();
@@ -88,6 +106,7 @@ export async function startTasksServer({
     queue,
     tasks,
     events,
+    monitor,
     bodies: { limit: bodyLimit, budget: bodyBudget },
     submissions,
     check: rules && mainThreadCheck(rules),
@@ -110,6 +129,7 @@ export async function startTasksServer({
     port: listener.port,
     requests,
     events,
+    health,
     queue,
     database,
     file,

@@ -1,0 +1,55 @@
+import type Router from '@koa/router';
+import { TURN_BYTES } from '../../http/admission.ts';
+import { HttpError, serverBusy } from '../../http/errors.ts';
+import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { replyJson, replyWithin } from '../../http/json-reply.ts';
+import type { QueueStatus } from '../monitor/queue-monitor.ts';
+import { WINDOW_SECONDS } from '../monitor/recent-durations.ts';
+import { type AccessState, authorize } from './access.ts';
+import type { TasksRouterOptions } from './app.ts';
+
+/** Admission cost of a history. Admits eight per event loop turn. */
+const HISTORY_COST = TURN_BYTES / 8;
+
+/** Routes `GET /queue` and `GET /queue/history`. */
+export function queueStatusRouter({ queue, monitor, admission, responses }: TasksRouterOptions): Router<AccessState> {
+  const router = exactRouter<AccessState>();
+
+  router.get('/queue', (ctx) => {
+    authorize(ctx.state, 'read', 'queue');
+    const { inFlight: in_flight, ...counts } = queue.counts();
+    replyJson(ctx, 200, { ...counts, in_flight, ...statusFields(monitor.status()) });
+  });
+
+  router.get('/queue/history', async (ctx) => {
+    authorize(ctx.state, 'read', 'queue');
+    const since = unixSeconds(ctx.query.since);
+    await admission.enter(HISTORY_COST);
+    if (!replyWithin(responses, ctx, monitor.history(since))) throw serverBusy();
+  });
+
+  router.all('/queue', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/queue/history', refuseOtherMethods('GET', 'HEAD'));
+
+  return router;
+}
+
+/** Returns the fields of `GET /queue` other than the counts. */
+function statusFields({ limits, oldestAge, threads, paused, stalled, waiting, running }: QueueStatus): object {
+  const { deadLetters: dead_letters, ...others } = limits;
+  return {
+    limits: { ...others, dead_letters },
+    oldest_age_seconds: oldestAge ?? null,
+    threads,
+    paused,
+    stalled: stalled ?? null,
+    latency: { window_seconds: WINDOW_SECONDS, waiting: waiting ?? null, running: running ?? null },
+  };
+}
+
+/** Parses the query parameter `since`. @throws {HttpError} if it is not a whole number of Unix seconds */
+function unixSeconds(since: string | string[] | undefined): number | undefined {
+  if (since === undefined) return undefined;
+  if (typeof since !== 'string' || !/^\d{1,12}$/.test(since)) throw new HttpError('invalidSince');
+  return Number(since);
+}

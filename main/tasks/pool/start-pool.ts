@@ -1,0 +1,44 @@
+import { randomUUID } from 'node:crypto';
+import type { HandlersManifest } from '../../../workers/handlers-manifest.ts';
+import type { TaskStoreLocation, TaskWorkerStart } from '../../../workers/messages.ts';
+import type { Config } from '../../config.ts';
+import type { Log } from '../../log.ts';
+import { workerFile } from '../../worker-file.ts';
+import { BatchRunner } from './batch-runner.ts';
+import { type ProgressListener, WorkerPool } from './worker-pool.ts';
+
+/** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
+const MAX_BATCH = 32;
+
+/** Optional settings of the worker pool. */
+interface PoolParts {
+  /** Write lock shared with other threads. */
+  writeLock?: SharedArrayBuffer;
+  /** Actions defined by the handlers module; none by default. */
+  actions?: HandlersManifest;
+  onProgress?: ProgressListener;
+}
+
+/** Starts the worker threads that process tasks and store their rows. @throws {Error} if the threads do not start */
+export async function startPool(
+  { concurrency: threads, timeoutMs, memoryMb, handlers: module, cancelGraceMs: graceMs, bodyLimit }: Config['tasks'],
+  location: TaskStoreLocation,
+  log: Log,
+  { writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT), actions = new Map(), onProgress }: PoolParts = {},
+): Promise<WorkerPool> {
+  const timeouts = [...actions.values()].map((action) => (action.timeoutMs ?? timeoutMs) + graceMs);
+  const handlers =
+    module === undefined ? undefined : { module, graceMs, maxOutputBytes: bodyLimit, abortChannel: randomUUID() };
+  const batches = await BatchRunner.start({
+    file: workerFile('task-worker'),
+    threads,
+    timeoutMs,
+    graceMs,
+    shortestTimeoutMs: Math.min(timeoutMs, ...timeouts),
+    memoryMb,
+    workerData: { ...location, writeLock, ...(handlers && { handlers }) } satisfies TaskWorkerStart,
+    ...(handlers && { abortChannel: handlers.abortChannel }),
+    log,
+  });
+  return new WorkerPool(batches, MAX_BATCH, onProgress);
+}
