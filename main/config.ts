@@ -97,7 +97,7 @@ const parsers = {
     /** CSV file of recorded prices, or a module that supplies prices. If undefined, prices are computed. */
     priceSource: (source: Source) => (source.env.PRICE_SOURCE === 'walk' ? undefined : text('PRICE_SOURCE')(source)),
     maxConnections: integer('MAX_CONNECTIONS', 50_000, 1, 1_000_000),
-    // Half of the default for `maxConnections`, because all clients behind a proxy share one address.
+    // High, because all clients behind a proxy share one address.
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', 25_000, 1, 1_000_000),
     maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 1, 1_000_000),
   },
@@ -122,8 +122,8 @@ const parsers = {
     bodyBudgetBytes: (source: Source) =>
       Math.max(integer('BODY_BUDGET_BYTES', heapShare(64 * MIB, 32), 2)(source), 2 * bodyLimit(source)),
     /**
-     * Limit on the total size of service B's unread responses. At least ten times `bodyLimit`, enough for two of the
-     * largest rows. Payload and result can each reach `bodyLimit`, and JSON escaping can double both.
+     * Limit on the total size of service B's unread responses. At least ten times `bodyLimit`, so that the two largest
+     * possible rows fit.
      */
     responseBudgetBytes: (source: Source) =>
       Math.max(integer('RESPONSE_BUDGET_BYTES', heapShare(128 * MIB, 16), 4 * MIB)(source), 10 * bodyLimit(source)),

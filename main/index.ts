@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Entry point of `node dist/main` and of the `ticker-and-tasks` command. Must run on Node 18, because an older Node.js
- * uses this file to start the Node.js installed in `node_modules`.
+ * Entry point of `node dist/main` and of the `ticker-and-tasks` command. Must run on Node 18, because this file checks
+ * the version of Node.js and, if the version is too old, starts the Node.js in `node_modules`.
  */
 import { reexec, runtimeIsNewEnough } from './reexec.ts';
 

@@ -2,9 +2,8 @@
 const INTERVAL_MS = 250;
 
 /**
- * Calls `onOrphaned` when the parent process has ended. Does nothing unless npm or npx started this process as
- * `ticker-and-tasks`. npx sends SIGTERM only to a shell, which exits without stopping this process. A process started
- * in another way may outlive its parent.
+ * Calls `onOrphaned` when the parent process has ended, if npm or npx started this process as `ticker-and-tasks`.
+ * Needed, because npx sends SIGTERM only to a shell, which exits without stopping this process.
  */
 export function whenOrphaned(onOrphaned: () => void): void {
   if (!/(^|[\s'"])ticker-and-tasks($|[\s'"])/.test(process.env.npm_lifecycle_script ?? '')) return;

@@ -22,7 +22,8 @@ export function tooOld(): string {
   const isDependency = fileURLToPath(import.meta.url)
     .split(sep)
     .includes('node_modules');
-  // The npm package `node` needs its install script, which npm does not run for a dependency without approval.
+  // npm runs the install script of a dependency only after approval, and the npm package `node` needs its install
+  // script.
   const remedy = isDependency
     ? 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project'
     : 'run "npm install" here to install one';

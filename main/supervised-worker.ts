@@ -32,7 +32,7 @@ export interface SupervisedWorkerOptions<FromWorker> {
 }
 
 const CHECK_INTERVAL_MS = 1_000;
-/** Number of consecutive missed heartbeats, counted by the main thread, after which a thread is terminated. */
+/** Number of consecutive missed heartbeats after which a thread is terminated. */
 const MAX_MISSED = 4;
 
 /** Worker thread that is restarted when it ends, and terminated when it hangs. */

@@ -8,8 +8,9 @@ export interface LoadedHandler extends ActionSettings {
   handler: Handler;
 }
 
-/** Maximum time limit and maximum number of attempts that an action may set. */
+/** Maximum time limit that an action may set, in milliseconds. */
 const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
+/** Maximum number of attempts that an action may set. */
 const MAX_ATTEMPTS = 1000;
 
 /**

@@ -23,7 +23,7 @@ async function check(): Promise<void> {
   }
 }
 
-// Node emits `beforeExit` before any report if the module awaits a promise that never settles.
+// Node emits `beforeExit` if the module awaits a promise that never settles, because nothing is left to run.
 process.once('beforeExit', () => report({ failure: 'it never finishes loading' }));
 // Not awaited, because Node prints a warning if a top-level `await` never settles.
 void check();

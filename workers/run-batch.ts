@@ -74,7 +74,7 @@ export function poolFunction<Row>(
     const { tasks, slot } = message;
     const histogram = durations && new Histogram(durations.bounds, durations.cells, slot);
     const outcomes: TaskOutcome[] = [];
-    /** Returned rows, each with its index in `outcomes`, which may be lower than the task's index in the batch. */
+    /** Rows to store. `position` is the index of the row's task in `outcomes`. */
     const returned: { position: number; row: Row }[] = [];
     for (;;) {
       const index = claim(slot, outcomes.length);

@@ -25,7 +25,7 @@ interface PendingCall {
 
 /** Delay before a failed source is opened or started again. */
 const RETRY_MS = 1000;
-/** Age at which a pending call is abandoned, or two tick intervals if longer. The source is then called again. */
+/** Age at which a pending call is abandoned: this time or two tick intervals, whichever is longer. */
 const ABANDON_MS = 10_000;
 /** Maximum length in characters of a reported problem. */
 const MAX_PROBLEM = 200;
@@ -53,7 +53,8 @@ export class SourcedPrices {
   /**
    * Updates the prices for the tick due at `due` (milliseconds since the epoch).
    *
-   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive or this event loop turn ends
+   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive or this event loop turn ends,
+   *   whichever is first
    */
   step(due: number): Promise<void> | undefined {
     if (this.#isStalled()) return undefined;
@@ -166,7 +167,7 @@ export class SourcedPrices {
     const { name, calledAt } = this.#pending;
     const { intervalMs } = this.#options;
     const elapsedMs = performance.now() - calledAt;
-    // A recent call does not count as stalled, because the module may still be loading at the first tick.
+    // Skips the report for a recent call, because the module may still be loading at the first tick.
     if (elapsedMs < intervalMs / 2) return true;
     this.#count(SourceCount.stalled);
     this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);

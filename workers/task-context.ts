@@ -74,7 +74,7 @@ export class RunningTask implements TaskContext {
     else this.#progressTimer ??= setTimeout(() => this.#reportProgress(), waitMs);
   };
 
-  /** Aborts the attempt's signal at once, or when the handler first reads `signal`. */
+  /** Aborts the attempt's signal. If the handler has not read `signal` yet, it gets an aborted signal. */
   abort(reason: AbortReason): void {
     this.#abortReason = reason;
     this.#controller?.abort(new DOMException(`the task was aborted: ${reason}`, 'AbortError'));

@@ -8,7 +8,10 @@ export async function acquireLock(query: Query, purpose: string): Promise<void> 
   await query(`SELECT pg_advisory_xact_lock(${LOCK})`, [purpose]);
 }
 
-/** Runs `work` under the advisory lock for `purpose`. If another node holds the lock, returns undefined without running `work`. */
+/**
+ * Runs `work` under the advisory lock for `purpose`. Returns undefined without running `work` if another node holds the
+ * lock.
+ */
 export async function tryWithLock<T>(query: Query, purpose: string, work: () => Promise<T>): Promise<T | undefined> {
   const [lock] = await query<{ acquired: boolean }>(`SELECT pg_try_advisory_lock(${LOCK}) AS acquired`, [purpose]);
   if (lock?.acquired !== true) return undefined;

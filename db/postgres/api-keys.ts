@@ -8,7 +8,7 @@ const FIND = { name: 'find-owner', text: `SELECT user_id, role FROM api_keys WHE
 
 /**
  * API keys in the PostgreSQL table `api_keys`. Looks up keys by their SHA-256 digest, so that the lookup time reveals
- * nothing about the keys. Methods throw the same errors as {@link PostgresDatabase.query}.
+ * nothing about the keys. Methods throw `DatabaseUnavailable` or `DatabaseError`.
  */
 export class PostgresApiKeys {
   readonly #database: PostgresDatabase;
@@ -59,7 +59,7 @@ export class PostgresApiKeys {
   }
 
   /**
-   * Deletes an API key. Returns the key's owner and the owner's number of remaining keys, or undefined if the id is
+   * Deletes an API key. Returns the key's owner and the number of the owner's other keys, or undefined if `id` is
    * unknown.
    */
   async revoke(id: number): Promise<(ApiKeyOwner & { others: number }) | undefined> {

@@ -6,7 +6,7 @@ export interface PostgresOptions {
   connections: number;
   /** Statement timeout. */
   timeLimitMs: number;
-  /** Lock timeout of a statement. Default: `timeLimitMs`. */
+  /** Maximum time that a statement waits for a lock. Default: `timeLimitMs`. */
   lockLimitMs?: number;
   /** Called with the reason when an idle connection is lost. */
   onLost?: (reason: string) => void;
@@ -29,7 +29,7 @@ const CONNECT_LIMIT_MS = 2000;
 const KEEP_ALIVE_MS = 10_000;
 /** Idle time after which a pooled connection is closed. */
 const IDLE_MS = 60_000;
-/** Maximum number of queries waiting for a connection. Further queries fail at once. */
+/** Maximum number of queries waiting for a connection. Further queries fail immediately. */
 const MAX_WAITING = 1000;
 /** Margin added to the client-side timeout, so that the server's more precise timeout error arrives first. */
 const GRACE_MS = 500;
@@ -71,8 +71,8 @@ export class PostgresDatabase {
     this.session((query) => query(statement, values, timeLimitMs));
 
   /**
-   * Runs `work` on a dedicated connection. If `work` throws, the connection is closed, which rolls back its transaction and
-   * releases its locks.
+   * Runs `work` on a dedicated connection. If `work` throws, the connection is closed, which rolls back its transaction
+   * and releases its locks.
    *
    * @throws {DatabaseUnavailable} if no connection can be obtained, and any error that `work` throws
    */
@@ -157,7 +157,7 @@ const BIGINT = 20;
 const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
   oid === BIGINT ? Number : types.getTypeParser(oid, format as 'text');
 
-/** SQLSTATE prefixes of server and connection errors. `57P` excludes 57014, a canceled statement. */
+/** SQLSTATE prefixes of server and connection errors. `57P` does not match 57014, which means a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
 
 /** Returns an error's message as one line. */

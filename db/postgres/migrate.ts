@@ -6,12 +6,12 @@ import { PostgresDatabase, type Query, reasonOf } from './database.ts';
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
 
-/** Statement timeout. Long, because a statement may wait for another node's migration or rewrite many rows. */
+/** Statement timeout. Long, because a migration can rewrite many rows or wait for another node's migration. */
 const TIME_LIMIT_MS = 50_000;
 
 /**
- * Migrates the tables in the current schema to the newest version, keeping existing rows. Several nodes may do this at
- * once.
+ * Migrates the tables in the current schema to the newest version and keeps their rows. Several nodes can call this
+ * function at the same time.
  *
  * @returns the database's address, without the user name and password
  * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a

@@ -8,7 +8,8 @@ const LAST_KEPT = {
 };
 
 /**
- * Returns a statement that deletes the oldest rows that match `condition`, up to `MAX_STEP_ROWS` and `MAX_STEP_BYTES`.
+ * Returns a statement that deletes the oldest rows that match `condition`, limited by `MAX_STEP_ROWS` and
+ * `MAX_STEP_BYTES`.
  */
 const deleteFirst = (name: string, condition: string) => ({
   name,
@@ -27,10 +28,10 @@ const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1:
 const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
 /**
- * Deletes all rows beyond the limits, in short transactions. Does nothing if another node is deleting rows.
+ * Deletes all rows beyond the retention limits, in short transactions. Does nothing if another node is deleting rows.
  *
  * @param now current time in milliseconds since the epoch
- * @param afterStep awaited after each step; receives the number of deleted rows and returns false to stop
+ * @param afterStep awaited after each transaction; gets the number of deleted rows and returns false to stop
  * @throws the same errors as {@link PostgresDatabase.query}
  */
 export async function retentionRound(

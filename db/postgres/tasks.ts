@@ -11,7 +11,7 @@ import type { PostgresDatabase } from './database.ts';
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
 const BYTES = 'octet_length(payload) + coalesce(octet_length(result), 0)';
 const NEWEST = `ORDER BY created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
-// With `=` instead of `BETWEEN`, the planner may scan the whole index on `created_at`.
+// Uses `BETWEEN`, because with `=` the planner may scan the whole index on `created_at`.
 const OF_STATUS = `WHERE status BETWEEN $1 AND $1 ORDER BY status DESC, created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
 
 const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM tasks ${NEWEST}` };
@@ -44,7 +44,7 @@ const MAX_STATEMENT_LENGTH = 8 * 1024 * 1024;
 /** Milliseconds added to the timeout of an INSERT statement per million characters in its values. */
 const MS_PER_MILLION_CHARACTERS = 500;
 
-/** Tasks in the PostgreSQL table `tasks`. Methods throw the same errors as {@link PostgresDatabase.query}. */
+/** Tasks in the PostgreSQL table `tasks`. Methods throw `DatabaseUnavailable` or `DatabaseError`. */
 export class PostgresTasks {
   readonly #database: PostgresDatabase;
   readonly #timeLimitMs: number;

@@ -5,8 +5,8 @@ import { backup, DatabaseSync } from 'node:sqlite';
 import { fileUrl } from './database.ts';
 
 /**
- * Databases in the order of their snapshots. The queue is first, so a task completed between two snapshots is in both
- * copies, not in neither.
+ * Databases, in the order in which their snapshots are taken. The queue is first, so that a task completed between two
+ * snapshots is in both copies instead of neither.
  */
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
 /** Database that may be missing from a data folder, because older versions did not create it. */
@@ -58,7 +58,11 @@ export async function backUpDatabases(
   }
 }
 
-/** Checks that `folder` is missing or empty, and is not the data folder. @throws {Error} with the reason if it cannot be used */
+/**
+ * Checks that `folder` is missing or empty, and is not the data folder.
+ *
+ * @throws {Error} with the reason if the folder cannot be used
+ */
 function checkFolder(dataDir: string, folder: string): void {
   if (!existsSync(folder)) return;
   if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder: name another one`);
@@ -71,7 +75,8 @@ function checkFolder(dataDir: string, folder: string): void {
 /** Creates a folder and its parents. @returns false if the folder already exists */
 function makeFolder(folder: string): boolean {
   if (existsSync(folder)) return false;
-  // Creates one level at a time, because Node's recursive mkdir hangs where folders cannot be created, such as in `/proc`.
+  // Creates one level at a time, because Node's recursive mkdir hangs where folders cannot be created (such as
+  // `/proc`).
   makeFolder(dirname(folder));
   mkdirSync(folder, { mode: 0o700 });
   return true;
@@ -92,7 +97,7 @@ function openSnapshot(path: string): DatabaseSync {
 
 /** Copies a snapshot to a file with the suffix `.partial`. Adds the file's path to `made` once the file exists. */
 async function copy(source: DatabaseSync, path: string, made: string[], signal: AbortSignal): Promise<void> {
-  // Only the owner may read the copy, because it contains API keys. SQLite gives the copy's journal the same mode.
+  // Only the owner may read the copy, because it contains API keys.
   await writeFile(partialPath(path), '', { flag: 'wx', mode: 0o600 });
   made.push(partialPath(path));
   signal.throwIfAborted();
@@ -101,7 +106,7 @@ async function copy(source: DatabaseSync, path: string, made: string[], signal: 
   await sync(partialPath(path));
 }
 
-/** Checks a copied database. @throws {Error} if the copy is damaged, and therefore the source too */
+/** Checks a copied database. @throws {Error} if the copy is damaged, which means that the source is damaged too */
 function check(path: string): void {
   // `immutable=1` avoids locks and a log file. This is safe because no other process uses the copy.
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));

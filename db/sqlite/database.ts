@@ -10,7 +10,10 @@ export class DatabaseUnavailable extends Error {
 export interface DatabaseOptions {
   /** Maximum wait for another connection's lock. Waiting blocks the calling thread. */
   busyTimeoutMs: number;
-  /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 for never. Default: 1000, as in SQLite. */
+  /**
+   * Number of pages in the log (`-wal`) at which a commit runs a checkpoint, or 0 for never. Default: 1000, as in
+   * SQLite.
+   */
   checkpointPages?: number;
 }
 
@@ -26,9 +29,9 @@ interface OpenFile {
 }
 
 /**
- * Connection to an existing SQLite file. Each use first checks that the path still refers to the open file, so that a
- * moved or deleted file is not written to. If the file was replaced, the new file is opened only once the old file's
- * log is gone, because SQLite would apply that log to the new file.
+ * Connection to an existing SQLite file. Each use first checks that the path still refers to the open file, so that
+ * nothing is written to a moved or deleted file. A file that replaces the open file is opened only after the old file's
+ * log (`-wal`) is gone. Otherwise SQLite would apply the old log to the new file.
  */
 export class Database {
   readonly #path: string;
@@ -140,7 +143,7 @@ export class Database {
       const { busyTimeoutMs, checkpointPages } = this.#options;
       // Mode `rw` does not create a missing file. A new, empty database would hide the loss of the old database.
       connection = new DatabaseSync(fileUrl(this.#path, 'mode=rw'), { timeout: busyTimeoutMs });
-      // In WAL mode, `NORMAL` loses no commits if the process crashes, and at most the latest commits on a power loss.
+      // In WAL mode with `NORMAL`, a crash of the process loses no commits. A power loss can lose the latest commits.
       connection.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 67108864; PRAGMA schema_version');
       if (checkpointPages !== undefined) connection.exec(`PRAGMA wal_autocheckpoint = ${checkpointPages}`);
       return connection;
@@ -161,8 +164,9 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
 }
 
 /**
- * Throws if a file is not a database. Opens the file as immutable, because SQLite would otherwise delete the log of
- * such a file. Does not use `node:fs`, because closing a file descriptor would release SQLite's locks on the file.
+ * Throws if a file is not a database. Opens the file as immutable. Otherwise SQLite would delete the log (`-wal`) of a
+ * file that is not a database. Does not use `node:fs`, because closing a file descriptor would release SQLite's locks
+ * on the file.
  */
 function checkIsDatabase(path: string): void {
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));

@@ -51,8 +51,9 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the queue at startup without changing the database. A message that was in flight when its process died is
-   * returned as a suspect that is due at once. A suspect whose attempt had started is charged an attempt and a crash.
+   * Reads the stored queue at startup without changing the database. A message that was in flight when its process died
+   * becomes a suspect that is due immediately. If it already was a suspect and its attempt had started, the attempt
+   * counts as a crash.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(
@@ -91,7 +92,11 @@ export class QueuedMessages {
     this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
-  /** Updates a stored message. @param running whether the message is in flight; for a suspect, whether its attempt has started */
+  /**
+   * Updates a stored message.
+   *
+   * @param running whether the message is in flight; for a suspect, whether its attempt has started
+   */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, dueAt } = message;
     const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, due_at = ?';

@@ -78,7 +78,11 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
   return router;
 }
 
-/** Starts all checks. Returns a promise for each check's name and state. @param problem state of an unhealthy check */
+/**
+ * Starts all checks. Returns one promise per check, for the name and state of the check.
+ *
+ * @param problem state to report for a check that finds a problem
+ */
 function run(checks: Checks, problem: 'failed' | 'warning') {
   return Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
 }

@@ -3,7 +3,7 @@ import type { LogMetrics } from '../log.ts';
 import type { Labelled, MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
 
-/** Sources of the metrics that cover the whole process. */
+/** Data from which {@link processMetrics} creates its metrics. */
 interface ProcessMetrics {
   log: LogMetrics;
   /** Request metrics by service name. */

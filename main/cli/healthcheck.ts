@@ -2,6 +2,7 @@
  * `node dist/main/cli/healthcheck.js [/healthz|/readyz]` requests a health check from the admin listener, for container
  * images without curl. Exits with code 0 after a 2xx response. Otherwise prints the reason and exits with code 1.
  */
+/** Timeout of the request. */
 const TIMEOUT_MS = 4000;
 /** Address to connect to if the admin listener is bound to a wildcard address. */
 const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };

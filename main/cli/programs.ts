@@ -6,7 +6,7 @@ ticker-and-tasks backup ...    copies the databases
 ticker-and-tasks handlers ...  checks a handlers module, or runs one of its handlers
 `;
 
-/** Programs by name. Importing the module of a program runs the program. */
+/** Programs by name. A program runs when its module is imported. */
 const programs: Readonly<Record<string, () => Promise<unknown>>> = {
   keys: () => import('./keys.ts'),
   backup: () => import('./backup.ts'),

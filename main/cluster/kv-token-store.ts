@@ -18,7 +18,7 @@ export interface TokenBounds {
   maxTokensPerKey: number;
   /** Maximum number of tokens. At this limit, new tokens are refused. */
   maxTokens: number;
-  /** Maximum number of delete markers of revoked tokens in the bucket, in addition to `maxTokens` tokens. */
+  /** Maximum number of delete markers of revoked tokens in the bucket. The markers do not count toward `maxTokens`. */
   maxRevocations: number;
 }
 
@@ -32,32 +32,33 @@ export interface KvTokenStoreOptions extends TokenBounds {
 
 /** Format of a token identifier. The identifier is also the key of the token's bucket entry. */
 const KEY = /^[\w-]{1,64}$/;
-/** Format of an entry's value: token expiry, API key identifier, and position in the API key's eviction order. */
+/** Format of an entry's value: token expiry, API key identifier, and the token's position in the eviction order. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
 /** Maximum number of concurrent lookups of unknown tokens. Each lookup sends a request to NATS. */
 const MAX_LOOKUPS = 100;
 /** Maximum number of token identifiers remembered as invalid. */
 const MAX_INVALID = 10_000;
-/** Delay before an unknown token identifier may be looked up again. */
+/** Time for which an unknown token identifier is not looked up again. */
 const MISSING_MS = 1_000;
-/** How long a node remembers a revocation. Longer than any read, because an earlier read could restore the token. */
+/**
+ * How long a node remembers a revoked token. Longer than any read of the bucket, because a read that began before the
+ * revocation could otherwise restore the token.
+ */
 const REVOKED_MS = 10_000;
-/** Delay before a revoked token's delete marker is purged. A node that misses the marker reloads the bucket. */
+/** Delay before the delete marker of a revoked token is purged. Other nodes learn of the revocation from the marker. */
 const MARKER_MS = 30_000;
-/** Number of nodes that share `maxRevocations`. Each node may leave an equal number of delete markers. */
+/** A node purges its oldest delete marker early if it has more than `maxRevocations / REVOKING_NODES` of them. */
 const REVOKING_NODES = 10;
 
 /**
- * Token store in a JetStream KV bucket shared by all nodes. An entry maps a token identifier to the token's expiry, API
- * key, and position in the API key's eviction order.
+ * Token store in a JetStream KV bucket shared by all nodes.
  *
- * A watch copies all tokens into memory, so checking a token needs no request. A revocation leaves a delete marker in
- * the bucket, which the watches of other nodes receive. The revoking node purges the marker after `MARKER_MS`, or
- * earlier if it has left too many markers. A node that misses a revision restarts its watch and removes tokens that are
- * no longer in the bucket.
+ * A watch copies all tokens into memory, so checking a token needs no request. Revoking a token leaves a delete marker
+ * in the bucket, which tells other nodes about the revocation. The marker is purged after `MARKER_MS`.
  *
- * If an API key exceeds `maxTokensPerKey`, every node evicts the token with the lowest position, so all nodes evict the
- * same token. Evicted tokens are purged without a delete marker, because markers would fill the bucket.
+ * If an API key exceeds `maxTokensPerKey`, its oldest token is evicted. Every node evicts the same token, because each
+ * entry stores the token's position in the eviction order. An evicted token leaves no delete marker, because markers
+ * would fill the bucket.
  */
 export class KvTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
@@ -67,7 +68,7 @@ export class KvTokenStore implements TokenStore {
   /** In-memory copy of the bucket's tokens. */
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
-  /** Invalid token identifiers, oldest first. Each is remembered until the monotonic time `until` in milliseconds. */
+  /** Invalid token identifiers, oldest first. Each is remembered until `until`, a monotonic time in milliseconds. */
   readonly #invalid = new Map<string, { until: number; revoked: boolean }>();
   /** Pending lookups of unknown tokens, by token identifier. */
   readonly #lookups = new Map<string, Promise<boolean>>();
@@ -103,7 +104,7 @@ export class KvTokenStore implements TokenStore {
     this.loaded = this.#watch.loaded;
   }
 
-  /** Number of tokens in memory, or of bucket entries minus `maxRevocations`, whichever is larger. */
+  /** Estimated number of tokens in the bucket, at least the number of tokens in memory. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }
@@ -136,7 +137,8 @@ export class KvTokenStore implements TokenStore {
     await this.#request((bucket) => bucket.delete(id));
     this.#remove(id);
     this.#markers.add(id);
-    // Waits, because a client that revokes in a loop could otherwise create markers faster than they are purged.
+    // Purges the oldest marker if there are too many. Otherwise a client that revokes tokens in a loop could create
+    // markers faster than they are purged.
     await this.#markers.trim(this.#options.maxRevocations / REVOKING_NODES);
   }
 
@@ -187,7 +189,7 @@ export class KvTokenStore implements TokenStore {
     if (entry.operation !== 'PUT') return void this.#remove(entry.key);
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // Ignores a revoked token, because its entry may have been read before the revocation.
+    // Ignores the entry of a revoked token, because the entry may have been read before the revocation.
     if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
     this.#invalid.delete(entry.key);

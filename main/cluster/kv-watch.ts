@@ -19,7 +19,10 @@ const RETRY_MS = 250;
 /** Interval between checks for missed messages. */
 const CHECK_MS = 5_000;
 
-/** Watches a KV bucket until `close` is called. Restarts the watch if it ends, stops receiving or misses a message. */
+/**
+ * Watches a KV bucket until `close` is called. Restarts the watch if it ends, misses a message, or stops receiving
+ * messages.
+ */
 export class KvWatch {
   readonly #options: KvWatchOptions;
   readonly #loaded = Promise.withResolvers<void>();
@@ -75,7 +78,7 @@ export class KvWatch {
 
   async #watch(): Promise<void> {
     let ended = false;
-    // Ends the watch if a reconnect happens during its start, because the watch might then never receive anything.
+    // Lets a reconnect end the watch while the watch is starting. Such a watch might never receive an entry.
     this.#stopWatch = () => {
       ended = true;
     };
@@ -110,7 +113,7 @@ export class KvWatch {
     }
   }
 
-  /** Restarts the watch if it has missed a message or has stopped receiving, for example because a server was lost. */
+  /** Restarts the watch if it has missed a message or has stopped receiving messages. */
   async #check(): Promise<void> {
     if (!this.#options.link.up || this.bucket === undefined) return;
     this.#options.onCheck();

@@ -25,8 +25,8 @@ const KEY = 'producer';
  * Lease that at most one node, the leader, holds at a time. The lease is a KV entry that expires. Nodes acquire and
  * renew it by compare-and-set on the entry's revision.
  *
- * The leader measures the lease time from before its request, and the server from the later write, so the lease ends on
- * the leader first. Clocks of different machines are never compared.
+ * The leader counts the lease time from its request, and the server counts it from the later write. The lease therefore
+ * expires on the leader first.
  */
 export class Lease {
   /** End of this node's lease in monotonic milliseconds, in memory shared with the ticker thread. */

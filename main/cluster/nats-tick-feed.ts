@@ -21,8 +21,8 @@ interface TickPosition {
 type OrderedTick = Tick & TickPosition;
 
 /**
- * Time without ticks after which an earlier tick position is accepted, at least three tick intervals. Positions restart
- * if the NATS server loses its files.
+ * Time without ticks after which a tick with a lower position is accepted. Positions restart if the NATS server loses
+ * its files.
  */
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
 /** Symbols assumed for ticks from version 0.1, which does not send symbols. */
@@ -30,7 +30,7 @@ const SYMBOLS_OF_0_1 = symbolNames(defaultSymbols);
 /** Maximum size of a tick message in bytes. Larger messages are ignored. */
 const MAX_BYTES = 16 * 1024;
 
-/** Sends and receives ticks over a NATS subject, at most once. Missed ticks are not sent again. */
+/** Sends and receives ticks over a NATS subject. A missed tick is not sent again. */
 export class NatsTickFeed implements TickFeed {
   readonly #options: NatsTickFeedOptions;
   readonly #subscription: Subscription;
@@ -38,7 +38,7 @@ export class NatsTickFeed implements TickFeed {
   #latest: TickPosition = { epoch: 0, number: 0 };
   /** Time of the latest published or received tick, in monotonic milliseconds. */
   #latestAt = Number.NEGATIVE_INFINITY;
-  /** Last tick in the stream, kept until `follow` passes it to the follower. */
+  /** Tick from `resumeFrom`, kept until `follow` is called. */
   #last: Tick | undefined;
 
   constructor(options: NatsTickFeedOptions) {
@@ -73,7 +73,11 @@ export class NatsTickFeed implements TickFeed {
     return true;
   }
 
-  /** Continues from the prices in `payload`, the last stored tick, unless this node has received a later tick. */
+  /**
+   * Continues from the prices of the last stored tick, unless this node has received a later tick.
+   *
+   * @param payload the last stored tick
+   */
   resumeFrom(payload: Uint8Array): void {
     const tick = parseTick(payload);
     if (tick === undefined || this.#isOutdated(tick)) return;
@@ -107,7 +111,9 @@ export class NatsTickFeed implements TickFeed {
     this.#latestAt = performance.now();
   }
 
-  /** Whether a position precedes the latest one. Always false after a long gap without ticks (`ORDER_TIMEOUT_MS`). */
+  /**
+   * Whether a position is lower than the latest one. Always false after a long time without ticks (`ORDER_TIMEOUT_MS`).
+   */
   #isOutdated({ epoch, number }: TickPosition): boolean {
     const latest = this.#latest;
     if (performance.now() - this.#latestAt >= Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs)) return false;

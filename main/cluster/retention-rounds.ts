@@ -5,8 +5,7 @@ import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
 /**
- * Pause after each deletion step, as a multiple of the step's duration. Two thirds of the time is left to other
- * queries.
+ * Pause after each deletion step, as a multiple of the step's duration. Leaves two thirds of the time to other queries.
  */
 const STEP_PAUSE_RATIO = 2;
 /** Minimum pause between deletion rounds in milliseconds. */
@@ -20,8 +19,9 @@ const TIME_LIMIT_MS = 60_000;
 const LOCK_LIMIT_MS = 2000;
 
 /**
- * Deletes old rows from PostgreSQL in rounds, over a separate connection. Only one node runs a round at a time. `stop`
- * cancels the current round and may be called repeatedly.
+ * Deletes old rows from PostgreSQL in rounds, over a separate connection. Only one node runs a round at a time.
+ *
+ * @returns `stop`, which cancels the current round
  */
 export function startRetentionRounds(databaseUrl: string, limits: RetentionLimits, log: Log) {
   const timeLimits = { timeLimitMs: TIME_LIMIT_MS, lockLimitMs: LOCK_LIMIT_MS };

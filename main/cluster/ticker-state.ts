@@ -39,8 +39,8 @@ export async function openKvTokenStore(
   const name = `${link.prefix}-tokens`;
   const max_msgs = maxTokens + maxRevocations;
   const max_age = nanos(TOKEN_BUCKET_TTL_MS);
-  // At `max_msgs`, the bucket refuses new tokens but accepts revocations. `max_bytes` must not be reached first,
-  // because some servers would then evict old tokens.
+  // The bucket must reach `max_msgs` before `max_bytes`. At `max_msgs`, it refuses new tokens. At `max_bytes`, some
+  // servers would evict old tokens.
   const openBucket = () => link.openBucket(name, { max_age, max_msgs, max_bytes: max_msgs * TOKEN_BYTES });
   const purge = (id: string) => link.manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
   // Makes startup fail if the server rejects the settings.

@@ -1,6 +1,6 @@
 /**
- * Purges entries from the token bucket, oldest first. Keeps a token's id until the purge succeeds, because an evicted
- * token left in the bucket would become valid again.
+ * Purges entries from the token bucket, oldest first. Retries a failed purge, because an evicted token that stays in
+ * the bucket would become valid again.
  */
 export class TokenPurges {
   readonly #purge: (id: string) => Promise<unknown>;

@@ -33,7 +33,9 @@ export function describeActions<Own extends Document>(document: Own, { actions, 
   return { ...document, components: { ...document.components, schemas } };
 }
 
-/** Returns a copy of a schema in which each local `$ref` starts with `place`, the location of the schema. */
+/**
+ * Returns a copy of a schema in which each local `$ref`, such as `#/$defs/a`, points below `place` instead of the root.
+ */
 function moveReferences(schema: object, place: string): object {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === '$ref' && /^#(\/|$)/.test(value) ? place + value.slice(1) : value,

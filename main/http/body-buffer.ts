@@ -10,13 +10,13 @@ const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 export interface BodyBounds {
   /** Maximum size of one body in bytes. */
   limit: number;
-  /** Budget shared by all unparsed bodies of a listener. Its limit is at least twice `limit`. */
+  /** Budget shared by all unparsed bodies of a listener, at least twice the size limit of one body. */
   budget: ByteBudget;
 }
 
 /**
- * Collects a request body in one growing buffer, because many small chunks would use more memory. The capacity is at
- * most {@link MIN_CAPACITY} or twice the number of bytes received, even if `Content-Length` is larger.
+ * Collects a request body in one growing buffer, because many small chunks would use more memory. The buffer grows as
+ * bytes arrive, even if `Content-Length` is large.
  */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;
@@ -37,7 +37,7 @@ export class BodyBuffer {
     return this.#length;
   }
 
-  /** Size of the buffer in bytes. The whole buffer is charged to the budget. */
+  /** Size of the buffer in bytes. The whole buffer counts toward the budget. */
   get capacity(): number {
     return this.#capacity;
   }

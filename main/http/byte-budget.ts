@@ -12,8 +12,10 @@ export class ByteBudget {
   }
 
   /**
-   * Takes `bytes` for a client that already holds `held` bytes. Takes nothing and returns false if the client would
-   * then hold more bytes than remain free. Slow clients with large bodies therefore leave room for small bodies.
+   * Takes `bytes` from the budget for a client. Takes nothing and returns false if the client would then hold more
+   * bytes than stay free, so that large bodies leave room for small bodies.
+   *
+   * @param held number of bytes that the client already holds
    */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.#used - bytes;

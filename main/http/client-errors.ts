@@ -10,9 +10,10 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Sends an error response to malformed and timed-out requests, after all earlier responses on the connection. Destroys
- * the socket if the earlier responses are not sent within `closingMs` milliseconds. After the error response, the
- * client has the same time to close the connection.
+ * Sends an error response to malformed and timed-out requests, after all earlier responses on the connection.
+ *
+ * @param closingMs returns how many milliseconds to wait for the earlier responses, and then for the client to close
+ *   the connection, before the socket is destroyed
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
   /** Connections on which an error has occurred. Later errors on these connections are ignored. */

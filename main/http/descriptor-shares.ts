@@ -1,6 +1,6 @@
 /** Maximum number of connections for each listener. */
 export interface ConnectionShares {
-  /** Limit on open files of the process, from which the other fields are computed. */
+  /** Open-file limit of the process. The other fields are computed from it. */
   openFiles: number;
   ticker: number;
   /** Maximum number of WebSockets among the ticker's connections. The rest are reserved for plain HTTP requests. */
@@ -14,7 +14,7 @@ export interface ConnectionShares {
  * itself and the admin listener get descriptors first. The task queue gets at most an eighth of the remainder, and the
  * ticker gets the rest.
  *
- * @param openFiles limit on open files, or Infinity
+ * @param openFiles open-file limit of the process, or Infinity
  * @throws {Error} if `openFiles` is too low; the message states the required limit
  */
 export function shareDescriptors(openFiles: number, taskThreads: number): ConnectionShares {
@@ -33,9 +33,8 @@ export function shareDescriptors(openFiles: number, taskThreads: number): Connec
 }
 
 /**
- * Number of file descriptors reserved for everything except connections and task threads. The main thread, ticker
- * thread, log, and databases or servers need about 40, the retention thread 12, and the submission thread 4. The rest
- * is for files that are open briefly.
+ * Number of file descriptors reserved for everything except connections and task threads. About 56 are always in use.
+ * The rest is for files that are open briefly.
  */
 const PROCESS_DESCRIPTORS = 80;
 /** File descriptors reserved per task thread: about 8, plus a reserve while a replacement thread starts. */
@@ -49,7 +48,7 @@ const PLENTY_FOR_TASKS = 1200;
 /** Maximum number of ticker connections reserved for plain HTTP requests. */
 const PLENTY_FOR_REQUESTS = 400;
 
-/** Upper bound for the open file limit, because the actual limit may be infinite. Linux's default for `fs.nr_open`. */
+/** Upper bound for the open-file limit, because the actual limit may be infinite. Linux's default for `fs.nr_open`. */
 const MOST_OPEN_FILES = 1_048_576;
 
 /**

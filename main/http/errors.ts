@@ -1,4 +1,7 @@
-/** Status and message of every error response. The specification defines the entries above the blank line. */
+/**
+ * Status and message of every error response. The first group is defined by the specification, the second by this
+ * project.
+ */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],

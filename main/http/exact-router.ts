@@ -7,7 +7,9 @@ export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, '
   return new Router<State>({ ...options, sensitive: true, strict: true });
 }
 
-/** Returns middleware that responds 405 with an `Allow` header. Must be the last route of its path. */
+/**
+ * Returns middleware that responds 405 with an `Allow` header. Must be registered after the other routes of its path.
+ */
 export function refuseOtherMethods(...allowed: string[]): Middleware {
   const headers = { Allow: allowed.join(', ') };
   return () => {

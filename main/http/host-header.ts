@@ -54,7 +54,7 @@ export function hostCheck(allowedHosts: readonly string[], address: string, name
   const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
-  // Requests without `Host` are allowed, because browsers always send `Host`.
+  // Requests without `Host` are allowed. They cannot come from a browser, and DNS rebinding works only in a browser.
   return (host) => host === '' || allowed.has(host) || isIPv4(host) || host.startsWith('[') || isLoopback(host);
 }
 

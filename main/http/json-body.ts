@@ -7,9 +7,8 @@ import { HttpError } from './errors.ts';
 const MAX_DISCARDED = 16 * 1024 * 1024;
 
 /**
- * Number of chunks allowed in any body with chunked encoding. Limited because each chunk takes a microsecond of event
- * loop time. Does not apply to a body with `Content-Length`, because such a body arrives in network reads, not in
- * chunks chosen by the client.
+ * Number of chunks allowed in any chunked body, even a short one. Limited, because each chunk takes a microsecond of
+ * event loop time.
  */
 const FREE_CHUNKS = 512;
 /** Number of received bytes required for each chunk beyond {@link FREE_CHUNKS}. */
@@ -18,7 +17,7 @@ const BYTES_PER_CHUNK = 16;
 /**
  * Reads a request body as a JSON object, regardless of `Content-Type`. Other JSON values become an empty object.
  *
- * @param admit called with the size of the body, which is parsed when the returned promise is fulfilled
+ * @param admit called with the size of the body; the body is parsed when the returned promise is fulfilled
  * @throws {HttpError} `invalid JSON`, or any error of {@link withBody}
  */
 export function readJsonObject(
@@ -54,8 +53,8 @@ export async function withBody<T>(
 }
 
 /**
- * Receives a request body into `body`. If the buffer refuses a chunk, its memory is freed at once. A body with too many
- * chunks closes the connection without a response. Otherwise Node would emit all chunks already read.
+ * Receives a request body into `body`, whose memory is freed as soon as it refuses a chunk. If the body has too many
+ * chunks, closes the connection without a response, so that Node does not emit the remaining chunks.
  */
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {

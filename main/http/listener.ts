@@ -79,7 +79,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
   const server = createBareServer(options, times, (request) => {
     const reader = readers.get(request.socket);
-    // A pipelined handshake is queued like a request. Otherwise Node would emit `upgrade` before earlier responses end.
+    // Queues a pipelined handshake like a request. Otherwise Node would emit `upgrade` before the earlier responses
+    // have ended.
     const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
     if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
     reader?.onUpgrade();
@@ -128,7 +129,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 
 /** Handles the requests of each connection in order, including those with an `Expect` header. */
 function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // Delays `100 Continue` until the request is handled. In a queued response, Node would write it after the headers.
+  // Sends `100 Continue` only when the request is handled. If sent earlier, it would follow the response's headers.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);

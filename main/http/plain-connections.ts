@@ -8,11 +8,10 @@ import { rateLimitKey } from './rate-limit-key.ts';
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Limits the plain (non-WebSocket) connections per address to a share of the available connections. Also shortens the
- * timeouts for headers and bodies while fewer than half of these connections are free. A WebSocket counts as a plain
- * connection until `release` is called.
+ * Limits the plain (non-WebSocket) connections per address. Also shortens the client timeouts while fewer than half of
+ * the available connections are free. A WebSocket counts as a plain connection until `release` is called.
  *
- * @param times the server's timeouts in milliseconds while at least half of the available connections are free
+ * @param times the timeouts in milliseconds, before they are shortened
  * @returns `release`, and `timeoutFactor`, which returns the current factor for client timeouts (at most 1)
  */
 export function limitPlainConnections(
@@ -30,7 +29,7 @@ export function limitPlainConnections(
   });
   /** Returns the number of connections, open or free, that WebSockets do not use. */
   const available = () => maxConnections - (open - limiter.taken);
-  /** Returns the timeout factor: twice the free fraction of the connections, from {@link MIN_TIMEOUT_FACTOR} to 1. */
+  /** Returns twice the fraction of free connections, but at least {@link MIN_TIMEOUT_FACTOR} and at most 1. */
   const timeoutFactor = () => {
     const free = available() > 0 ? 1 - limiter.taken / available() : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));

@@ -12,9 +12,8 @@ export const REQUESTS_PER_TURN = 32;
 const MAX_OUTSTANDING = 100;
 
 /**
- * Handles the requests of each connection one at a time. `RequestReader` delays pipelined requests, but not those that
- * follow a chunked body, which Node would handle at once. If the connection then closed, Node would not emit `close` on
- * the queued responses, and their resources would leak.
+ * Handles the requests of each connection one at a time. Otherwise Node could handle several at once. If the connection
+ * then closed, Node would not emit `close` on the queued responses, and their resources would leak.
  */
 export class RequestOrder {
   /** Outstanding (unfinished) responses of each connection, in order. Only the first request is being handled. */

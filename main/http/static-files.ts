@@ -79,7 +79,9 @@ async function readFile(path: string): Promise<StaticFile> {
 }
 
 const koaStatic = serve(www);
-/** Koa app that creates contexts for koa-static. Ignores `error` events, because `readResponse` also rejects. */
+/**
+ * Koa app that creates contexts for koa-static. Ignores `error` events, because `readResponse` reports failed reads.
+ */
 const reader = new Koa().on('error', () => {});
 
 async function readResponse(path: string, encoding: keyof StaticFile): Promise<StaticResponse> {

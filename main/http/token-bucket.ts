@@ -1,4 +1,4 @@
-/** Tolerance for rounding errors in sums of token intervals, in milliseconds. */
+/** Tolerance in milliseconds for floating-point rounding errors in the computed wait. */
 export const ROUNDING_MS = 0.01;
 
 /** Token bucket whose only state is the time at which it will be full again (the generic cell rate algorithm). */

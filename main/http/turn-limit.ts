@@ -6,12 +6,15 @@ export class TurnLimit {
   readonly #waiting: { cost: number; begin: () => void }[] = [];
   #isNextTurnScheduled = false;
 
-  /** @param limit maximum total cost of the work begun in one event loop turn, which only the last piece may exceed */
+  /** @param limit maximum total cost of the work begun in one event loop turn; only the last piece may exceed it */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /** Returns whether work of this cost may begin in this event loop turn. If so, counts the cost. */
+  /**
+   * Returns whether work of this cost may begin in this event loop turn. If so, adds the cost to the total of this
+   * turn.
+   */
   take(cost: number): boolean {
     if (this.#waiting.length > 0 || this.#spent >= this.#limit) return false;
     this.#spent += cost;

@@ -59,7 +59,8 @@ export class LineBuffer {
   }
 
   /**
-   * Writes the buffered lines for at most {@link END_TIMEOUT_MS}, then closes the output. Lines written later are lost.
+   * Writes the buffered lines for at most {@link END_TIMEOUT_MS}, then closes the output. Lines logged after the call
+   * are lost.
    */
   end(): Promise<void> {
     this.#end ??= this.#finish();
@@ -125,7 +126,8 @@ export class LineBuffer {
   }
 
   #reportLost(): void {
-    // Waits until the buffer is half empty, because a slow reader would otherwise cause a report per write.
+    // Reports lost lines only when the buffer is at least half empty. Otherwise a slow reader would cause a report per
+    // write.
     if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
       return;
     this.#reportedLost = this.#lost;

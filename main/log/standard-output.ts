@@ -14,12 +14,11 @@ export interface StandardOutput {
 const STDOUT = 1;
 
 /**
- * Opens standard output for non-blocking writes. A pipe or terminal is opened again with O_NONBLOCK, because setting
- * the flag on descriptor 1 would affect other processes. A blocking write to a stalled reader would keep the process
+ * Opens standard output for non-blocking writes, because a blocking write to a stalled reader would keep the process
  * from exiting.
  *
- * A file is not opened again, because standard error may share its offset. A socket, or another user's pipe or
- * terminal, cannot be opened again.
+ * A pipe or terminal is opened again with O_NONBLOCK, because setting the flag on descriptor 1 would affect other
+ * processes. A file is not opened again, because standard error may share its offset.
  */
 export function openStandardOutput(): StandardOutput {
   const stats = fstatSync(STDOUT);

@@ -1,7 +1,7 @@
 import { part, stamp } from '../shared/dom.ts';
 import { type DataField, dataFields, fieldAt } from './data-fields.ts';
 
-/** List that describes the fields of an action's data, shown below the input for the data. */
+/** List of the fields of an action's data, shown below the input for the data. */
 export class DataHelp {
   readonly #panel = part(document, 'data-help', HTMLElement);
   readonly #list = part(this.#panel, 'data-fields', HTMLElement);

@@ -1,12 +1,12 @@
 import type { PubAck } from '@nats-io/jetstream';
 import { Stream, token } from './stream.ts';
 
-/** Maximum number of stored cancellations. A cancellation is needed only if its message is delivered afterwards. */
+/** Maximum number of stored cancellations. The oldest are evicted first. */
 export const MAX_CANCELLATIONS = 10_000;
 
 /**
- * Stream of the cancellations of all nodes. The last stream sequence equals the number of cancellations, because
- * JetStream does not store duplicates.
+ * Stream of the cancellations of all nodes. JetStream ignores duplicates, so the last sequence in the stream is the
+ * total number of cancellations.
  */
 export class CancellationStore extends Stream {
   /** Stores a cancellation. @param taskSequence sequence of the cancelled message in the task stream */

@@ -6,19 +6,19 @@ import type { QueueParts } from './queue-parts.ts';
 import { CONSUMER_NAME } from './queue-streams.ts';
 import { token } from './stream.ts';
 
-/** Timeout for the answer of the node that has the message. */
+/** Maximum wait for an answer from the node that has the message. */
 const ANSWER_WAIT_MS = 1000;
 /**
- * Default time for which a node delays a task that another node has asked to cancel. Covers the answer and three
- * requests, after which the cancellation is recorded or requested again.
+ * Default delay before a node starts a task that another node has asked to cancel. Long enough for the answer and three
+ * requests to JetStream.
  */
 export const HOLD_MS = ANSWER_WAIT_MS + 3 * REQUEST_TIMEOUT_MS + 1000;
-/** Maximum number of messages held back because of a cancellation request. The oldest are evicted first. */
+/** Maximum number of messages held back because of a cancellation request. */
 const MAX_ASKED = 10_000;
 
 /**
- * A node's answer to a cancellation request. `running` means that the task's signal was aborted, `delayed` that its
- * retry or snooze is not due yet, and `completed` that only the ack is unconfirmed.
+ * A node's answer to a cancellation request. `running`: the task had started, so its signal was aborted. `delayed`: the
+ * task's retry or snooze is not due yet. `completed`: the task is completed, but JetStream has not confirmed the ack.
  */
 export type Answer = 'cancelled' | 'running' | 'delayed' | 'completed';
 
@@ -26,7 +26,7 @@ export interface CancellerOptions {
   parts: QueueParts;
   /** Cancels a message by its stream sequence. Returns undefined at once if this node does not have the message. */
   cancelHere(streamSequence: number): Promise<Answer> | undefined;
-  /** Cancels a message not held by any node. */
+  /** Cancels a message that no node has. */
   withdraw(id: string, message: StoredMsg): Promise<void>;
 }
 
@@ -39,7 +39,7 @@ export class Canceller {
   readonly #options: CancellerOptions;
   readonly #subject: string;
   readonly #subscription: Subscription;
-  /** End of each message's hold by stream sequence, in milliseconds since the epoch. */
+  /** Time until which each message is held back, in milliseconds since the epoch, by stream sequence. */
   readonly #heldUntil = new Map<number, number>();
   readonly #closing = new AbortController();
 
@@ -51,7 +51,8 @@ export class Canceller {
   }
 
   /**
-   * Cancels a task; see `Queue.cancel`. Takes up to one ack wait longer if the node that had the message has died.
+   * Cancels a task; see `Queue.cancel`. If the node that has the message does not answer, repeats the request until the
+   * ack wait has passed, then cancels the message itself.
    *
    * @throws {Error} if NATS does not respond in time; the cancellation may still take effect
    */
@@ -64,7 +65,7 @@ export class Canceller {
       if (asked !== undefined && message?.seq !== asked)
         return (await cancellations.has(id, asked)) ? 'cancelled' : undefined;
       if (message === null || (await letters.get(id))?.taskSequence === message.seq) return undefined;
-      // A node that does not answer within the ack wait loses its delivery, because JetStream redelivers the message.
+      // After the ack wait, JetStream redelivers the message, so a node that has not answered no longer has it.
       const isLost = Date.now() - begunAt > ackWaitMs || (asked !== undefined && (await this.#isReturned(id, asked)));
       const answer = asked !== undefined && isLost ? 'nowhere' : await this.#ask(message.seq);
       if (answer === 'cancelled' || answer === 'running') return answer;
@@ -77,12 +78,12 @@ export class Canceller {
     }
   }
 
-  /** Whether a node has asked to cancel the message. The cancellation may already be recorded. */
+  /** Whether a node has asked to cancel the message. If so, the message may already be cancelled. */
   wasAsked(streamSequence: number): boolean {
     return this.#heldUntil.has(streamSequence);
   }
 
-  /** Waits until this node may start a message held back because of a cancellation request. */
+  /** Waits while a message is held back because of a cancellation request. */
   async released(streamSequence: number): Promise<void> {
     const { signal } = this.#closing;
     for (;;) {
@@ -108,7 +109,8 @@ export class Canceller {
   /**
    * Asks all nodes to cancel a message.
    *
-   * @returns undefined if the message was delivered but its node does not answer in time
+   * @returns the answer of the node that has the message, `nowhere` if no node has the message, or undefined if the
+   *   node does not answer in time
    */
   async #ask(streamSequence: number): Promise<Answer | 'nowhere' | undefined> {
     const { link, tasks } = this.#options.parts;
@@ -120,7 +122,8 @@ export class Canceller {
       (message) => message.string() as Answer,
       () => undefined,
     );
-    // Requested after the cancellation, so any node that receives the message later knows of the cancellation.
+    // Read after sending the request. If the message is delivered later, the receiving node already knows of the
+    // request.
     const { delivered } = await link.manager.consumers.info(tasks.name, CONSUMER_NAME);
     if (delivered.stream_seq < streamSequence) return 'nowhere';
     return own ?? answer;

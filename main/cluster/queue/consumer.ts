@@ -14,8 +14,8 @@ import { NatsSettler } from './settlement.ts';
 const PROGRESS_ACKS = 4;
 
 /**
- * Receives messages from JetStream and settles them. A released delivery can be taken again at once, in its original
- * position. After the dispatcher has stopped, released deliveries are requeued for all nodes.
+ * Receives messages from JetStream and settles them. A released delivery stays on this node and can be taken again, in
+ * its original position. After the dispatcher has stopped, released deliveries are requeued for all nodes instead.
  */
 export class NatsConsumer
   implements Pick<Queue, 'onReady' | 'onCancel' | 'take' | 'markRunning' | 'reportProgress' | 'settle' | 'close'>
@@ -76,10 +76,7 @@ export class NatsConsumer
     return this.#cancellations.onCancel(listener);
   }
 
-  /**
-   * Takes up to `max` arrived deliveries, and requests the rest from JetStream. Does not record deliveries, because
-   * JetStream counts them.
-   */
+  /** Takes up to `max` deliveries that have arrived, and requests the missing ones from JetStream. */
   take(max: number): Delivery[] {
     const deliveries: Delivery[] = [];
     while (deliveries.length < max) {
@@ -132,7 +129,7 @@ export class NatsConsumer
     this.canceller.close();
     this.#deliveries.endAll();
     const { resolving } = this.#deliveries;
-    // Skips deliveries whose state is still being read, because `#admit` requeues them.
+    // Skips deliveries whose state is still being read. `#admit` requeues them later.
     for (const pending of this.#deliveries.all()) if (!resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#progressTimer);

@@ -2,12 +2,12 @@ import type { QueueCounts } from '../../tasks/queue/queue.ts';
 import { CONSUMER_NAME, overhead, type QueueStreams } from './queue-streams.ts';
 
 /**
- * Number of consecutive stale readings after which the last one is used. A reading is stale if this node changed a
- * stream during the reading.
+ * Number of consecutive stale readings after which a stale reading is used anyway. A reading is stale if this node
+ * changed a stream during the reading.
  */
 const MAX_STALE = 5;
 
-/** Message counts of this node, including messages that it returned to JetStream. */
+/** Counts of the messages delivered to this node. Includes messages that it has returned to JetStream. */
 export interface OwnMessages {
   /** Number of messages that the dispatcher has taken but not settled. */
   inFlight: number;
@@ -18,16 +18,14 @@ export interface OwnMessages {
 }
 
 /**
- * Queue-wide counts. This node's operations are counted at once. The operations of other nodes are read from JetStream
- * every second.
+ * Queue-wide counts. This node's operations are counted immediately. The operations of other nodes are read from
+ * JetStream every second.
  *
- * `accepted` is derived from the last sequence of the task stream, `dead + dropped` from that of the dead-letter
- * stream, and `cancelled` from that of the cancellation stream, so the counts survive a restart of all nodes. A message
- * in none of the streams is completed.
+ * Totals are derived from the last sequence of each stream, so they survive a restart of all nodes. A message that has
+ * left the task stream, but was neither dead-lettered nor cancelled, is completed.
  *
- * JetStream counts a redriven message as a new message. If another node redrives a dead letter, or this node did before
- * its start, the dead letter counts as dropped and the message as accepted again. Delayed messages of other nodes count
- * as in flight, because JetStream reports both as pending.
+ * Two counts are inexact. A dead letter redriven by another node, or before this node started, counts as dropped and is
+ * accepted again. Delayed messages of other nodes count as in flight.
  */
 export class NatsCounts {
   /** Number of messages that are waiting, delayed or in flight. */
@@ -77,7 +75,7 @@ export class NatsCounts {
     this.bytes += bytes;
   }
 
-  /** Updates the counts for a message delivered to this node. Counts a new message that another node has published. */
+  /** Counts a message that another node has published, when the message is delivered to this node. */
   arrived(streamSequence: number, bytes: number, storedAt: number): void {
     if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
@@ -132,9 +130,9 @@ export class NatsCounts {
   }
 
   /**
-   * Returns the oldest unsettled message's acceptance time in ms since the epoch.
+   * Returns the acceptance time of the oldest unsettled message in milliseconds since the epoch.
    *
-   * @param own messages delivered to this node
+   * @param own unsettled messages of this node
    */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
     let oldest = this.unsettled > 0 ? this.#first?.at : undefined;

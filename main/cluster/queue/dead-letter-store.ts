@@ -17,7 +17,8 @@ export interface StoredLetter {
 }
 
 /**
- * First line of a stored dead letter. The body follows. Fields keep these names, because earlier versions stored them.
+ * First line of a stored dead letter. The body follows. The field names must not change, because earlier versions
+ * stored them.
  */
 interface StoredHead {
   id: string;

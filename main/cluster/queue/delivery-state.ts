@@ -10,9 +10,9 @@ export interface DeliveryState {
   reason: string;
   /** Earliest time of the next delivery, in milliseconds since the epoch. */
   dueAt: number;
-  /** JetStream's number of the last delivery settled by a requeue, retry or snooze. */
+  /** Number of the last delivery that was settled by a requeue, retry or snooze, as counted by JetStream. */
   lastSettledDelivery: number;
-  /** Whether an attempt has started since the last settled delivery. Recorded only for a suspect. */
+  /** Whether an attempt has started since the last settled delivery. Always false unless `suspect` is true. */
   running: boolean;
   /** Whether a process died while the message was in flight. Cleared when an attempt ends. */
   suspect: boolean;
@@ -31,14 +31,13 @@ export const initialDeliveryState: DeliveryState = {
 };
 
 /**
- * Returns the delivery state of a redelivered message, based on the state stored for earlier deliveries.
+ * Returns the delivery state of a redelivered message.
  *
- * If the previous delivery was not settled, its node has died or lost its connection. The task becomes a suspect, but
- * no attempt is counted, because the start of a normal attempt is not recorded. The start of a suspect's attempt is
- * recorded. If that attempt is not settled either, it counts as an attempt and a crash.
+ * If the previous delivery was not settled, its node died or lost its connection, so the message becomes a suspect. If
+ * the message already was a suspect and its attempt had started, the attempt counts as a crash.
  *
  * @param note the stored state
- * @param deliveries JetStream's number of this delivery
+ * @param deliveries number of this delivery, as counted by JetStream
  */
 export function resolveDeliveryState(note: DeliveryState, deliveries: number): DeliveryState {
   if (note.lastSettledDelivery >= deliveries - 1) return { ...note, running: false };

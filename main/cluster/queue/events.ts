@@ -26,7 +26,7 @@ interface RunningElsewhere {
   progress?: TaskProgress;
 }
 
-/** Exchanges task events with other nodes over core NATS, at most once. A disconnected node misses events. */
+/** Exchanges task events with other nodes over core NATS. A disconnected node misses events. */
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
@@ -34,7 +34,9 @@ export class NatsEvents {
   readonly #node = randomUUID();
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
-  /** Tasks running on other nodes, by task id. If a node dies, its tasks remain until they are redelivered. */
+  /**
+   * Tasks running on other nodes, by task id. If a node dies, its tasks stay in this map until they are redelivered.
+   */
   readonly #elsewhere = new Map<string, RunningElsewhere>();
   /** Ids of tasks whose cancellation this node has reported. */
   readonly #cancelled = new Set<string>();
@@ -58,10 +60,7 @@ export class NatsEvents {
     if (this.#unsent.length === 1) setImmediate(() => this.#send());
   }
 
-  /**
-   * Sets the listener for events of other nodes, except `accepted`. After such an event, this node no longer expects a
-   * redelivery of the task.
-   */
+  /** Sets the listener for events of other nodes, except `accepted`. The listener gets the task id. */
   onElsewhere(listener: (id: string) => void): void {
     this.#onElsewhere = listener;
   }
@@ -89,7 +88,8 @@ export class NatsEvents {
   }
 
   /**
-   * Returns how many unsent events fit the next NATS message. Kinds unknown to version 0.1.0 need separate messages.
+   * Returns how many unsent events can share the next NATS message. Version 0.1.0 ignores a message with event kinds
+   * that it does not know, so those kinds are sent separately.
    */
   #known(): number {
     const isFirstKind = ({ event }: TaskEvent) => FIRST_KINDS.has(event);

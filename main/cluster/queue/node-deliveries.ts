@@ -11,12 +11,12 @@ export class NodeDeliveries {
   readonly resolving = new Set<PendingDelivery>();
   /** Unsettled deliveries by stream sequence. A delivery is removed when its settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
-  /** Deliveries ready for the dispatcher. Cancelled deliveries are skipped later. */
+  /** Deliveries ready for the dispatcher. Includes cancelled deliveries, which `shift` skips. */
   readonly #ready = new Fifo<PendingDelivery>();
   /** Deliveries that the dispatcher has taken but not settled. */
   readonly #inFlight = new Map<Delivery, PendingDelivery>();
 
-  /** Number of deliveries that the dispatcher can take now or soon. */
+  /** Number of deliveries that the dispatcher has not taken yet, including those whose state is still being read. */
   get untaken(): number {
     return this.#ready.size + this.resolving.size;
   }
@@ -31,7 +31,7 @@ export class NodeDeliveries {
     return this.#pending.get(streamSequence);
   }
 
-  /** Returns the unsettled delivery of a task. */
+  /** Returns the unsettled delivery of a task, or undefined if this node does not have one. */
   find(id: string): PendingDelivery | undefined {
     for (const pending of this.#pending.values()) if (pending.id === id) return pending;
     return undefined;
@@ -73,14 +73,14 @@ export class NodeDeliveries {
     return this.#inFlight.get(delivery);
   }
 
-  /** Ends the delivery in flight, if any. The message stays pending. */
+  /** Marks a delivery as no longer in flight. The delivery stays unsettled. */
   end(pending: PendingDelivery): void {
     if (pending.delivery !== undefined) this.#inFlight.delete(pending.delivery);
     pending.delivery = pending.progress = undefined;
     pending.isRunning = false;
   }
 
-  /** Ends all deliveries in flight. */
+  /** Marks all deliveries as no longer in flight. */
   endAll(): void {
     for (const pending of this.#inFlight.values()) this.end(pending);
   }

@@ -6,10 +6,10 @@ import type { PendingDelivery } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import type { NatsSettler } from './settlement.ts';
 
-/** Maximum number of delayed messages checked at once by `removeWithdrawn`. */
+/** Maximum number of messages that one call of `removeWithdrawn` checks. */
 const MAX_CHECKED = 100;
 
-/** Cancels messages delivered to this node, and messages not held by any node. */
+/** Cancels messages that were delivered to this node, and messages that no node has. */
 export class OwnCancellations {
   readonly #parts: QueueParts;
   readonly #deliveries: NodeDeliveries;
@@ -53,7 +53,7 @@ export class OwnCancellations {
   }
 
   /**
-   * Removes pending redeliveries of messages that another node has cancelled and deleted. This node may have missed the
+   * Removes messages from `redeliveries` that another node has cancelled and deleted, in case this node missed the
    * `cancelled` event. Never rejects.
    */
   async removeWithdrawn(): Promise<void> {
@@ -63,7 +63,7 @@ export class OwnCancellations {
     await Promise.all(asked.map((streamSequence) => this.#removeIfDeleted(streamSequence)));
   }
 
-  /** Cancels a message not held by any node. @throws {Error} if the cancellation cannot be recorded */
+  /** Cancels a message that no node has. @throws {Error} if the cancellation cannot be recorded */
   async withdraw(id: string, message: StoredMsg): Promise<void> {
     await this.#parts.counts.during(() => this.#settler.withdraw(id, message));
     this.#deliveries.redeliveries.remove(message.seq);

@@ -18,7 +18,7 @@ export interface PendingDelivery {
   /** Sequence of the message when it was first accepted. A redrive keeps this sequence. */
   sequence: number;
   acceptedAt: number;
-  /** Arrival number of the delivery on this node. */
+  /** Number of this delivery in the order of arrival on this node. */
   turn: number;
   /** Reply subject of the message. Acks are sent to this subject. */
   reply: string;

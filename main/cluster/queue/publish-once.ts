@@ -15,19 +15,18 @@ export interface KeyRecord {
   messageId: string;
 }
 
-/** Age at which another submission may take over a reservation. By then, the first publish or its node has failed. */
+/** Age at which the next submission can take over an unfinished reservation. Longer than a publish can take. */
 const RESERVATION_TIMEOUT_MS = 3000;
 
 /**
  * Publishes a submission unless its idempotency key was already accepted. Returns the id of the accepted task.
  *
  * The key is reserved by compare-and-set before the message is published, so only one of several concurrent submissions
- * succeeds. If the publish ack or the node was lost, it is unknown whether the message was stored. The next submission
- * with the key then takes over the reservation and reuses its `Nats-Msg-Id` and task id. JetStream detects duplicates
- * for two minutes. After that, the message may be stored twice, but both copies write the same row.
+ * succeeds. If it is unknown whether the message was stored, the next submission with the key takes over the
+ * reservation. It reuses the `Nats-Msg-Id`, by which JetStream detects duplicates for two minutes.
  *
  * @param publish publishes the message with the given `Nats-Msg-Id` and task id. Resolves to the id of the stored task,
- *   or to undefined if the message is a duplicate of one that has left the stream
+ *   or to undefined if the message is a duplicate and is no longer in the stream
  * @throws {KeyReused | KeyInUse | QueueFull}
  */
 export async function publishOnce(
@@ -55,8 +54,8 @@ export async function publishOnce(
     await records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
     return id;
   } catch (error) {
-    // Removes the reservation only if the first publish was refused. After other errors, the message may have been
-    // stored.
+    // Removes the reservation if the queue is full and no earlier submission made it. Otherwise the message may have
+    // been stored.
     if (error instanceof QueueFull && earlier === undefined) await records.remove(revision).catch(() => {});
     throw error;
   }

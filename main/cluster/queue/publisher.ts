@@ -6,7 +6,10 @@ import { HEADERS, type PendingDelivery, taskIdOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-/** Bytes of a NATS message reserved for a dead letter's head. Ensures that every queued task can be dead-lettered. */
+/**
+ * Number of bytes reserved for the head of a dead letter, so that every queued task fits in a NATS message when it is
+ * dead-lettered.
+ */
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 interface PublishOptions {
@@ -40,7 +43,7 @@ export class NatsPublisher {
     const { tasks, counts } = this.#parts;
     const { messageId: msgID = token(id), sequence, acceptedAt } = options;
     const bytes = Buffer.byteLength(body);
-    // Called outside `during`, because a refused message does not change a stream.
+    // Called before `counts.during`, because a refused message does not change a stream.
     this.#checkRoom(bytes);
     const head = headers();
     if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));

@@ -5,7 +5,7 @@ import type { Stream } from './stream.ts';
 
 /** Time after which a pull request expires. */
 const EXPIRES_MS = 5000;
-/** Delay after a refused pull request. JetStream refuses requests during a leader election, for example. */
+/** Delay after JetStream has refused a pull request, for example during a leader election. */
 const RETRY_MS = 250;
 /** Longest wait for outstanding messages when the requester stops. */
 const DRAIN_MS = 1000;
@@ -15,7 +15,7 @@ const EXPIRED = [404, 408];
 
 export interface PullRequesterOptions {
   tasks: Stream;
-  /** Returns how many messages this node can accept, including messages already requested. */
+  /** Returns how many more messages this node can receive. Messages already requested are not subtracted. */
   room(): number;
   receive(message: Msg): void;
 }
@@ -31,7 +31,7 @@ export class PullRequester {
   #inbox = '';
   /** Number of requested messages that have not arrived yet. */
   #outstanding = 0;
-  /** Deadline for JetStream's answer to all pull requests, in milliseconds since the epoch. */
+  /** Time by which JetStream must have answered all pull requests, in milliseconds since the epoch. */
   #deadline = 0;
   #scheduled = false;
   #timer: NodeJS.Timeout | undefined;
@@ -44,7 +44,7 @@ export class PullRequester {
     this.#stopRenewals = options.tasks.link.onUp(() => this.#renew());
   }
 
-  /** Requests messages for all free room on this node. Calls in the same event loop turn share one request. */
+  /** Requests as many messages as this node has room for. Calls in the same event loop turn share one request. */
   ask(): void {
     if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
     this.#scheduled = true;

@@ -83,7 +83,8 @@ class NatsQueue extends NatsConsumer implements Queue {
       const { note, progress } = pending;
       return { state: 'running', attempt: note.attempts + 1, ...(progress && { progress }) };
     }
-    // Redrives and discards store a task before removing it, so it is always in the task or dead-letter stream.
+    // A task is always in the task stream or the dead-letter stream. A redrive or discard adds it to one stream before
+    // removing it from the other.
     if ((await tasks.last(token(id))) !== null) {
       const elsewhere = events.runningElsewhere(id);
       if (pending === undefined && elsewhere !== undefined) return { state: 'running', ...elsewhere };

@@ -53,7 +53,7 @@ export class Redeliveries {
     if (streamSequence !== undefined) this.remove(streamSequence);
   }
 
-  /** Records a cancellation request for a message. The message may be deleted soon. */
+  /** Records the time of a cancellation request for a message. */
   markAsked(streamSequence: number): void {
     const redelivery = this.#awaited.get(streamSequence);
     if (redelivery !== undefined) redelivery.askedAt = Date.now();

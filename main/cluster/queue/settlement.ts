@@ -20,9 +20,10 @@ export class NatsSettler {
   }
 
   /**
-   * Loads the stored delivery state of a redelivered or possibly cancelled message.
+   * Loads the delivery state of a message that was redelivered, or for which a cancellation was requested.
    *
-   * @returns false if the message was already completed, dead-lettered or cancelled; it is then acknowledged again
+   * @returns false if the message is already completed, dead-lettered or cancelled; the message is then acknowledged
+   *   again
    */
   async resolve(pending: PendingDelivery): Promise<boolean> {
     const { notes, letters, cancellations, events } = this.#parts;
@@ -47,7 +48,7 @@ export class NatsSettler {
     return this.#unconfirmedAcks.has(streamSequence);
   }
 
-  /** Reports the start of an attempt. Also stores the start for a suspect (a task in flight when a process died). */
+  /** Reports the start of an attempt. Also stores the start if `suspect` is set in the delivery state. */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { id, note } = pending;
     this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
@@ -60,8 +61,7 @@ export class NatsSettler {
   }
 
   /**
-   * Returns the message to JetStream, which redelivers it to any node at `dueAt`. A retry clears `suspect`, because an
-   * attempt has ended.
+   * Returns the message to JetStream, which redelivers it to any node at `dueAt`.
    *
    * @returns false if a newer delivery of the message exists
    */
@@ -81,7 +81,7 @@ export class NatsSettler {
     return true;
   }
 
-  /** Stores the dead letter, then removes the message. `resolve` finds the dead letter if the ack is lost. */
+  /** Stores the dead letter before removing the message, so that the task is never lost. */
   async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
     const { letters, counts, events, cancellations } = this.#parts;
     const { id, body, sequence, streamSequence, acceptedAt } = pending;
@@ -97,13 +97,13 @@ export class NatsSettler {
     await this.#finish(pending, '+TERM');
   }
 
-  /** Records the cancellation, then removes the message. `resolve` finds the cancellation if the ack is lost. */
+  /** Stores the cancellation, then removes the message. */
   async cancel(pending: PendingDelivery): Promise<void> {
     await this.#recordCancellation(pending.id, pending.streamSequence);
     await this.#finish(pending, '+TERM').catch(() => {});
   }
 
-  /** Cancels a message not held by any node, by deleting it from the task stream. */
+  /** Cancels a message that no node has, by deleting it from the task stream. */
   async withdraw(id: string, { seq, data }: StoredMsg): Promise<void> {
     const { tasks, notes, counts } = this.#parts;
     if (await this.#recordCancellation(id, seq)) counts.settled(seq, data.length);
@@ -111,7 +111,7 @@ export class NatsSettler {
     await Promise.all([tasks.remove(seq), notes.purge(token(id))]).catch(() => {});
   }
 
-  /** Reverts `markRunning` for a suspect that was released before its attempt started. */
+  /** Reverts `markRunning` for a delivery that was released before its attempt started. */
   async unmarkRunning(pending: PendingDelivery): Promise<void> {
     if (pending.note.running) await this.#storeNote(pending, { ...pending.note, running: false });
   }
@@ -142,7 +142,7 @@ export class NatsSettler {
     if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
     await this.#send(pending, ack);
     this.#unconfirmedAcks.delete(streamSequence);
-    // A delivery state that cannot be removed is evicted when its stream is full.
+    // Ignores a failed removal. The delivery state is then evicted when its stream is full.
     if (pending.noteRevision > 0) await notes.purge(token(id)).catch(() => {});
   }
 
@@ -156,7 +156,7 @@ export class NatsSettler {
     await this.#parts.link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 
-  /** Stores the delivery state. @returns false if a newer delivery of the message has stored its state */
+  /** Stores the delivery state. @returns false if a newer delivery of the message has already stored its own state */
   async #storeNote(pending: PendingDelivery, note: DeliveryState): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
@@ -167,7 +167,7 @@ export class NatsSettler {
         return true;
       }
       const found = await notes.get(token(pending.id));
-      // Replaces the state stored by this delivery or an earlier one, but not by a newer delivery.
+      // Tries again with the stored state's revision, unless a newer delivery of the message stored that state.
       const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
       if (isNewer && !isStale(found.value, pending)) return false;
       pending.noteRevision = found?.revision ?? 0;

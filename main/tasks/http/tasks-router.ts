@@ -23,7 +23,7 @@ const STREAM_FROM_BYTES = 1024 * 1024;
  * five tasks complete in each turn.
  */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Admission cost per byte of a submission. Parsing a body with many keys or levels takes 0.2 ms per KiB. */
+/** Admission cost of a submission, as a multiple of its size. Above 1, because parsing many keys or levels is slow. */
 const PARSING_COST = 4;
 const LISTING_COST = TURN_BYTES;
 /** Admission cost of reading a row. Fixed, because the size of the row is not known in advance. */

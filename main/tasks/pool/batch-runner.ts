@@ -42,7 +42,7 @@ export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' |
   timeoutMs: number;
   /** Shortest time limit of all actions. The default is `timeoutMs`. */
   shortestTimeoutMs?: number;
-  /** Time in milliseconds that a handler has to end once its task is cancelled. The default is 1000. */
+  /** Time in milliseconds that a handler may keep running after its task is cancelled. The default is 1000. */
   graceMs?: number;
   /** Name of the channel on which the threads listen for an {@link AbortRequest}. Undefined if there is no handlers module. */
   abortChannel?: string;

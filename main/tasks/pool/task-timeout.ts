@@ -14,7 +14,7 @@ export interface LastSeen {
  * blamed, and only its thread is terminated.
  *
  * @param slots maximum number of concurrent batches
- * @param checkMs shortest time limit of a task
+ * @param checkMs maximum interval between two checks of a task's deadline
  * @param terminate terminates a thread
  */
 export function taskTimeout(slots: number, checkMs: number, terminate: (threadId: number) => void) {

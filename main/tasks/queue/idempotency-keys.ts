@@ -51,7 +51,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Adds a key as the newest. Evicts expired keys, and the oldest keys if there are more than `maxKeys`. */
+  /** Adds a key. Evicts expired keys, and the oldest keys if there are more than `maxKeys`. */
   add(record: KeyRecord): void {
     this.#records.delete(record.key);
     this.#records.set(record.key, record);
