@@ -100,6 +100,45 @@ export function actionOf(text: string): string | undefined {
 
 const BEFORE_ACTION = '","action":"';
 
+/** Maximum number of characters that {@link actionStart} returns. */
+export const ACTION_LENGTH = 256;
+/** Number of characters that {@link actionStart} reads, which suffice for an id and {@link ACTION_LENGTH} escaped characters. */
+const READ_LENGTH = 2048;
+
+/**
+ * Returns the first {@link ACTION_LENGTH} characters of the action of a task message, or undefined if the text is not in the format of
+ * `parseSubmission`. Reads only the start of the text, which may be cut after `READ_LENGTH` characters.
+ */
+export function actionStart(text: string): string | undefined {
+  const read = text.slice(0, READ_LENGTH);
+  const start = read.indexOf(BEFORE_ACTION);
+  if (start < 0) return undefined;
+  const first = start + BEFORE_ACTION.length;
+  let end = first - 1;
+  do end = read.indexOf('"', end + 1);
+  while (isEscaped(read, end));
+  if (end < 0 && read.length < READ_LENGTH) return undefined;
+  try {
+    // Parsing copies the action. A slice would keep the whole text in memory.
+    return cut(JSON.parse(`"${read.slice(first, end < 0 ? endOfCharacters(read) : end)}"`), ACTION_LENGTH);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Returns the index at which the last escape sequence of a cut JSON string starts, if this sequence may be incomplete. */
+function endOfCharacters(text: string): number {
+  const last = text.lastIndexOf('\\');
+  return last < text.length - 6 || isEscaped(text, last) ? text.length : last;
+}
+
+/** Returns the first `length` UTF-16 code units of a text, without half a surrogate pair at the end. */
+export function cut(text: string, length: number): string {
+  if (text.length <= length) return text;
+  const isHalf = /[\ud800-\udbff]/.test(text[length - 1] as string) && /[\udc00-\udfff]/.test(text[length] as string);
+  return text.slice(0, isHalf ? length - 1 : length);
+}
+
 /** Whether the character at `index` follows an odd number of backslashes. */
 function isEscaped(text: string, index: number): boolean {
   let first = index;

@@ -1,27 +1,29 @@
 import { DatabaseError } from 'pg';
 import {
-  LISTING_SIZE,
+  HEAD_LENGTH,
   type OrderedTask,
+  SUMMARY_LENGTH,
   type TaskLocation,
   type TaskRecord,
+  type TaskSummary,
   type WriteFailure,
 } from '../sqlite/tasks.ts';
+import type { TaskFilter, TaskPosition } from '../task-filter.ts';
 import type { PostgresDatabase } from './database.ts';
+import { listingQuery } from './task-listing.ts';
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-const BYTES = 'octet_length(payload) + coalesce(octet_length(result), 0)';
-const NEWEST = `ORDER BY created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
-// Uses `BETWEEN`, because with `=` the planner may scan the whole index on `created_at`.
-const OF_STATUS = `WHERE status BETWEEN $1 AND $1 ORDER BY status DESC, created_at DESC, arrival DESC LIMIT ${LISTING_SIZE}`;
+const LOCATION = 'id, octet_length(payload) + coalesce(octet_length(result), 0) AS bytes';
+const SUMMARY = `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
+  substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
+  substr(payload, 1, ${HEAD_LENGTH}) AS head`;
 
-const LIST = { name: 'list', text: `SELECT ${COLUMNS} FROM tasks ${NEWEST}` };
-const LIST_STATUS = { name: 'list-status', text: `SELECT ${COLUMNS} FROM tasks ${OF_STATUS}` };
-const LOCATE = { name: 'locate', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${NEWEST}` };
-const LOCATE_STATUS = { name: 'locate-status', text: `SELECT id, ${BYTES} AS bytes FROM tasks ${OF_STATUS}` };
 const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` };
+const FIND_SUMMARY = { name: 'find-summary', text: `SELECT ${SUMMARY} FROM tasks WHERE id = $1` };
+const POSITION = { name: 'position', text: 'SELECT created_at AS "createdAt", arrival FROM tasks WHERE id = $1' };
 
-/** Queries of {@link PostgresTasks}, exported so that tests can check the query plans. */
-export const taskStatements = { LIST, LIST_STATUS, LOCATE, LOCATE_STATUS, FIND };
+/** Statements that read one row, exported so that tests can check their plans. */
+export const taskStatements = { FIND, FIND_SUMMARY, POSITION };
 
 // Replaces all columns except `arrival`, so that an updated row keeps its position in the order of arrival.
 const ON_CONFLICT = `ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status,
@@ -56,9 +58,8 @@ export class PostgresTasks {
   }
 
   /** Returns the ids and sizes of the rows that {@link list} returns, without loading their payloads and results. */
-  async locate(status?: string): Promise<TaskLocation[]> {
-    if (status === undefined) return this.#database.query<TaskLocation>(LOCATE);
-    return isText(status) ? this.#database.query<TaskLocation>(LOCATE_STATUS, [status]) : [];
+  locate(filter: TaskFilter = {}): Promise<TaskLocation[]> {
+    return this.#newest('locate', LOCATION, filter);
   }
 
   /** Returns a task's row, or undefined if the task has no row. */
@@ -66,10 +67,30 @@ export class PostgresTasks {
     return isText(id) ? (await this.#database.query<TaskRecord>(FIND, [id]))[0] : undefined;
   }
 
-  /** Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`. */
-  async list(status?: string): Promise<TaskRecord[]> {
-    if (status === undefined) return this.#database.query<TaskRecord>(LIST);
-    return isText(status) ? this.#database.query<TaskRecord>(LIST_STATUS, [status]) : [];
+  /** Returns the summary of a task's row, or undefined if there is none. */
+  async findSummary(id: string): Promise<TaskSummary | undefined> {
+    return isText(id) ? (await this.#database.query<TaskSummary>(FIND_SUMMARY, [id]))[0] : undefined;
+  }
+
+  /** Returns the position of a task's row in the order of a listing, or undefined if there is none. */
+  async position(id: string): Promise<TaskPosition | undefined> {
+    return isText(id) ? (await this.#database.query<TaskPosition>(POSITION, [id]))[0] : undefined;
+  }
+
+  /** Returns up to `LISTING_SIZE` rows that match the filter, newest first. */
+  list(filter: TaskFilter = {}): Promise<TaskRecord[]> {
+    return this.#newest('list', COLUMNS, filter);
+  }
+
+  /** Returns the summaries of the rows that {@link list} returns. */
+  summarize(filter: TaskFilter = {}): Promise<TaskSummary[]> {
+    return this.#newest('summarize', SUMMARY, filter);
+  }
+
+  async #newest<Row>(name: string, columns: string, filter: TaskFilter): Promise<Row[]> {
+    if (filter.status !== undefined && !isText(filter.status)) return [];
+    const { statement, values } = listingQuery(name, columns, filter);
+    return this.#database.query<Row>(statement, values);
   }
 
   /**

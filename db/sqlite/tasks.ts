@@ -1,4 +1,8 @@
+import type { TaskFilter, TaskPosition } from '../task-filter.ts';
 import type { Database } from './database.ts';
+import { LISTING_SIZE, listingQueries } from './task-listing.ts';
+
+export { LISTING_SIZE };
 
 /** A row of table `tasks`. `payload` and `result` are JSON text. Times are Unix seconds. */
 export interface TaskRecord {
@@ -17,6 +21,21 @@ export interface TaskLocation {
   bytes: number;
 }
 
+/** The start of a row: the columns, with `payload` and `result` cut to {@link SUMMARY_LENGTH} characters, and their sizes. */
+export interface TaskSummary extends TaskRecord {
+  /** Size of the payload in bytes. */
+  payload_bytes: number;
+  /** Size of the result in bytes, or null if there is no result. */
+  result_bytes: number | null;
+  /** First characters of the payload, enough to read the start of the action. */
+  head: string;
+}
+
+/** Maximum number of characters of the payload and of the result in a summary. */
+export const SUMMARY_LENGTH = 256;
+/** Maximum number of characters in `TaskSummary.head`: more than the start of the action has if every character is escaped. */
+export const HEAD_LENGTH = 2048;
+
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
 /**
@@ -25,12 +44,11 @@ export type CompletedTask = TaskRecord & { status: 'completed'; result: string; 
  */
 export type OrderedTask = CompletedTask & { arrival?: number | null };
 
-/** Maximum number of rows in a response to `GET /tasks`, set by the specification. */
-export const LISTING_SIZE = 100;
-
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
-// Rows created in the same second are ordered by rowid, which is the order of arrival.
-const NEWEST = `ORDER BY created_at DESC, rowid DESC LIMIT ${LISTING_SIZE}`;
+const LOCATION = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
+const SUMMARY = `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_length(payload) AS payload_bytes, status,
+  substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
+  substr(payload, 1, ${HEAD_LENGTH}) AS head`;
 
 // If another task has the rowid, NULL makes SQLite assign a new rowid. REPLACE would delete the other task's row.
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
@@ -45,9 +63,8 @@ export class Tasks {
   }
 
   /** Returns the ids and sizes of the rows that {@link list} returns, without loading their payloads and results. */
-  locate(status?: string): TaskLocation[] {
-    const columns = 'id, octet_length(payload) + ifnull(octet_length(result), 0) AS bytes';
-    return this.#newest(columns, status) as unknown as TaskLocation[];
+  locate(filter: TaskFilter = {}): TaskLocation[] {
+    return this.#newest(LOCATION, filter) as unknown as TaskLocation[];
   }
 
   /** Returns a task's row, or undefined if the task has no row. */
@@ -55,16 +72,34 @@ export class Tasks {
     return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
   }
 
-  /** Returns up to {@link LISTING_SIZE} rows, newest first, optionally only rows with `status`. */
-  list(status?: string): TaskRecord[] {
-    return this.#newest(COLUMNS, status) as unknown as TaskRecord[];
+  /** Returns the summary of a task's row, or undefined if there is none. */
+  findSummary(id: string): TaskSummary | undefined {
+    return this.#database.statement(`SELECT ${SUMMARY} FROM tasks WHERE id = ?`).get(id) as TaskSummary | undefined;
   }
 
-  #newest(columns: string, status: string | undefined): object[] {
-    const sql = `SELECT ${columns} FROM tasks`;
-    return status === undefined
-      ? this.#database.statement(`${sql} ${NEWEST}`).all()
-      : this.#database.statement(`${sql} WHERE status = ? ${NEWEST}`).all(status);
+  /** Returns the position of a task's row in the order of a listing, or undefined if there is none. */
+  position(id: string): TaskPosition | undefined {
+    const position = 'SELECT created_at AS createdAt, rowid AS arrival FROM tasks WHERE id = ?';
+    return this.#database.statement(position).get(id) as TaskPosition | undefined;
+  }
+
+  /** Returns up to {@link LISTING_SIZE} rows that match the filter, newest first. */
+  list(filter: TaskFilter = {}): TaskRecord[] {
+    return this.#newest(COLUMNS, filter) as unknown as TaskRecord[];
+  }
+
+  /** Returns the summaries of the rows that {@link list} returns. SQLite reads each row in full. */
+  summarize(filter: TaskFilter = {}): TaskSummary[] {
+    return this.#newest(SUMMARY, filter) as unknown as TaskSummary[];
+  }
+
+  #newest(columns: string, filter: TaskFilter): object[] {
+    const rows: object[] = [];
+    for (const { sql, values } of listingQueries(columns, filter)) {
+      rows.push(...this.#database.statement(sql).all(...values, LISTING_SIZE - rows.length));
+      if (rows.length === LISTING_SIZE) break;
+    }
+    return rows;
   }
 
   /** Writes the row of a completed task, replacing an earlier row with the same id. */

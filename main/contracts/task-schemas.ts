@@ -28,6 +28,20 @@ const payload = Type.String({
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
+const action = Type.Union([Type.String({ maxLength: 256 }), Type.Null()], {
+  description: 'first 256 characters of the action; null if the payload was written by another program',
+});
+
+/** Returns the schema of a text that is cut. */
+function start(name: string) {
+  return Type.String({ maxLength: 256, description: `first 256 characters of the ${name}` });
+}
+
+/** Returns the schema of the true size of a text that is cut. */
+function size(name: string) {
+  return Type.Integer({ minimum: 0, description: `size of the whole ${name} in bytes` });
+}
+
 /** Returns the schema of a task in state `status`. @param properties other fields @param example their values */
 function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { id: taskId, status: Type.Literal(status), ...properties };
@@ -75,6 +89,31 @@ export const taskSchemas = {
       processed_at: QUEUED_AT + 1,
     },
   ),
+  TaskSummary: strictObject(
+    'The start of a completed task, for lists.',
+    {
+      id: taskId,
+      action,
+      status: Type.String(),
+      payload: start('payload'),
+      payload_bytes: size('payload'),
+      result: Type.Union([start('result'), Type.Null()]),
+      result_bytes: Type.Union([size('result'), Type.Null()]),
+      created_at: unixSeconds,
+      processed_at: Type.Union([unixSeconds, Type.Null()]),
+    },
+    {
+      id: ID,
+      action: 'uppercase',
+      status: 'completed',
+      payload: PAYLOAD,
+      payload_bytes: PAYLOAD.length,
+      result: '{"output":"HELLO"}',
+      result_bytes: 18,
+      created_at: QUEUED_AT,
+      processed_at: QUEUED_AT + 1,
+    },
+  ),
   QueuedTask: taskState('A task waiting in the queue.', 'queued'),
   RunningTask: taskState(
     'A task that is running.',
@@ -114,6 +153,10 @@ export const taskSchemas = {
   ),
   TaskList: Type.Object(
     { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
+    { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
+  ),
+  TaskSummaryList: Type.Object(
+    { tasks: Type.Array(ref('TaskSummary'), { maxItems: 100 }), count },
     { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
   ),
   DeadLetterList: Type.Object(

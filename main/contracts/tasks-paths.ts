@@ -32,6 +32,24 @@ const since: Parameter = {
   schema: Type.Integer({ minimum: 0, description: 'Unix seconds. Omits this second and all earlier ones.' }),
 };
 
+const action: Parameter = {
+  name: 'action',
+  in: 'query',
+  schema: Type.String({ description: 'Only rows with this action.', examples: ['uppercase'] }),
+};
+
+const before: Parameter = {
+  name: 'before',
+  in: 'query',
+  schema: Type.String({ description: 'Only rows older than the row of this task, to read the next page.' }),
+};
+
+const summary: Parameter = {
+  name: 'summary',
+  in: 'query',
+  schema: Type.String({ description: '`1` returns only the start of payload and result.', examples: ['1'] }),
+};
+
 const idempotencyKey: Parameter = {
   name: 'Idempotency-Key',
   in: 'header',
@@ -64,10 +82,19 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/tasks': tasksPath({
     get: {
       operationId: 'listTasks',
-      summary: 'The newest 100 stored tasks',
-      parameters: [status],
-      responses: { 200: json('Rows, newest first.', ref('TaskList')) },
-      errors: ['statusGivenTwice', 'databaseUnavailable', 'queryFailed', 'serverBusy'],
+      summary: 'The newest 100 stored tasks, or those before a task',
+      parameters: [status, action, before, summary],
+      responses: { 200: json('Rows, newest first.', Type.Union([ref('TaskList'), ref('TaskSummaryList')])) },
+      errors: [
+        'statusGivenTwice',
+        'actionGivenTwice',
+        'beforeGivenTwice',
+        'summaryGivenTwice',
+        'beforeUnknown',
+        'databaseUnavailable',
+        'queryFailed',
+        'serverBusy',
+      ],
     },
     post: {
       operationId: 'submitTask',

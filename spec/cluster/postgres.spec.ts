@@ -36,10 +36,10 @@ describeWithPostgres('openPostgres', () => {
     const retention = engine.startRetention(new SharedArrayBuffer(4));
     afterTest(() => retention?.stop());
     await eventually(
-      () => engine.tasks.list(),
+      () => engine.tasks.list({}),
       (rows) => rows.length <= 3,
     );
-    expect((await engine.tasks.list()).map(({ id }) => id)).to.deep.equal(['10', '9', '8']);
+    expect((await engine.tasks.list({})).map(({ id }) => id)).to.deep.equal(['10', '9', '8']);
   });
 
   it('does not open where there is no server', async () => {
@@ -61,9 +61,9 @@ describeWithPostgres('openPostgres', () => {
     for (const check of Object.values(engine.checks))
       expect(await outcome(check)).to.be.instanceOf(DatabaseUnavailable);
     expect(await outcome(() => engine.apiKeys.findOwner('k'))).to.be.instanceOf(DatabaseUnavailable);
-    expect(await outcome(() => engine.tasks.list())).to.be.instanceOf(DatabaseUnavailable);
+    expect(await outcome(() => engine.tasks.list({}))).to.be.instanceOf(DatabaseUnavailable);
     await server.start();
     for (const check of Object.values(engine.checks)) expect(await check()).to.equal(undefined);
-    expect(await engine.tasks.list()).to.deep.equal([]);
+    expect(await engine.tasks.list({})).to.deep.equal([]);
   });
 });

@@ -67,8 +67,8 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
   it('lists nothing where nothing is stored', async () => {
     const { tasks } = await fresh();
     for (const status of [undefined, 'completed']) {
-      expect(await tasks.list(status)).to.deep.equal([]);
-      expect(await tasks.locate(status)).to.deep.equal([]);
+      expect(await tasks.list({ status })).to.deep.equal([]);
+      expect(await tasks.locate({ status })).to.deep.equal([]);
     }
     expect(await tasks.storeAll([])).to.deep.equal([]);
   });
@@ -78,8 +78,8 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     const times = [2, 3, 2, 1, 2];
     await store(made, ...times.map((time, index) => completed('abcde'[index] as string, time)));
     for (const status of [undefined, 'completed']) {
-      expect(ids(await made.tasks.list(status))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
-      expect(ids(await made.tasks.locate(status))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
+      expect(ids(await made.tasks.list({ status }))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
+      expect(ids(await made.tasks.locate({ status }))).to.deep.equal(['b', 'e', 'c', 'a', 'd']);
     }
   });
 
@@ -107,8 +107,8 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     await tasks.storeAll(order.map((time) => completed(`t${time}`, time)));
     const newest = Array.from({ length: 100 }, (_, index) => `t${129 - index}`);
     for (const status of [undefined, 'completed']) {
-      expect(ids(await tasks.list(status))).to.deep.equal(newest);
-      expect(ids(await tasks.locate(status))).to.deep.equal(newest);
+      expect(ids(await tasks.list({ status }))).to.deep.equal(newest);
+      expect(ids(await tasks.locate({ status }))).to.deep.equal(newest);
     }
   });
 
@@ -116,10 +116,10 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     const { tasks, insert } = await fresh();
     await tasks.storeAll(Array.from({ length: 101 }, (_, time) => completed(`c${time}`, time)));
     for (let time = 101; time < 221; time++) await insert(`p${time}`, 'pending', time);
-    expect(ids(await tasks.list('completed'))).to.deep.equal(
+    expect(ids(await tasks.list({ status: 'completed' }))).to.deep.equal(
       Array.from({ length: 100 }, (_, place) => `c${100 - place}`),
     );
-    expect(await tasks.list('pending')).to.have.length(100);
+    expect(await tasks.list({ status: 'pending' })).to.have.length(100);
   });
 
   it('lists only rows whose status is the one asked for, to the letter', async () => {
@@ -127,15 +127,110 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     await tasks.storeAll([completed('a', 1)]);
     await insert('b', 'pending', 2);
     await insert('c', '', 3);
-    expect(ids(await tasks.list('completed'))).to.deep.equal(['a']);
+    expect(ids(await tasks.list({ status: 'completed' }))).to.deep.equal(['a']);
     const pending: TaskRecord = { ...completed('b', 2), status: 'pending', result: null, processed_at: null };
-    expect(await tasks.list('pending')).to.deep.equal([pending]);
-    expect(ids(await tasks.list(''))).to.deep.equal(['c']);
+    expect(await tasks.list({ status: 'pending' })).to.deep.equal([pending]);
+    expect(ids(await tasks.list({ status: '' }))).to.deep.equal(['c']);
     for (const status of ['Completed', 'complete', '%', '*', "' OR 1=1 --", '\0', 'completed\0', '\ud800']) {
-      expect(await tasks.list(status), status).to.deep.equal([]);
-      expect(await tasks.locate(status), status).to.deep.equal([]);
+      expect(await tasks.list({ status }), status).to.deep.equal([]);
+      expect(await tasks.locate({ status }), status).to.deep.equal([]);
       expect(await tasks.find(status), status).to.equal(undefined);
     }
+  });
+
+  /** Returns a completed task with an action, in the form that a worker stores. */
+  const acted = (number: number, action: string, created_at: number, more: Partial<OrderedTask> = {}) => {
+    const id = `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`;
+    const payload = JSON.stringify({ id, action, data: { text: '","data":' }, created_at });
+    return completed(id, created_at, { payload, ...more });
+  };
+
+  it('lists only rows whose action is the one asked for, to the letter', async () => {
+    const { tasks } = await fresh();
+    const long = 'a'.repeat(257);
+    const actions = [
+      'sum',
+      'Sum',
+      'su',
+      '',
+      '"',
+      '\\',
+      '\\"',
+      '","data":',
+      '","data":{}',
+      '\0',
+      '\ud800',
+      'ü',
+      '\u{1f600}',
+      long,
+    ];
+    const longer = [`${long}b`, `${long}c`, `${long}","data":`, '\u{1f600}'.repeat(300), 'x'.repeat(5000)];
+    const all = [...actions, ...longer];
+    await tasks.storeAll(all.map((action, index) => acted(index, action, index)));
+    for (const [index, action] of all.entries()) {
+      for (const status of [undefined, 'completed'])
+        expect(await tasks.list({ action, status }), action).to.deep.equal([acted(index, action, index)]);
+      expect(await tasks.list({ action, status: 'pending' })).to.deep.equal([]);
+    }
+    for (const action of ['summ', '%', "' OR 1=1 --", `${long}d`, 'x'.repeat(4999)])
+      expect(await tasks.list({ action }), action).to.deep.equal([]);
+  });
+
+  it('finds no action in a payload of another form, and stores and lists its row', async () => {
+    const { tasks } = await fresh();
+    const payloads = ['', '{}', 'x'.repeat(1000), '[1]', `{"action":"sum","id":"${'x'.repeat(36)}"}`];
+    const rows = payloads.map((payload, index) => completed(`${index}`, 9 - index, { payload }));
+    expect(await tasks.storeAll(rows)).to.deep.equal(rows.map(() => undefined));
+    expect(await tasks.list({ action: 'sum' })).to.deep.equal([]);
+    expect(await tasks.list()).to.deep.equal(rows);
+  });
+
+  it('continues a listing before any of its rows, with rows of the same second, without gap or repetition', async () => {
+    const { tasks } = await fresh();
+    const rows = Array.from({ length: 260 }, (_, number) => {
+      const more = { arrival: 1000 + number };
+      return acted(number, number % 2 === 0 ? 'sum' : 'uppercase', Math.floor(number / 120), more);
+    });
+    await tasks.storeAll(rows);
+    const newest = ids(rows).reverse();
+    for (const filter of [{}, { status: 'completed' }, { action: 'sum' }, { action: 'sum', status: 'completed' }]) {
+      const expected = 'action' in filter ? newest.filter((_, index) => index % 2 === 1) : newest;
+      const pages: string[] = [];
+      for (;;) {
+        const last = pages.at(-1);
+        const before = last === undefined ? undefined : await tasks.position(last);
+        const page = ids(await tasks.list({ ...filter, before }));
+        expect(ids(await tasks.locate({ ...filter, before }))).to.deep.equal(page);
+        expect(ids(await tasks.summarize({ ...filter, before }))).to.deep.equal(page);
+        if (page.length === 0) break;
+        pages.push(...page);
+      }
+      expect(pages).to.deep.equal(expected);
+    }
+    expect(await tasks.position('none')).to.equal(undefined);
+    expect(await tasks.position('\0')).to.equal(undefined);
+  });
+
+  it('cuts payload and result of a summary, and tells their sizes in bytes', async () => {
+    const made = await fresh();
+    const payload = 'ü'.repeat(3000);
+    await store(made, completed('a', 1, { payload, result: `"${'€'.repeat(300)}"` }), completed('b', 2));
+    await made.insert('c', 'pending', 0);
+    const a = {
+      ...completed('a', 1, { payload: 'ü'.repeat(256), result: `"${'€'.repeat(255)}` }),
+      payload_bytes: 6000,
+      result_bytes: 902,
+      head: 'ü'.repeat(2048),
+    };
+    const b = { ...completed('b', 2), payload_bytes: 2, result_bytes: 12, head: '{}' };
+    const c = { id: 'c', payload: '{}', status: 'pending', result: null, created_at: 0, processed_at: null };
+    expect(await made.tasks.summarize()).to.deep.equal([
+      b,
+      a,
+      { ...c, payload_bytes: 2, result_bytes: null, head: '{}' },
+    ]);
+    expect(await made.tasks.findSummary('a')).to.deep.equal(a);
+    expect(await made.tasks.findSummary('d')).to.equal(undefined);
   });
 
   it('tells how many bytes the texts of a row have', async () => {
@@ -170,7 +265,7 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
     const { tasks, dropTable, close } = await fresh();
     await tasks.list();
     await dropTable();
-    const calls = [() => tasks.list(), () => tasks.list('x'), () => tasks.locate(), () => tasks.find('x')];
+    const calls = [() => tasks.list(), () => tasks.list({ status: 'x' }), () => tasks.locate(), () => tasks.find('x')];
     const failures = async () => [
       ...(await Promise.all(calls.map((call) => outcome(call)))),
       ...(await tasks.storeAll([completed('a', 1), completed('b', 1)])).map((failure) => {

@@ -2,7 +2,15 @@ import { createHash } from 'node:crypto';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { isObject } from '../../workers/json-object.ts';
-import { actionOf, type ParsedSubmission, parseSubmission, withId } from '../../workers/parse-submission.ts';
+import {
+  ACTION_LENGTH,
+  actionOf,
+  actionStart,
+  cut,
+  type ParsedSubmission,
+  parseSubmission,
+  withId,
+} from '../../workers/parse-submission.ts';
 
 function parse(text: string | Uint8Array, hasKey = true): ParsedSubmission {
   return parseSubmission({ bytes: Buffer.from(text as string), id: 'some-id', createdAt: 1_700_000_000, hasKey });
@@ -47,6 +55,31 @@ describe('a parsed submission', () => {
     for (const text of ['', 'a', '{}', '{"action":"a"}']) expect(actionOf(text)).to.equal(undefined);
     const long = '"\\'.repeat(5_000_000);
     expect(actionOf((parse(JSON.stringify({ action: long })) as { text: string }).text)).to.equal(long);
+  });
+
+  it('has a text whose action can be read in part, also from the start of the text', () => {
+    const parts = ['a', '"', '\\', '\0', '\ud800', 'ü', '\u{1f600}', '","data":'];
+    const actions = fc.array(fc.constantFrom(...parts), { maxLength: 600 }).map((units) => units.join(''));
+    fc.assert(
+      fc.property(fc.oneof(actions, fc.string({ unit: 'grapheme', maxLength: 600 })), (action) => {
+        const { text } = parse(JSON.stringify({ action, data: { a: '","action":"b"' } })) as { text: string };
+        const start = cut(action, ACTION_LENGTH);
+        expect(start.length).to.be.at.least(Math.min(action.length, ACTION_LENGTH - 1));
+        expect(actionStart(text)).to.equal(start);
+        expect(actionStart(text.slice(0, 2048))).to.equal(start);
+      }),
+    );
+    const others = [
+      '',
+      'a',
+      '{}',
+      '{"action":"a"}',
+      '{"x":"a","action":"',
+      '{"x":"a","action":"\\x"}',
+      '{"x":"a","action":"b',
+    ];
+    for (const text of others) expect(actionStart(text), text).to.equal(undefined);
+    expect(actionStart('{"id":"a","action":"b"}')).to.equal('b');
   });
 
   it('has the same fingerprint however its JSON is spaced, and none without a key', () => {

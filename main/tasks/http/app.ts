@@ -1,5 +1,6 @@
 import Koa from 'koa';
-import type { TaskLocation, TaskRecord } from '../../../db/sqlite/tasks.ts';
+import type { TaskLocation, TaskRecord, TaskSummary } from '../../../db/sqlite/tasks.ts';
+import type { TaskFilter, TaskPosition } from '../../../db/task-filter.ts';
 import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
 import type { MainThreadCheck } from '../../../workers/parse-submission.ts';
 import type { Awaitable } from '../../awaitable.ts';
@@ -24,9 +25,12 @@ import { tasksRouter } from './tasks-router.ts';
 
 /** Read access to task rows. The methods throw the same errors as `Tasks` in `db`. */
 export interface TaskStore {
-  list(status?: string): Awaitable<TaskRecord[]>;
-  locate(status?: string): Awaitable<TaskLocation[]>;
+  list(filter: TaskFilter): Awaitable<TaskRecord[]>;
+  summarize(filter: TaskFilter): Awaitable<TaskSummary[]>;
+  locate(filter: TaskFilter): Awaitable<TaskLocation[]>;
+  position(id: string): Awaitable<TaskPosition | undefined>;
   find(id: string): Awaitable<TaskRecord | undefined>;
+  findSummary(id: string): Awaitable<TaskSummary | undefined>;
 }
 
 export interface TasksAppOptions {

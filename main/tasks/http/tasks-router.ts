@@ -1,22 +1,18 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
-import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import type { TaskRecord } from '../../../db/sqlite/tasks.ts';
-import type { Awaitable } from '../../awaitable.ts';
 import { TURN_BYTES } from '../../http/admission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
 import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { withBody } from '../../http/json-body.ts';
-import { replyJson, replyListing, replyWithin } from '../../http/json-reply.ts';
+import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import type { Progress } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 import { preferredWait, prepare } from './prepare-submission.ts';
 import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
+import { query, replyTasks } from './task-listing.ts';
 import { unfinishedTask } from './task-status.ts';
-
-/** Size of a listing above which its rows are streamed one by one instead of being loaded at once. */
-const STREAM_FROM_BYTES = 1024 * 1024;
 
 /**
  * Minimum admission cost of a submission to a memory queue. Admits five submissions per event loop turn, because about
@@ -25,7 +21,6 @@ const STREAM_FROM_BYTES = 1024 * 1024;
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
 /** Admission cost of a submission, as a multiple of its size. Above 1, because parsing many keys or levels is slow. */
 const PARSING_COST = 4;
-const LISTING_COST = TURN_BYTES;
 /** Admission cost of reading a row. Fixed, because the size of the row is not known in advance. */
 const ROW_COST = TURN_BYTES / 8;
 
@@ -51,21 +46,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
 
   router.get('/tasks', async (ctx) => {
     authorize(ctx.state, 'read', 'task');
-    const { status } = ctx.query;
-    if (Array.isArray(status)) throw new HttpError('statusGivenTwice');
-    await admission.enter(LISTING_COST);
-    const located = await query(() => tasks.locate(status));
-    if (located.reduce((sum, { bytes }) => sum + bytes, 0) > STREAM_FROM_BYTES) {
-      await replyListing(ctx, 'tasks', located, {
-        budget: responses,
-        bytes: ({ bytes }) => bytes,
-        admit: (bytes) => admission.enter(bytes),
-        read: ({ id }) => query(() => tasks.find(id)),
-      });
-    } else {
-      const rows = await query(() => tasks.list(status));
-      if (!replyWithin(responses, ctx, { tasks: rows, count: rows.length })) throw serverBusy();
-    }
+    await replyTasks(ctx, options);
   });
 
   router.get('/tasks/:id', async (ctx) => {
@@ -125,12 +106,4 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD', 'DELETE'));
 
   return router;
-}
-
-async function query<T>(run: () => Awaitable<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (cause) {
-    throw new HttpError(cause instanceof DatabaseUnavailable ? 'databaseUnavailable' : 'queryFailed', { cause });
-  }
 }

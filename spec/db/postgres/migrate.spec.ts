@@ -62,7 +62,7 @@ describeWithPostgres('migratePostgres', () => {
   it('can be run by ten nodes at once', async () => {
     const { url, sql } = await emptySchema();
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
-    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 2 }]);
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 3 }]);
   });
 
   it('makes all of it or nothing', async () => {
@@ -80,7 +80,7 @@ describeWithPostgres('migratePostgres', () => {
     await migratePostgres(url);
     await sql('UPDATE schema_version SET version = 99');
     await sql('DROP TABLE tasks');
-    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 2$/);
+    expect(await failure(url)).to.match(/: its schema has version 99, this program supports up to 3$/);
     expect(await sql("SELECT to_regclass('tasks') AS tasks")).to.deep.equal([{ tasks: null }]);
   });
 

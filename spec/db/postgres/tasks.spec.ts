@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { listingQuery } from '../../../db/postgres/task-listing.ts';
 import { PostgresTasks, taskStatements } from '../../../db/postgres/tasks.ts';
 import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -33,10 +34,12 @@ describeWithPostgres('PostgresTasks', () => {
 
   /** Returns the generic plan, which PostgreSQL uses for a prepared statement after a few executions. */
   async function planOf({ sql }: Awaited<ReturnType<typeof fresh>>, { name, text }: { name: string; text: string }) {
-    const parameters = text.includes('$1') ? '(text)' : '';
+    const types = Array.from({ length: new Set(text.match(/\$\d/g)).size }, () => 'NULL');
     await sql('SET plan_cache_mode = force_generic_plan');
-    await sql(`PREPARE "${name}" ${parameters} AS ${text}`);
-    const rows = await sql<{ 'QUERY PLAN': string }>(`EXPLAIN EXECUTE "${name}" ${parameters && "('none')"}`);
+    await sql(`PREPARE "${name}" AS ${text}`);
+    const rows = await sql<{ 'QUERY PLAN': string }>(
+      `EXPLAIN EXECUTE "${name}" ${types.length > 0 ? `(${types})` : ''}`,
+    );
     return rows.map((row) => row['QUERY PLAN']).join('\n');
   }
 
@@ -50,17 +53,30 @@ describeWithPostgres('PostgresTasks', () => {
       await made.sql(`INSERT INTO tasks (id, payload, status, result, created_at, processed_at, arrival)
         SELECT 'id' || n, '{}', ${status}, '{}', n / 50, n, n FROM generate_series(1, 50000) AS n`);
       await made.sql('ANALYZE tasks');
-      const { LIST, LOCATE, LIST_STATUS, LOCATE_STATUS, FIND } = taskStatements;
-      for (const [index, statements] of Object.entries({
-        tasks_by_creation: [LIST, LOCATE],
-        tasks_by_status: [LIST_STATUS, LOCATE_STATUS],
-        tasks_pkey: [FIND],
-      })) {
-        for (const statement of statements) {
-          const plan = await planOf(made, statement);
-          expect(plan, plan).to.match(new RegExp(`Index Scan (Backward )?using ${index} `));
-          expect(plan, plan).to.not.match(/Sort|Filter/);
-        }
+      const { FIND, FIND_SUMMARY, POSITION } = taskStatements;
+      const listings = [{}, { status: 'x' }, { action: 'x' }].map(
+        (filter) => listingQuery('list', '*', filter).statement,
+      );
+      for (const [statement, index] of [
+        [FIND, 'tasks_pkey'],
+        [FIND_SUMMARY, 'tasks_pkey'],
+        [POSITION, 'tasks_pkey'],
+        [listings[0], 'tasks_by_creation'],
+        [listings[1], 'tasks_by_status'],
+        [listings[2], 'tasks_by_action'],
+      ] as const) {
+        const plan = await planOf(made, statement as { name: string; text: string });
+        expect(plan, plan).to.match(new RegExp(`Index Scan (Backward )?using ${index} `));
+        expect(plan, plan).to.not.match(/Sort|Filter/);
+      }
+      for (const [filter, index] of [
+        [{ action: 'x', status: 'completed' }, 'tasks_by_action'],
+        [{ action: 'x'.repeat(300), status: 'completed' }, 'tasks_by_action'],
+        [{ action: 'x', status: 'pending' }, 'tasks_by_status'],
+      ] as const) {
+        const plan = await planOf(made, listingQuery('list', '*', filter).statement);
+        expect(plan, plan).to.match(new RegExp(`Index Scan Backward using ${index} `));
+        expect(plan, plan).to.not.match(/Sort/);
       }
     });
   }

@@ -41,18 +41,42 @@ describe('Tasks', () => {
     };
   });
 
-  it('lists by an index, without sorting', async () => {
-    const { tasks, database } = await fresh();
-    tasks.list();
-    tasks.list('completed');
-    expect(database.texts).to.have.length(2);
-    for (const [index, sql] of database.texts.slice().entries()) {
-      const plan = database.statement(`EXPLAIN QUERY PLAN ${sql}`).all(...(index === 0 ? [] : ['completed']));
-      const steps = plan.map(({ detail }) => String(detail));
-      for (const step of steps) expect(step).to.match(/^(SCAN|SEARCH) tasks USING (COVERING )?INDEX/);
-      expect(steps).to.have.length(1);
-    }
-  });
+  const first = ['tasks_by_creation', ''] as const;
+  const before = { createdAt: 5, arrival: 5 };
+  for (const [what, filter, [index, column]] of [
+    ['all rows', {}, first],
+    ['one status', { status: 'completed' }, ['tasks_by_status', 'status=\\? AND ']],
+    ['one action', { action: 'sum' }, ['tasks_by_action', '<expr>=\\? AND ']],
+    ['a long action', { action: 'a'.repeat(1000) }, ['tasks_by_action', '<expr>=\\? AND ']],
+    ['one action and status', { action: 'sum', status: 'completed' }, ['tasks_by_action', '<expr>=\\? AND ']],
+    ['a rare status of an action', { action: 'sum', status: 'pending' }, ['tasks_by_status', 'status=\\? AND ']],
+  ] as const) {
+    it(`reads a listing of ${what} by its index, at any depth, without sorting`, async () => {
+      const { tasks, database } = await fresh();
+      for (const list of [() => tasks.list({ ...filter, before }), () => tasks.summarize({ ...filter, before })]) {
+        database.texts.length = 0;
+        list();
+        const plans = database.texts.slice().map((sql) => planOf(database, sql));
+        expect(plans).to.have.length(2);
+        expect(plans[0]).to.match(
+          new RegExp(`^SEARCH tasks USING INDEX ${index} \\(${column}created_at=\\? AND rowid<\\?\\)$`),
+        );
+        expect(plans[1]).to.match(new RegExp(`^SEARCH tasks USING INDEX ${index} \\(${column}created_at<\\?\\)$`));
+      }
+      database.texts.length = 0;
+      tasks.list(filter);
+      tasks.locate(filter);
+      const reads = new RegExp(`^(SCAN|SEARCH) tasks USING INDEX ${index}`);
+      for (const sql of database.texts.slice()) expect(planOf(database, sql)).to.match(reads);
+    });
+  }
+
+  /** Returns the steps of a query's plan. */
+  function planOf(database: Database, sql: string): string {
+    const values = Array.from({ length: sql.split('?').length - 1 }, () => 1);
+    const plan = database.statement(`EXPLAIN QUERY PLAN ${sql}`).all(...values);
+    return plan.map(({ detail }) => String(detail)).join('\n');
+  }
 
   it('raises an error instead of storing half a row', async () => {
     const { tasks } = await fresh();
