@@ -5,6 +5,7 @@ import type { PathItem } from './path-item.ts';
 import { queueSchemas } from './queue-schemas.ts';
 import { apiHeaderComponents, errorComponents } from './responses.ts';
 import { servers } from './servers.ts';
+import { taskListSchemas } from './task-list-schemas.ts';
 import { taskSchemas } from './task-schemas.ts';
 import { tasksPaths } from './tasks-paths.ts';
 import { securitySchemes, tickerPaths, tickerSchemas } from './ticker-paths.ts';
@@ -17,7 +18,8 @@ export const openApi = {
     version: project.version,
     summary: project.description,
     description: [
-      'Every error is `{"error": "<text>"}`. All times are Unix seconds. The content type of a request is ignored.',
+      'Every error is `{"error": "<text>"}`. Times are Unix seconds, or Unix milliseconds if they are named `at` or',
+      '`…_ms`. The content type of a request is ignored.',
       'The document uses three extensions: `x-other-methods` lists the responses to methods that a path does not support,',
       '`x-servers` the servers (`ticker`, `tasks`, `admin`) that send a response, and `x-events` the data schemas of',
       'server-sent events.',
@@ -33,7 +35,7 @@ export const openApi = {
   ],
   paths: { ...tickerPaths, ...tasksPaths, ...adminPaths, ...browserClientPaths } as Readonly<Record<string, PathItem>>,
   components: {
-    schemas: { ...tickerSchemas, ...taskSchemas, ...queueSchemas, ...adminSchemas },
+    schemas: { ...tickerSchemas, ...taskSchemas, ...taskListSchemas, ...queueSchemas, ...adminSchemas },
     headers: apiHeaderComponents,
     responses: errorComponents,
     securitySchemes,

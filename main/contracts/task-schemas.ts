@@ -6,7 +6,7 @@ export function ref(name: string) {
 }
 
 export const strict = { additionalProperties: false } as const;
-const count = Type.Integer({ minimum: 0 });
+export const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
 
 /** Returns the schema of an object that has only the fields in `properties`. @param description omitted if empty */
@@ -14,9 +14,13 @@ export function strictObject(description: string, properties: TProperties, ...ex
   return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
 }
 
-const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
-const QUEUED_AT = 1_790_000_000;
+export const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
+export const QUEUED_AT = 1_790_000_000;
 const PAYLOAD = JSON.stringify({ id: ID, action: 'uppercase', data: { text: 'hello' }, created_at: QUEUED_AT });
+const SUBMITTED = { payload: PAYLOAD, accepted_at_ms: QUEUED_AT * 1000 + 4 };
+const PROGRESS = { fraction: 0.25, note: 'page 1 of 4' };
+const DUE = { next_attempt_at: QUEUED_AT + 2, next_attempt_at_ms: QUEUED_AT * 1000 + 1545 };
+const RETRY = { attempts: 1, reason: 'the thread ended with exit code 1', ...DUE };
 const FAILURE = { reason: 'data.text must be a string', attempts: 1 };
 
 const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
@@ -28,22 +32,36 @@ const payload = Type.String({
 const reason = Type.String({ description: 'why the last attempt failed' });
 const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
-const action = Type.Union([Type.String({ maxLength: 256 }), Type.Null()], {
-  description: 'first 256 characters of the action; null if the payload was written by another program',
+const attempt = Type.Integer({ minimum: 1, description: 'number of the attempt' });
+const progress = Type.Optional(
+  Type.Object(
+    {
+      fraction: Type.Number({ minimum: 0, maximum: 1, description: 'fraction done' }),
+      note: Type.Optional(Type.String({ maxLength: 200 })),
+    },
+    { ...strict, description: 'last progress that the handler reported in this attempt' },
+  ),
+);
+const startedAt = Type.Integer({
+  minimum: 0,
+  description:
+    'start of the attempt in Unix milliseconds; absent if another node runs the task and this node does not know the time',
 });
+const nextAttemptAt = Type.Integer({ minimum: 0, description: 'time of the next attempt in Unix milliseconds' });
+const submitted = {
+  payload,
+  accepted_at_ms: Type.Integer({ minimum: 0, description: 'time of acceptance in Unix milliseconds' }),
+};
+const retryProperties = { attempts, reason, next_attempt_at: unixSeconds, next_attempt_at_ms: nextAttemptAt };
 
-/** Returns the schema of a text that is cut. */
-function start(name: string) {
-  return Type.String({ maxLength: 256, description: `first 256 characters of the ${name}` });
-}
+/** Schemas of fields that both the responses and the events have. */
+export const taskFields = { taskId, attempt, startedAt, progress, attempts, reason, retryProperties, submitted };
 
-/** Returns the schema of the true size of a text that is cut. */
-function size(name: string) {
-  return Type.Integer({ minimum: 0, description: `size of the whole ${name} in bytes` });
-}
+/** Examples of the fields of {@link taskFields}. */
+export const examples = { PAYLOAD, SUBMITTED, PROGRESS, RETRY, FAILURE };
 
 /** Returns the schema of a task in state `status`. @param properties other fields @param example their values */
-function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
+export function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { id: taskId, status: Type.Literal(status), ...properties };
   return strictObject(description, fields, { id: ID, status, ...example });
 }
@@ -89,55 +107,20 @@ export const taskSchemas = {
       processed_at: QUEUED_AT + 1,
     },
   ),
-  TaskSummary: strictObject(
-    'The start of a completed task, for lists.',
-    {
-      id: taskId,
-      action,
-      status: Type.String(),
-      payload: start('payload'),
-      payload_bytes: size('payload'),
-      result: Type.Union([start('result'), Type.Null()]),
-      result_bytes: Type.Union([size('result'), Type.Null()]),
-      created_at: unixSeconds,
-      processed_at: Type.Union([unixSeconds, Type.Null()]),
-    },
-    {
-      id: ID,
-      action: 'uppercase',
-      status: 'completed',
-      payload: PAYLOAD,
-      payload_bytes: PAYLOAD.length,
-      result: '{"output":"HELLO"}',
-      result_bytes: 18,
-      created_at: QUEUED_AT,
-      processed_at: QUEUED_AT + 1,
-    },
-  ),
   QueuedTask: taskState('A task waiting in the queue.', 'queued'),
+  WaitingTask: taskState('A task waiting in the queue, with its payload.', 'queued', submitted, SUBMITTED),
   RunningTask: taskState(
     'A task that is running.',
     'running',
-    {
-      attempt: Type.Integer({ minimum: 1 }),
-      progress: Type.Optional(
-        Type.Object(
-          {
-            fraction: Type.Number({ minimum: 0, maximum: 1, description: 'fraction done' }),
-            note: Type.Optional(Type.String({ maxLength: 200 })),
-          },
-          { ...strict, description: 'last progress that the handler reported in this attempt' },
-        ),
-      ),
-    },
-    { attempt: 1, progress: { fraction: 0.25, note: 'page 1 of 4' } },
+    { attempt, progress, ...submitted, started_at_ms: Type.Optional(startedAt) },
+    { attempt: 1, progress: PROGRESS, ...SUBMITTED, started_at_ms: QUEUED_AT * 1000 + 6 },
   ),
   CancellingTask: taskState('A running task that was asked to end.', 'cancelling'),
   RetryingTask: taskState(
     'A task whose last attempt failed and that will be retried.',
     'retrying',
-    { attempts, reason, next_attempt_at: unixSeconds },
-    { attempts: 1, reason: 'the thread ended with exit code 1', next_attempt_at: QUEUED_AT + 2 },
+    { ...retryProperties, ...submitted },
+    { ...RETRY, ...SUBMITTED },
   ),
   FailedTask: taskState(
     'A dead letter: a task that failed and will not be retried.',
@@ -153,10 +136,6 @@ export const taskSchemas = {
   ),
   TaskList: Type.Object(
     { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
-    { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
-  ),
-  TaskSummaryList: Type.Object(
-    { tasks: Type.Array(ref('TaskSummary'), { maxItems: 100 }), count },
     { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
   ),
   DeadLetterList: Type.Object(
@@ -195,23 +174,3 @@ export const taskSchemas = {
     },
   ),
 };
-
-/** Schemas of the event data of `GET /tasks/events`, by event name. */
-export const taskEvents = {
-  accepted: ref('QueuedTask'),
-  started: ref('RunningTask'),
-  progress: ref('RunningTask'),
-  retrying: ref('RetryingTask'),
-  completed: taskState('', 'completed'),
-  cancelled: taskState('', 'cancelled'),
-  failed: taskState('', 'failed', { reason, attempts }, FAILURE),
-  gap: strictObject(
-    'Events were missed because they are no longer stored.',
-    { missed: Type.Union([count, Type.Null()], { description: 'number of missed events; null if unknown' }) },
-    { missed: 12 },
-    { missed: null },
-  ),
-};
-
-/** Example of a server-sent event of `GET /tasks/events`, in wire format. */
-export const EVENT_EXAMPLE = `id: 17\nevent: started\ndata: {"id":"${ID}","status":"running","attempt":1}\n\n`;

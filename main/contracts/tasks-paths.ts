@@ -4,7 +4,8 @@ import { IDEMPOTENCY_KEY } from '../tasks/http/prepare-submission.ts';
 import { corsPreflight, jsonBody, type Operations, type Parameter, type PathItem, pathItem } from './path-item.ts';
 import { allErrors, json } from './responses.ts';
 import { servers } from './servers.ts';
-import { EVENT_EXAMPLE, ref, taskEvents } from './task-schemas.ts';
+import { EVENT_EXAMPLE, taskEvents } from './task-event-schemas.ts';
+import { ref } from './task-schemas.ts';
 
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
@@ -30,6 +31,16 @@ const since: Parameter = {
   name: 'since',
   in: 'query',
   schema: Type.Integer({ minimum: 0, description: 'Unix seconds. Omits this second and all earlier ones.' }),
+};
+
+const listedState: Parameter = {
+  name: 'state',
+  in: 'query',
+  required: true,
+  schema: Type.Enum(['queued', 'running', 'retrying'], {
+    type: 'string',
+    description: 'The next to run first, the longest running first, or the next due first.',
+  }),
 };
 
 const action: Parameter = {
@@ -146,7 +157,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       responses: {
         200: json(
           'The task.',
-          Type.Union([ref('Task'), ref('QueuedTask'), ref('RunningTask'), ref('RetryingTask'), ref('FailedTask')]),
+          Type.Union([ref('Task'), ref('WaitingTask'), ref('RunningTask'), ref('RetryingTask'), ref('FailedTask')]),
         ),
       },
       errors: ['taskNotFound', 'databaseUnavailable', 'queryFailed', 'queueUnavailable', 'serverBusy'],
@@ -193,6 +204,15 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       parameters: [id],
       responses: { 202: queued },
       errors: ['deadLetterNotFound', 'failedToQueueTask'],
+    },
+  }),
+  '/queue/tasks': tasksPath({
+    get: {
+      operationId: 'listQueuedTasks',
+      summary: 'Up to 100 unfinished tasks in one state; on several nodes, at most two seconds old',
+      parameters: [listedState],
+      responses: { 200: json('The tasks.', ref('ListedTasks')) },
+      errors: ['stateUnknown', 'queueUnavailable', 'serverBusy'],
     },
   }),
   '/queue': tasksPath({

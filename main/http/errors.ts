@@ -28,6 +28,7 @@ export const catalogue = {
   beforeGivenTwice: [400, 'before must be given once'],
   summaryGivenTwice: [400, 'summary must be given once'],
   beforeUnknown: [400, 'before is unknown'],
+  stateUnknown: [400, 'state must be queued, running or retrying'],
   unknownAction: [400, 'unknown action'],
   invalidData: [400, 'invalid data'],
   actionNotAllowed: [403, 'action not allowed'],

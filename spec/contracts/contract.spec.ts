@@ -132,7 +132,7 @@ describe('The contract check', () => {
   it('reads a stream of events', () => {
     const headers = { 'Content-Type': 'text/event-stream' };
     const stream = (body: string) => ({ ...accepted({ request: get('/tasks/events'), status: 200, headers }), body });
-    const started = `id: 1\nevent: started\ndata: {"id":"${ID}","status":"running","attempt":1}\n\n`;
+    const started = `id: 1\nevent: started\ndata: {"id":"${ID}","action":"sum","status":"running","attempt":1,"at":1}\n\n`;
     checkAnswer(stream(`retry: 1000\n\n:\n\n${started}event: gap\ndata: {"missed":3}\n\nevent: cut`));
     expect(() => checkAnswer(stream(started.replace('started', 'ended')))).to.throw('no event "ended"');
     expect(() => checkAnswer(stream(started.replace('"attempt":1', '"attempt":0')))).to.throw('event started');

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Queue, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { timeless } from '../support/timeless.ts';
 import { discard, type FreshQueue, idsOf, keyed, openInbox, publishAll, retry } from './inbox.ts';
 
 /** Answers the cancellations of deliveries in flight, and returns their task ids. */
@@ -27,7 +28,7 @@ export function describeCancelling(fresh: FreshQueue): void {
       expect(await queue.find('b')).to.equal(undefined);
       expect(queue.counts()).to.include({ accepted: 4, cancelled: 1, waiting: 3 });
       expect(idsOf(await openInbox(queue).take(3))).to.deep.equal(['a', 'c', 'd']);
-      expect(events.at(-1)).to.deep.equal({ event: 'cancelled', id: 'b' });
+      expect(timeless(events).at(-1)).to.deep.equal({ event: 'cancelled', id: 'b' });
     });
 
     it('removes a delayed message, which is not delivered again', async () => {
@@ -70,12 +71,12 @@ export function describeCancelling(fresh: FreshQueue): void {
         Array(3).fill('running'),
       );
       expect(asked).to.deep.equal(['a', 'a', 'b']);
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
+      expect(await queue.find('a')).to.deep.include({ state: 'running', attempt: 1 });
       expect(queue.counts()).to.include({ inFlight: 2, cancelled: 0 });
       await a?.settle({ kind: 'cancel' });
       await b?.ack();
       expect(queue.counts()).to.deep.equal({ ...none, accepted: 2, completed: 1, cancelled: 1 });
-      expect(events.slice(-2)).to.deep.equal([
+      expect(timeless(events.slice(-2))).to.deep.equal([
         { event: 'cancelled', id: 'a' },
         { event: 'completed', id: 'b' },
       ]);
@@ -141,23 +142,27 @@ export function describeCancelling(fresh: FreshQueue): void {
       const inbox = openInbox(queue);
       const first = await inbox.next();
       queue.reportProgress(first.delivery, { fraction: 0.1 });
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
       await first.markRunning();
       queue.reportProgress(first.delivery, { fraction: 0.25, note: 'page 1' });
       queue.reportProgress(first.delivery, { fraction: 0.5 });
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1, progress: { fraction: 0.5 } });
-      expect(events.slice(-2)).to.deep.equal([
+      expect(await queue.find('a')).to.deep.include({ state: 'running', attempt: 1, progress: { fraction: 0.5 } });
+      expect(timeless(events.slice(-2))).to.deep.equal([
         { event: 'progress', id: 'a', attempt: 1, fraction: 0.25, note: 'page 1' },
         { event: 'progress', id: 'a', attempt: 1, fraction: 0.5 },
       ]);
       await first.settle(retry());
       const second = await inbox.next();
       await second.markRunning();
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 2 });
+      expect(await queue.find('a'))
+        .to.include({ state: 'running', attempt: 2 })
+        .and.not.have.property('progress');
       queue.reportProgress(first.delivery, { fraction: 1 });
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 2 });
+      expect(await queue.find('a'))
+        .to.include({ state: 'running', attempt: 2 })
+        .and.not.have.property('progress');
       await second.ack();
-      expect(events.at(-1)).to.deep.equal({ event: 'completed', id: 'a' });
+      expect(timeless(events).at(-1)).to.deep.equal({ event: 'completed', id: 'a' });
     });
   });
 }

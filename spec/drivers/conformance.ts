@@ -10,6 +10,7 @@ import { describeEvents } from './events.ts';
 import { describeFinding } from './finding.ts';
 import { describeIdempotency } from './idempotency.ts';
 import type { BytesOf, FreshQueue, QueueBounds, Reopen } from './inbox.ts';
+import { describeListing } from './listing.ts';
 import { describeCounts } from './random-operations.ts';
 import { describeSettling } from './settling.ts';
 
@@ -39,6 +40,7 @@ export function describeDriver(
     describeDelivering(fresh);
     describeSettling(fresh);
     describeFinding(fresh);
+    describeListing(fresh);
     describeEvents(fresh);
     describeCancelling(fresh);
     describeDeadLetters(fresh);

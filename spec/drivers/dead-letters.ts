@@ -47,7 +47,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       expect(await queue.redrive('a')).to.equal(true);
       expect(await idsOf(queue)).to.deep.equal(['b']);
       expect(queue.counts()).to.include({ accepted: 3, dead: 1, waiting: 2, bytes: 2 });
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
       const [c, a] = await openInbox(queue).take(2);
       expect(c?.message.id).to.equal('c');
       expect(a).to.deep.include({ message: { id: 'a', body: 'a' }, attempt: 1, crashes: 0 });
@@ -107,7 +107,7 @@ export function describeDeadLetters(fresh: FreshQueue): void {
       await discardAll(queue, 'a');
       const asked = [queue.redrive('a'), queue.redrive('a')];
       // While the dead letter is redriven, the task is always found, here already as queued.
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
       const answers = await Promise.all(asked);
       expect(answers).to.have.members([true, false]);
       expect(queue.counts()).to.include({ accepted: 1, dead: 0, waiting: 1 });

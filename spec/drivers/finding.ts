@@ -7,13 +7,13 @@ export function describeFinding(fresh: FreshQueue): void {
     it('returns its state, from queued to settled', async () => {
       const queue = await fresh();
       await publishAll(queue, 'ab');
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
       const inbox = openInbox(queue);
       const first = await inbox.next();
       // The message is in flight, but no handler has started.
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
       await first.markRunning();
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
+      expect(await queue.find('a')).to.deep.include({ state: 'running', attempt: 1 });
 
       const before = Date.now();
       await first.settle(retry(60_000));
@@ -36,10 +36,10 @@ export function describeFinding(fresh: FreshQueue): void {
       await (await inbox.next()).settle(retry());
       const again = await inbox.next();
       await again.markRunning();
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 2 });
+      expect(await queue.find('a')).to.deep.include({ state: 'running', attempt: 2 });
       inbox.stop();
       await again.release();
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
     });
 
     it('is not misled by a delivery that begins after it has settled', async () => {
@@ -50,7 +50,7 @@ export function describeFinding(fresh: FreshQueue): void {
       inbox.stop();
       await delivery.release();
       await delivery.markRunning();
-      expect(await queue.find('a')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'queued' });
     });
 
     it('returns the dead letter of a discarded message, and undefined for an unknown one', async () => {
@@ -58,7 +58,7 @@ export function describeFinding(fresh: FreshQueue): void {
       await publishAll(queue, 'a');
       await (await openInbox(queue).next()).settle(discard());
       const [letter] = await lettersOf(queue);
-      expect(await queue.find('a')).to.deep.equal({ state: 'failed', letter });
+      expect(await queue.find('a')).to.deep.include({ state: 'failed', letter });
       for (const id of ['b', '', '__proto__', 'constructor']) expect(await queue.find(id)).to.equal(undefined);
     });
   });

@@ -298,7 +298,7 @@ describeWithNats('a cancelled task of the NATS queue', () => {
     await one.close();
     const error = await asking.cancel(A).catch((error) => error);
     expect(error).to.be.instanceOf(Error).with.property('message', 'NATS cannot be reached');
-    expect(await having.find(A)).to.deep.equal({ state: 'queued' });
+    expect(await having.find(A)).to.deep.include({ state: 'queued' });
     expect((await openInbox(having).next()).message.id).to.equal(A);
     expect(having.counts()).to.include({ accepted: 1, cancelled: 0, inFlight: 1 });
   });
@@ -321,7 +321,7 @@ describeWithNats('progress in the NATS queue', () => {
     having.reportProgress(delivery, { fraction: 0.5, note: 'half' });
     having.reportProgress(delivery, { fraction: 0.75 });
     await until(() => events.filter(({ event }) => event === 'progress').length === 4);
-    expect(await asking.find(A)).to.deep.equal({ state: 'running', attempt: 1, progress: { fraction: 0.75 } });
+    expect(await asking.find(A)).to.deep.include({ state: 'running', attempt: 1, progress: { fraction: 0.75 } });
     having.reportProgress(delivery, { fraction: 1 });
     await ack();
     await until(() => messages.flat().includes('completed'));

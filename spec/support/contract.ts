@@ -5,7 +5,7 @@ import { openApi } from '../../main/contracts/openapi.ts';
 import type { PathItem } from '../../main/contracts/path-item.ts';
 import type { Header, MediaType, OpenApiResponse, OpenApiResponses } from '../../main/contracts/responses.ts';
 import { type ServiceName, servers } from '../../main/contracts/servers.ts';
-import { taskEvents } from '../../main/contracts/task-schemas.ts';
+import { taskEvents } from '../../main/contracts/task-event-schemas.ts';
 import { defaultSymbols, symbolNames, type TickerSymbol } from '../../workers/symbols.ts';
 
 /** A response as the client received it. */

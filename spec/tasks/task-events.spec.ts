@@ -13,7 +13,7 @@ function create(): TaskEvents {
 }
 
 function note(events: TaskEvents, ...ids: (string | number)[]): void {
-  for (const id of ids) events.record({ event: 'completed', id: String(id) });
+  for (const id of ids) events.record({ event: 'completed', id: String(id), at: 1 });
 }
 
 /** Returns the task ids of all events after a cursor. */
@@ -147,10 +147,10 @@ describe('the events of tasks', () => {
     const over: string[] = [];
     const wait = (id: string) => events.waitForEnd(id, 60_000).ended.then(() => over.push(id));
     const waits = [wait('a'), wait('b'), wait('b'), wait('c')];
-    events.record({ event: 'started', id: 'c', attempt: 1 });
-    events.record({ event: 'completed', id: 'b' });
+    events.record({ event: 'started', id: 'c', at: 1, attempt: 1 });
+    events.record({ event: 'completed', id: 'b', at: 1 });
     await Promise.all(waits.slice(1, 3));
-    events.record({ event: 'failed', id: 'a', attempts: 1, reason: 'no' });
+    events.record({ event: 'failed', id: 'a', at: 1, attempts: 1, reason: 'no' });
     await waits[0];
     expect(over).to.deep.equal(['b', 'b', 'a']);
     events.close();

@@ -1,7 +1,7 @@
 import type { Msg } from '@nats-io/transport-node';
+import { subjectOf } from '../../tasks/queue/event-subject.ts';
 import type { Delivery, Queue, Settlement, SettlementOf, TaskProgress } from '../../tasks/queue/queue.ts';
 import { type Answer, Canceller } from './canceller.ts';
-import type { OwnMessages } from './counts.ts';
 import { NodeDeliveries } from './node-deliveries.ts';
 import { OwnCancellations } from './own-cancellations.ts';
 import { type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
@@ -26,7 +26,7 @@ export class NatsConsumer
   protected readonly canceller: Canceller;
   readonly #settler: NatsSettler;
   readonly #cancellations: OwnCancellations;
-  readonly #deliveries = new NodeDeliveries();
+  protected readonly deliveries = new NodeDeliveries();
   /** Operations in progress. `close` waits for all of them. */
   readonly #operations = new Set<Promise<unknown>>();
   readonly #progressTimer: NodeJS.Timeout;
@@ -42,13 +42,13 @@ export class NatsConsumer
     this.parts = parts;
     this.publisher = new NatsPublisher(parts);
     this.#settler = new NatsSettler(parts);
-    this.#cancellations = new OwnCancellations(parts, this.#deliveries, this.#settler);
+    this.#cancellations = new OwnCancellations(parts, this.deliveries, this.#settler);
     this.canceller = new Canceller({
       parts,
       cancelHere: (streamSequence) => this.#cancelHere(streamSequence),
       withdraw: (id, message) => this.#track(this.#cancellations.withdraw(id, message)),
     });
-    parts.events.onElsewhere((id) => this.#deliveries.redeliveries.removeTask(id));
+    parts.events.onElsewhere((id) => this.deliveries.redeliveries.removeTask(id));
     this.#progressTimer = setInterval(() => this.#keepAlive(), parts.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
@@ -62,7 +62,7 @@ export class NatsConsumer
     if (this.#requester !== undefined) this.#stop();
     const requester = new PullRequester({
       tasks: this.parts.tasks,
-      room: () => this.#wanted - this.#deliveries.untaken,
+      room: () => this.#wanted - this.deliveries.untaken,
       receive: (message) => this.#arrive(message),
     });
     this.#requester = requester;
@@ -80,7 +80,7 @@ export class NatsConsumer
   take(max: number): Delivery[] {
     const deliveries: Delivery[] = [];
     while (deliveries.length < max) {
-      const delivery = this.#deliveries.take();
+      const delivery = this.deliveries.take();
       if (delivery === undefined) break;
       deliveries.push(delivery);
     }
@@ -90,36 +90,25 @@ export class NatsConsumer
   }
 
   async markRunning(delivery: Delivery): Promise<void> {
-    const pending = this.#deliveries.inFlight(delivery);
+    const pending = this.deliveries.inFlight(delivery);
     if (pending === undefined) return;
     pending.isRunning = true;
+    pending.startedAt = Date.now();
     await this.#track(this.#settler.markRunning(pending));
   }
 
   async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
-    const pending = this.#deliveries.inFlight(delivery);
+    const pending = this.deliveries.inFlight(delivery);
     if (pending === undefined) return;
-    this.#deliveries.end(pending);
+    this.deliveries.end(pending);
     await this.#track(this.parts.counts.during(() => this.#settle(pending, settlement)));
   }
 
   reportProgress(delivery: Delivery, progress: TaskProgress): void {
-    const pending = this.#deliveries.inFlight(delivery);
+    const pending = this.deliveries.inFlight(delivery);
     if (!pending?.isRunning) return;
     pending.progress = progress;
-    this.parts.events.tell({ event: 'progress', id: pending.id, attempt: delivery.attempt, ...progress });
-  }
-
-  protected findPending(id: string): PendingDelivery | undefined {
-    return this.#deliveries.find(id);
-  }
-
-  protected own(): OwnMessages {
-    return this.#deliveries.own();
-  }
-
-  protected unsettled(): Iterable<{ acceptedAt: number }> {
-    return this.#deliveries.unsettled();
+    this.parts.events.tell({ event: 'progress', ...subjectOf(pending), attempt: delivery.attempt, ...progress });
   }
 
   /** Requeues all deliveries, and waits up to a few seconds for settlements in progress. */
@@ -127,10 +116,10 @@ export class NatsConsumer
     this.isClosed = true;
     this.#stop();
     this.canceller.close();
-    this.#deliveries.endAll();
-    const { resolving } = this.#deliveries;
+    this.deliveries.endAll();
+    const { resolving } = this.deliveries;
     // Skips deliveries whose state is still being read. `#admit` requeues them later.
-    for (const pending of this.#deliveries.all()) if (!resolving.has(pending)) void this.#requeue(pending);
+    for (const pending of this.deliveries.all()) if (!resolving.has(pending)) void this.#requeue(pending);
     while (this.#operations.size > 0) await Promise.all(this.#operations);
     clearInterval(this.#progressTimer);
   }
@@ -140,19 +129,19 @@ export class NatsConsumer
     this.#wanted = 0;
     if (this.#requester !== undefined) void this.#track(this.#requester.stop());
     this.#requester = undefined;
-    for (let next = this.#deliveries.shift(); next !== undefined; next = this.#deliveries.shift())
+    for (let next = this.deliveries.shift(); next !== undefined; next = this.deliveries.shift())
       void this.#requeue(next);
   }
 
   #arrive(message: Msg): void {
     const pending = pendingDelivery(message, ++this.#arrivals);
-    const known = this.#deliveries.at(pending.streamSequence);
+    const known = this.deliveries.at(pending.streamSequence);
     if (known !== undefined) {
       // JetStream redelivered the message to the same node, because in-progress acks were lost.
       Object.assign(known, { reply: pending.reply, deliveries: pending.deliveries, progressAt: pending.progressAt });
       return;
     }
-    this.#deliveries.add(pending);
+    this.deliveries.add(pending);
     this.parts.events.arrived(pending.id);
     // Counts the message before the dispatcher can take it.
     this.publisher.arrived(pending);
@@ -162,7 +151,7 @@ export class NatsConsumer
   }
 
   async #resolve(pending: PendingDelivery): Promise<void> {
-    const { resolving } = this.#deliveries;
+    const { resolving } = this.deliveries;
     resolving.add(pending);
     await this.canceller.released(pending.streamSequence);
     // If the state cannot be read, JetStream redelivers the message after the ack wait.
@@ -176,7 +165,7 @@ export class NatsConsumer
 
   #admit(pending: PendingDelivery): void {
     if (this.#requester === undefined) return void this.#requeue(pending);
-    this.#deliveries.admit(pending);
+    this.deliveries.admit(pending);
     this.#onReady();
   }
 
@@ -197,28 +186,28 @@ export class NatsConsumer
 
   async #postpone(pending: PendingDelivery, settlement: SettlementOf<'retry' | 'snooze'>): Promise<void> {
     const dueAt = Date.now() + settlement.delayMs;
-    this.#deliveries.redeliveries.add(pending, dueAt);
+    this.deliveries.redeliveries.add(pending, dueAt);
     if (await this.#settler.postpone(pending, settlement, dueAt))
-      this.#deliveries.redeliveries.confirm(pending.streamSequence);
+      this.deliveries.redeliveries.confirm(pending.streamSequence);
   }
 
   async #release(pending: PendingDelivery): Promise<void> {
     if (this.#requester === undefined) return this.#requeue(pending);
     const recorded = this.#settler.unmarkRunning(pending);
-    this.#deliveries.putBack(pending);
+    this.deliveries.putBack(pending);
     this.#onReady();
     await recorded;
   }
 
   #requeue(pending: PendingDelivery): Promise<void> {
-    this.#deliveries.redeliveries.add(pending);
+    this.deliveries.redeliveries.add(pending);
     this.#remove(pending);
     // If the requeue fails, JetStream redelivers the message after the ack wait.
     return this.#track(this.parts.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
   }
 
   #remove(pending: PendingDelivery): void {
-    this.#deliveries.remove(pending);
+    this.deliveries.remove(pending);
     this.#requester?.ask();
   }
 
@@ -232,12 +221,12 @@ export class NatsConsumer
   #keepAlive(): void {
     const { link, ackWaitMs } = this.parts;
     const now = Date.now();
-    for (const pending of this.#deliveries.all()) {
+    for (const pending of this.deliveries.all()) {
       if (!link.up || now - pending.progressAt < ackWaitMs / PROGRESS_ACKS / 2) continue;
       pending.progressAt = now;
       link.connection.publish(pending.reply, '+WPI');
     }
-    this.#deliveries.redeliveries.evict(ackWaitMs);
+    this.deliveries.redeliveries.evict(ackWaitMs);
     void this.#track(this.#cancellations.removeWithdrawn());
     this.#requester?.check();
   }

@@ -23,6 +23,8 @@ const MAX_CANCELLED = 10_000;
 /** A task that another node is running. */
 interface RunningElsewhere {
   attempt: number;
+  /** Time of the event that reported the start, or undefined if this node missed the event. */
+  startedAt?: number;
   progress?: TaskProgress;
 }
 
@@ -63,6 +65,11 @@ export class NatsEvents {
   /** Sets the listener for events of other nodes, except `accepted`. The listener gets the task id. */
   onElsewhere(listener: (id: string) => void): void {
     this.#onElsewhere = listener;
+  }
+
+  /** Returns the ids of the tasks that other nodes are running, at most {@link MAX_ELSEWHERE}. */
+  elsewhere(): Iterable<string> {
+    return this.#elsewhere.keys();
   }
 
   /** Returns the task's attempt number and progress if another node is running it, otherwise undefined. */
@@ -119,10 +126,13 @@ export class NatsEvents {
     if (received === undefined || received.node === this.#node) return;
     for (const event of received.events) {
       if (!this.#remember(event)) continue;
+      const earlier = this.#elsewhere.get(event.id);
       this.#elsewhere.delete(event.id);
-      if (event.event === 'started') this.#elsewhere.set(event.id, { attempt: event.attempt });
-      if (event.event === 'progress')
-        this.#elsewhere.set(event.id, { attempt: event.attempt, progress: progressOf(event) });
+      if (event.event === 'started') this.#elsewhere.set(event.id, { attempt: event.attempt, startedAt: event.at });
+      if (event.event === 'progress') {
+        const { attempt } = event;
+        this.#elsewhere.set(event.id, { ...earlier, attempt, progress: progressOf(event) });
+      }
       if (event.event !== 'accepted') this.#onElsewhere(event.id);
       this.#onEvent(event);
     }
@@ -137,11 +147,17 @@ function progressOf({ fraction, note }: Extract<TaskEvent, { event: 'progress' }
   return note === undefined ? { fraction } : { fraction, note };
 }
 
+/** Completes an event of a node of version 0.1.0, which sends neither the action nor the time. The action stays unknown. */
+function withTime(event: TaskEvent): TaskEvent {
+  return typeof event.at === 'number' ? event : { ...event, at: Date.now() };
+}
+
 /** Parses a NATS message from another node. Returns undefined if the format is unknown. */
 function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
   try {
     const { node, events } = JSON.parse(text);
-    return { node, events: events.filter((each: TaskEvent) => typeof each.id === 'string' && KINDS.has(each.event)) };
+    const known = events.filter(({ id, event }: TaskEvent) => typeof id === 'string' && KINDS.has(event));
+    return { node, events: known.map(withTime) };
   } catch {
     return undefined;
   }

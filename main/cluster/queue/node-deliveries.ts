@@ -76,7 +76,7 @@ export class NodeDeliveries {
   /** Marks a delivery as no longer in flight. The delivery stays unsettled. */
   end(pending: PendingDelivery): void {
     if (pending.delivery !== undefined) this.#inFlight.delete(pending.delivery);
-    pending.delivery = pending.progress = undefined;
+    pending.delivery = pending.progress = pending.startedAt = undefined;
     pending.isRunning = false;
   }
 

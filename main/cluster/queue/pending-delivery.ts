@@ -1,5 +1,6 @@
 import type { Msg, MsgHdrs } from '@nats-io/transport-node';
-import type { Delivery, TaskProgress } from '../../tasks/queue/queue.ts';
+import { actionStart } from '../../../workers/parse-submission.ts';
+import type { Delivery, TaskProgress, UnfinishedState } from '../../tasks/queue/queue.ts';
 import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 
 /**
@@ -12,6 +13,8 @@ export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-
 export interface PendingDelivery {
   id: string;
   body: string;
+  /** First characters of the action, for events. Undefined if the message has none. */
+  action: string | undefined;
   bytes: number;
   /** Sequence of the message in the task stream. */
   streamSequence: number;
@@ -32,6 +35,8 @@ export interface PendingDelivery {
   delivery?: Delivery | undefined;
   /** Whether a worker thread has started the task. */
   isRunning: boolean;
+  /** Start of the attempt in milliseconds since the epoch. Undefined if no worker thread has started the task. */
+  startedAt?: number | undefined;
   /** Last progress reported by the handler in this attempt. */
   progress?: TaskProgress | undefined;
   /** Whether the task was cancelled before its start. The dispatcher must not take a cancelled task. */
@@ -48,13 +53,15 @@ export interface PendingDelivery {
 export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, turn: number): PendingDelivery {
   const tokens = reply.split('.');
   const [deliveries = 0, streamSequence = 0, , nanos = 0] = tokens.slice(tokens.length === 9 ? 4 : 6).map(Number);
+  const body = textOf(data);
   return {
     id: taskIdOf(subject, headers),
-    body: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString(),
+    body,
+    action: actionStart(body),
     bytes: data.byteLength,
     streamSequence,
     sequence: Number(headers?.get(HEADERS.sequence) || streamSequence),
-    acceptedAt: Number(headers?.get(HEADERS.acceptedAt) || Math.floor(nanos / 1_000_000)),
+    acceptedAt: acceptedAtOf(headers, nanos / 1_000_000),
     turn,
     reply,
     deliveries,
@@ -63,6 +70,27 @@ export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, tur
     isRunning: false,
     isCancelled: false,
     progressAt: Date.now(),
+  };
+}
+
+/** Returns when a message of the task stream was accepted. Times, such as `storedAt`, are milliseconds since the epoch. */
+export function acceptedAtOf(headers: MsgHdrs | undefined, storedAt: number): number {
+  return Number(headers?.get(HEADERS.acceptedAt) || Math.floor(storedAt));
+}
+
+/** Returns the data of a message as text. */
+export function textOf(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString();
+}
+
+/** Returns the state of a delivery that is in flight. */
+export function inFlightState({ isRunning, note, startedAt, progress }: PendingDelivery): UnfinishedState {
+  if (!isRunning) return { state: 'queued' };
+  return {
+    state: 'running',
+    attempt: note.attempts + 1,
+    ...(startedAt && { startedAt }),
+    ...(progress && { progress }),
   };
 }
 

@@ -1,5 +1,7 @@
 import { JetStreamApiError, type PubAck } from '@nats-io/jetstream';
 import { headers } from '@nats-io/transport-node';
+import { actionStart } from '../../../workers/parse-submission.ts';
+import { subjectOf } from '../../tasks/queue/event-subject.ts';
 import { type Message, QueueFull } from '../../tasks/queue/queue.ts';
 import { STORE_FAILED } from '../nats-link.ts';
 import { HEADERS, type PendingDelivery, taskIdOf } from './pending-delivery.ts';
@@ -56,7 +58,7 @@ export class NatsPublisher {
         const ack = await tasks.store(token(id), body, { msgID, headers: head }).finally(() => {
           this.#reserved -= bytes;
         });
-        if (this.#publishing.has(id) && !ack.duplicate) this.#accept(id, ack.seq, bytes);
+        if (this.#publishing.has(id) && !ack.duplicate) this.#accept({ id, action: actionStart(body) }, ack.seq, bytes);
         return ack;
       });
     } catch (error) {
@@ -68,8 +70,8 @@ export class NatsPublisher {
   }
 
   /** Counts a message delivered to this node, unless the message is already counted. */
-  arrived({ id, streamSequence, bytes, acceptedAt }: PendingDelivery): void {
-    if (this.#publishing.has(id)) this.#accept(id, streamSequence, bytes);
+  arrived({ id, action, streamSequence, bytes, acceptedAt }: PendingDelivery): void {
+    if (this.#publishing.has(id)) this.#accept({ id, action }, streamSequence, bytes);
     this.#parts.counts.arrived(streamSequence, bytes, acceptedAt);
   }
 
@@ -79,10 +81,10 @@ export class NatsPublisher {
     return message === null ? undefined : taskIdOf(message.subject, message.header);
   }
 
-  #accept(id: string, streamSequence: number, bytes: number): void {
-    this.#publishing.delete(id);
+  #accept(task: Pick<PendingDelivery, 'id' | 'action'>, streamSequence: number, bytes: number): void {
+    this.#publishing.delete(task.id);
     this.#parts.counts.stored(streamSequence, bytes);
-    this.#parts.events.tell({ event: 'accepted', id });
+    this.#parts.events.tell({ event: 'accepted', ...subjectOf(task) });
   }
 
   /**

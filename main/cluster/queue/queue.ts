@@ -1,6 +1,8 @@
+import { totalOf } from '../../tasks/queue/listing.ts';
 import type {
   KeyedSubmission,
   ListedDeadLetter,
+  ListedState,
   Message,
   OpenQueue,
   Progress,
@@ -8,15 +10,18 @@ import type {
   QueueBounds,
   QueueCounts,
   TaskEvent,
+  TaskListing,
 } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 import { HOLD_MS } from './canceller.ts';
 import { NatsConsumer } from './consumer.ts';
 import { NatsCounts } from './counts.ts';
 import { NatsEvents } from './events.ts';
+import { acceptedAtOf, inFlightState, textOf } from './pending-delivery.ts';
 import { publishOnce } from './publish-once.ts';
 import { ACK_WAIT_MS, openStreams } from './queue-streams.ts';
 import { token } from './stream.ts';
+import { NatsTaskLists } from './task-lists.ts';
 
 /** Interval at which queue-wide counts are read from JetStream. */
 const REFRESH_MS = 1000;
@@ -55,11 +60,12 @@ class NatsQueue extends NatsConsumer implements Queue {
   readonly durable = true;
   /** Latest redrive in progress for each task, by task id. */
   readonly #redriving = new Map<string, Promise<unknown>>();
+  readonly #lists = new NatsTaskLists(this.parts, this.deliveries);
   readonly #refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
 
   /** Reads queue-wide counts from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
-    if (this.parts.link.up) await this.parts.counts.refresh(() => this.own());
+    if (this.parts.link.up) await this.parts.counts.refresh(() => this.deliveries.own());
   }
 
   async publish(message: Message, keyed?: KeyedSubmission): Promise<string> {
@@ -78,20 +84,23 @@ class NatsQueue extends NatsConsumer implements Queue {
     this.parts.link.checkUp();
     const { tasks, notes, letters, events } = this.parts;
     await this.#redriving.get(id)?.catch(() => {});
-    const pending = this.findPending(id);
-    if (pending?.isRunning) {
-      const { note, progress } = pending;
-      return { state: 'running', attempt: note.attempts + 1, ...(progress && { progress }) };
-    }
+    const pending = this.deliveries.find(id);
+    if (pending?.isRunning) return { ...inFlightState(pending), body: pending.body, acceptedAt: pending.acceptedAt };
     // A task is always in the task stream or the dead-letter stream. A redrive or discard adds it to one stream before
     // removing it from the other.
-    if ((await tasks.last(token(id))) !== null) {
+    const message = await tasks.last(token(id));
+    if (message !== null) {
+      const submitted = {
+        body: textOf(message.data),
+        acceptedAt: acceptedAtOf(message.header, message.time.getTime()),
+      };
       const elsewhere = events.runningElsewhere(id);
-      if (pending === undefined && elsewhere !== undefined) return { state: 'running', ...elsewhere };
+      if (pending === undefined && elsewhere !== undefined) return { state: 'running', ...elsewhere, ...submitted };
       const note = await notes.get(token(id));
-      if (pending !== undefined || note === undefined || note.value.dueAt <= Date.now()) return { state: 'queued' };
+      const isQueued = pending !== undefined || note === undefined || note.value.dueAt <= Date.now();
+      if (isQueued) return { state: 'queued', ...submitted };
       const { attempts, reason, dueAt } = note.value;
-      return { state: 'retrying', attempts, reason, dueAt };
+      return { state: 'retrying', attempts, reason, dueAt, ...submitted };
     }
     const stored = await letters.get(id);
     return stored && { state: 'failed', letter: stored.letter };
@@ -103,12 +112,17 @@ class NatsQueue extends NatsConsumer implements Queue {
     return this.canceller.cancel(id);
   }
 
+  async listTasks(state: ListedState, admit: (bytes: number) => Promise<void>): Promise<TaskListing> {
+    this.parts.link.checkUp();
+    return { tasks: await this.#lists.list(state, admit), total: totalOf(state, this.counts()) };
+  }
+
   counts(): QueueCounts {
-    return this.parts.counts.counts(this.own());
+    return this.parts.counts.counts(this.deliveries.own());
   }
 
   oldest(): number | undefined {
-    return this.parts.counts.oldest(this.unsettled());
+    return this.parts.counts.oldest(this.deliveries.unsettled());
   }
 
   async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {

@@ -1,5 +1,8 @@
-import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
+import { DeliverPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Stream } from './stream.ts';
+
+/** Longest wait for the values of a listing. */
+const LISTING_WAIT_MS = 2000;
 
 /**
  * Stream of named JSON values with compare-and-set. A value's revision is its stream sequence. Unlike a KV bucket, the
@@ -9,6 +12,30 @@ export class RevisionedStore<Value> extends Stream {
   async get(name: string): Promise<{ value: Value; revision: number } | undefined> {
     const message = await this.last(name);
     return message === null ? undefined : { value: message.json<Value>(), revision: message.seq };
+  }
+
+  /** Returns values by name: all of them, or about the `max` newest if there are more. */
+  async newest(max: number): Promise<Map<string, Value>> {
+    const values = new Map<string, Value>();
+    const { messages, first_seq: first, last_seq: last } = await this.state();
+    if (messages === 0) return values;
+    const from = messages <= max ? first : Math.max(first, last + 1 - max);
+    const consumer = await this.link.jetstream.consumers.get(this.name, {
+      deliver_policy: DeliverPolicy.StartSequence,
+      opt_start_seq: from,
+    });
+    try {
+      const { num_pending: pending } = await consumer.info();
+      if (pending === 0) return values;
+      for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
+        values.set(message.subject.slice(message.subject.lastIndexOf('.') + 1), message.json<Value>());
+        if (message.info.pending === 0) break;
+      }
+      return values;
+    } finally {
+      // Without this, the server would keep the ephemeral consumer for minutes.
+      await consumer.delete().catch(() => {});
+    }
   }
 
   /**

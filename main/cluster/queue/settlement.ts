@@ -1,8 +1,10 @@
 import type { StoredMsg } from '@nats-io/jetstream';
+import { actionStart } from '../../../workers/parse-submission.ts';
+import { subjectOf } from '../../tasks/queue/event-subject.ts';
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
 import { REQUEST_TIMEOUT_MS } from '../nats-link.ts';
 import { type DeliveryState, initialDeliveryState, resolveDeliveryState } from './delivery-state.ts';
-import type { PendingDelivery } from './pending-delivery.ts';
+import { type PendingDelivery, textOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
@@ -38,7 +40,7 @@ export class NatsSettler {
     const isCompleted = this.isAckUnconfirmed(pending.streamSequence);
     if (!isCompleted && !isCancelled && stored?.taskSequence !== pending.streamSequence) return true;
     // Reports the cancellation, because the node that stored it may not have reported it.
-    if (isCancelled && !isCompleted) events.tell({ event: 'cancelled', id: pending.id });
+    if (isCancelled && !isCompleted) events.tell({ event: 'cancelled', ...subjectOf(pending) });
     await this.#finish(pending, isCompleted ? '+ACK' : '+TERM');
     return false;
   }
@@ -50,13 +52,13 @@ export class NatsSettler {
 
   /** Reports the start of an attempt. Also stores the start if `suspect` is set in the delivery state. */
   async markRunning(pending: PendingDelivery): Promise<void> {
-    const { id, note } = pending;
-    this.#parts.events.tell({ event: 'started', id, attempt: note.attempts + 1 });
+    const { note } = pending;
+    this.#parts.events.tell({ event: 'started', ...subjectOf(pending), attempt: note.attempts + 1 });
     if (note.suspect) await this.#storeNote(pending, { ...note, running: true });
   }
 
   async complete(pending: PendingDelivery): Promise<void> {
-    this.#parts.events.tell({ event: 'completed', id: pending.id });
+    this.#parts.events.tell({ event: 'completed', ...subjectOf(pending) });
     await this.#finish(pending, '+ACK');
   }
 
@@ -72,11 +74,11 @@ export class NatsSettler {
   ): Promise<boolean> {
     const { kind, reason } = settlement;
     const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
-    const { id, deliveries: lastSettledDelivery } = pending;
+    const { deliveries: lastSettledDelivery } = pending;
     // Skips the nak if a newer delivery exists, because JetStream would apply the nak to the newer delivery.
     if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery })))
       return false;
-    this.#parts.events.tell({ event: 'retrying', id, attempts: note.attempts, reason, dueAt });
+    this.#parts.events.tell({ event: 'retrying', ...subjectOf(pending), attempts: note.attempts, reason, dueAt });
     await this.#nak(pending, dueAt - Date.now());
     return true;
   }
@@ -87,26 +89,27 @@ export class NatsSettler {
     const { id, body, sequence, streamSequence, acceptedAt } = pending;
     // Another node may have cancelled the task while this node was disconnected.
     if (await cancellations.has(id, streamSequence)) {
-      events.tell({ event: 'cancelled', id });
+      events.tell({ event: 'cancelled', ...subjectOf(pending) });
       return this.#finish(pending, '+TERM');
     }
     const letter: DeadLetter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
     const stored = await letters.add(letter, streamSequence);
     counts.deadLettered(stored.seq);
-    events.tell({ event: 'failed', id, attempts, reason });
+    events.tell({ event: 'failed', ...subjectOf(pending), attempts, reason });
     await this.#finish(pending, '+TERM');
   }
 
   /** Stores the cancellation, then removes the message. */
   async cancel(pending: PendingDelivery): Promise<void> {
-    await this.#recordCancellation(pending.id, pending.streamSequence);
+    await this.#recordCancellation(pending, pending.streamSequence);
     await this.#finish(pending, '+TERM').catch(() => {});
   }
 
   /** Cancels a message that no node has, by deleting it from the task stream. */
   async withdraw(id: string, { seq, data }: StoredMsg): Promise<void> {
     const { tasks, notes, counts } = this.#parts;
-    if (await this.#recordCancellation(id, seq)) counts.settled(seq, data.length);
+    if (await this.#recordCancellation({ id, action: actionStart(textOf(data)) }, seq))
+      counts.settled(seq, data.length);
     // Ignores a failed deletion, because `resolve` finds the cancellation when the message is delivered.
     await Promise.all([tasks.remove(seq), notes.purge(token(id))]).catch(() => {});
   }
@@ -123,12 +126,12 @@ export class NatsSettler {
   }
 
   /** Stores, counts and reports a cancellation. @returns false if the cancellation was already stored */
-  async #recordCancellation(id: string, streamSequence: number): Promise<boolean> {
+  async #recordCancellation(task: Pick<PendingDelivery, 'id' | 'action'>, streamSequence: number): Promise<boolean> {
     const { cancellations, counts, events } = this.#parts;
-    const { seq, duplicate } = await cancellations.add(id, streamSequence);
+    const { seq, duplicate } = await cancellations.add(task.id, streamSequence);
     counts.cancelled(seq);
     // Reports a duplicate too, because the node that stored the cancellation may not have reported it.
-    events.tell({ event: 'cancelled', id });
+    events.tell({ event: 'cancelled', ...subjectOf(task) });
     return !duplicate;
   }
 

@@ -4,6 +4,7 @@ import {
   JetStreamApiError,
   type JetStreamPublishOptions,
   type PubAck,
+  type SeqMsgRequest,
   type StoredMsg,
   type StreamConfig,
   type StreamState,
@@ -57,6 +58,13 @@ export class Stream {
   /** Reads a message by its sequence in the stream. */
   at(seq: number): Promise<StoredMsg | null> {
     return this.link.manager.streams.getMessage(this.name, { seq });
+  }
+
+  /** Reads the first message at a sequence in the stream or after it. */
+  nextFrom(seq: number): Promise<StoredMsg | null> {
+    // The client's types lack this request of the server.
+    const query = { seq, next_by_subj: this.subject('*') } as unknown as SeqMsgRequest;
+    return this.link.manager.streams.getMessage(this.name, query);
   }
 
   async state(): Promise<StreamState> {

@@ -34,7 +34,10 @@ export interface TaskStore {
 }
 
 export interface TasksAppOptions {
-  queue: Pick<Queue, 'durable' | 'publish' | 'cancel' | 'find' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'>;
+  queue: Pick<
+    Queue,
+    'durable' | 'publish' | 'cancel' | 'find' | 'listTasks' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'
+  >;
   tasks: TaskStore;
   events: TaskEvents;
   monitor: Pick<QueueMonitor, 'status' | 'history'>;

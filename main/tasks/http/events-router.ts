@@ -7,7 +7,7 @@ import { apiHeaders } from '../../http/security-headers.ts';
 import type { TaskEvent } from '../queue/queue.ts';
 import type { Cursor, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
-import { unfinishedTask } from './task-status.ts';
+import { retryFields } from './task-status.ts';
 
 /** Limits on open event streams. The response is 503 above the total limit, and 429 above the limit per address. */
 const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
@@ -114,19 +114,23 @@ function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string 
 
 /** Returns the data of an event, with the same field names as the response to `GET /tasks/<id>`. */
 function dataOf(event: TaskEvent): object {
-  if (event.event === 'retrying') return unfinishedTask(event.id, { state: 'retrying', ...event });
-  if (event.event === 'progress') {
-    const { attempt, fraction, note } = event;
-    const progress = { fraction, ...(note !== undefined && { note }) };
-    return unfinishedTask(event.id, { state: 'running', attempt, progress });
-  }
-  const { event: name, id, ...details } = event;
-  return { id, status: STATUSES[name], ...details };
+  const { event: name, id, action, at, ...details } = event;
+  return { id, action, status: STATUSES[name], ...fieldsOf(event, details), at };
+}
+
+/** Returns the fields of an event that depend on its name. */
+function fieldsOf(event: TaskEvent, details: object): object {
+  if (event.event === 'retrying') return retryFields(event);
+  if (event.event !== 'progress') return details;
+  const { attempt, fraction, note } = event;
+  return { attempt, progress: { fraction, ...(note !== undefined && { note }) } };
 }
 
 const STATUSES = {
   accepted: 'queued',
   started: 'running',
+  progress: 'running',
+  retrying: 'retrying',
   completed: 'completed',
   failed: 'failed',
   cancelled: 'cancelled',

@@ -5,13 +5,19 @@ import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import type { QueueStatus } from '../monitor/queue-monitor.ts';
 import { WINDOW_SECONDS } from '../monitor/recent-durations.ts';
+import type { ListedState } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
+import { unavailable } from './queue-router.ts';
+import { listedTask } from './task-status.ts';
 
 /** Admission cost of a history. Admits eight per event loop turn. */
 const HISTORY_COST = TURN_BYTES / 8;
 
-/** Routes `GET /queue` and `GET /queue/history`. */
+/** Admission cost of a listing of tasks, for which a local queue looks at every delayed message. */
+const LISTING_COST = TURN_BYTES;
+
+/** Routes `GET /queue/tasks`, `GET /queue` and `GET /queue/history`. */
 export function queueStatusRouter({ queue, monitor, admission, responses }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
@@ -28,10 +34,27 @@ export function queueStatusRouter({ queue, monitor, admission, responses }: Task
     if (!replyWithin(responses, ctx, monitor.history(since))) throw serverBusy();
   });
 
+  router.get('/queue/tasks', async (ctx) => {
+    authorize(ctx.state, 'read', 'task');
+    const { state } = ctx.query;
+    if (!isListedState(state)) throw new HttpError('stateUnknown');
+    await admission.enter(LISTING_COST);
+    const listing = await queue.listTasks(state, (bytes) => admission.enter(bytes)).catch(unavailable);
+    const tasks = listing.tasks.map(listedTask);
+    // The count may be a second older than the tasks.
+    const total = Math.max(listing.total, tasks.length);
+    if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
+  });
+
   router.all('/queue', refuseOtherMethods('GET', 'HEAD'));
   router.all('/queue/history', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/queue/tasks', refuseOtherMethods('GET', 'HEAD'));
 
   return router;
+}
+
+function isListedState(state: unknown): state is ListedState {
+  return state === 'queued' || state === 'running' || state === 'retrying';
 }
 
 /** Returns the fields of `GET /queue` other than the counts. */

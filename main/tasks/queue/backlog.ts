@@ -1,13 +1,17 @@
 import type { StoredMessage } from '../../../db/sqlite/queued-messages.ts';
+import { actionStart } from '../../../workers/parse-submission.ts';
 import { Fifo } from './fifo.ts';
+import { lowest } from './lowest.ts';
 import {
   type Delivery,
+  type ListedState,
   type Message,
   type Progress,
   type QueueBounds,
   type QueueCounts,
   QueueFull,
   type TaskProgress,
+  type UnfinishedState,
 } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
@@ -15,6 +19,24 @@ import { textMemoryBytes } from './text-memory.ts';
 export interface Entry extends StoredMessage {
   /** Memory used by the message's body and reason, in bytes; see `textMemoryBytes`. */
   bytes: number;
+  /** First characters of the action, for events. Undefined if the message has none. */
+  action: string | undefined;
+}
+
+/** State of a message that a worker thread has started to process. */
+interface RunningState {
+  /** Start of the attempt in milliseconds since the epoch. */
+  startedAt: number;
+  /** Last progress that the handler has reported. */
+  progress?: TaskProgress;
+}
+
+/** A message as stored or submitted, without the fields that the backlog derives from it. */
+export type EntryState = Omit<Entry, 'bytes' | 'action'>;
+
+/** Returns the entry of a message that was stored. */
+export function entryOf(message: EntryState): Entry {
+  return { ...message, bytes: textMemoryBytes(message), action: actionStart(message.body) };
 }
 
 /** The unsettled messages of a queue: waiting, delayed until their next attempt, or in flight. */
@@ -26,8 +48,8 @@ export class Backlog {
   /** Delayed messages, each with the timer that ends its delay. A message delayed after `close` has no timer. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   readonly #inFlight = new Map<Delivery, Entry>();
-  /** Messages that a worker thread is processing, with the last progress reported by the handler. */
-  readonly #running = new Map<Entry, TaskProgress | undefined>();
+  /** Messages that a worker thread is processing. */
+  readonly #running = new Map<Entry, RunningState>();
   /** Messages whose removal is being written. These messages are not delivered, but count as waiting. */
   readonly #removing = new Set<Entry>();
   /** Number of messages whose acceptance is being written. `#entries` does not contain these messages yet. */
@@ -62,7 +84,7 @@ export class Backlog {
     if (length >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${length} messages`);
     if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
     const state = { attempts: 0, crashes: 0, suspect: false, reason: null, dueAt: 0 };
-    return { id, body, sequence, position: ++this.#positions, bytes, ...state, acceptedAt };
+    return { id, body, sequence, position: ++this.#positions, bytes, action: actionStart(body), ...state, acceptedAt };
   }
 
   /** Counts a message of `bytes` bytes against the bounds until `written` settles. Rejects if `written` rejects. */
@@ -115,16 +137,17 @@ export class Backlog {
   /** Marks a message that is in flight as running. @returns the message, or undefined if the delivery has ended */
   markRunning(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
-    if (entry !== undefined && !this.#running.has(entry)) this.#running.set(entry, undefined);
+    if (entry !== undefined && !this.#running.has(entry)) this.#running.set(entry, { startedAt: Date.now() });
     return entry;
   }
 
-  /** Sets the progress of a running delivery. @returns false if the delivery is not running */
-  setProgress(delivery: Delivery, progress: TaskProgress): boolean {
+  /** Sets the progress of a running delivery. @returns the message, or undefined if the delivery is not running */
+  setProgress(delivery: Delivery, progress: TaskProgress): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
-    if (entry === undefined || !this.#running.has(entry)) return false;
-    this.#running.set(entry, progress);
-    return true;
+    const running = entry && this.#running.get(entry);
+    if (running === undefined) return undefined;
+    running.progress = progress;
+    return entry;
   }
 
   /** Ends a delivery, so that its message is no longer in flight. @returns the message, or undefined if the delivery had already ended */
@@ -176,14 +199,27 @@ export class Backlog {
 
   find(id: string): Progress | undefined {
     const entry = this.#entries.get(id);
-    if (entry === undefined) return undefined;
+    return entry && { ...this.stateOf(entry), body: entry.body, acceptedAt: entry.acceptedAt };
+  }
+
+  stateOf(entry: Entry): UnfinishedState {
     const { attempts, reason, dueAt } = entry;
-    if (this.#running.has(entry)) {
-      const progress = this.#running.get(entry);
-      return { state: 'running', attempt: attempts + 1, ...(progress && { progress }) };
-    }
+    const running = this.#running.get(entry);
+    if (running !== undefined) return { state: 'running', attempt: attempts + 1, ...running };
     if (this.#delayed.has(entry)) return { state: 'retrying', attempts, reason: reason ?? '', dueAt };
     return { state: 'queued' };
+  }
+
+  /** Returns up to `max` messages; see `Queue.listTasks`. */
+  first(state: ListedState, max: number): Entry[] {
+    switch (state) {
+      case 'queued':
+        return this.#waiting.first(max);
+      case 'running':
+        return lowest(this.#inFlight.values(), max, (entry) => this.#running.get(entry)?.startedAt ?? Number.MAX_VALUE);
+      case 'retrying':
+        return lowest(this.#delayed.keys(), max, ({ dueAt }) => dueAt);
+    }
   }
 
   /** Returns all messages, in the order of delivery. */

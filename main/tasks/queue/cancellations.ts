@@ -1,4 +1,5 @@
 import type { Backlog, Entry } from './backlog.ts';
+import { subjectOf } from './event-subject.ts';
 import type { Delivery, TaskEvent } from './queue.ts';
 import type { Journal } from './sqlite-journal.ts';
 
@@ -52,9 +53,9 @@ export class Cancellations {
   }
 
   /** Counts and reports a cancelled message. */
-  note({ id }: Entry): void {
+  note(entry: Entry): void {
     this.count += 1;
-    this.#options.onEvent({ event: 'cancelled', id });
+    this.#options.onEvent({ event: 'cancelled', ...subjectOf(entry) });
   }
 
   /** Records a cancellation. The message counts as waiting until the record is written. */

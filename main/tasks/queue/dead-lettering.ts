@@ -1,5 +1,6 @@
 import type { Backlog, Entry } from './backlog.ts';
 import type { DeadLetters } from './dead-letters.ts';
+import { subjectOf } from './event-subject.ts';
 import type { DeadLetter, SettlementOf, TaskEvent } from './queue.ts';
 import type { Journal } from './sqlite-journal.ts';
 
@@ -30,7 +31,7 @@ export class DeadLettering {
     const { id, body, sequence, acceptedAt } = entry;
     const letter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
     const evicted = deadLetters.add(letter);
-    onEvent({ event: 'failed', id, attempts, reason });
+    onEvent({ event: 'failed', ...subjectOf(entry), attempts, reason });
     await Promise.all([journal()?.deadLetter(letter), ...evicted.map((old) => journal()?.purge(old))]);
   }
 

@@ -12,8 +12,8 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Task ids of dead letters whose redrive is being written. */
-  readonly #redriving = new Set<string>();
+  /** Dead letters whose redrive is being written, by task id. */
+  readonly #redriving = new Map<string, DeadLetter>();
   #bytes = 0;
 
   constructor(bounds = deadLetterBounds) {
@@ -44,7 +44,8 @@ export class DeadLetters {
   }
 
   find(id: string): Progress | undefined {
-    if (this.#redriving.has(id)) return { state: 'queued' };
+    const redriven = this.#redriving.get(id);
+    if (redriven !== undefined) return { state: 'queued', body: redriven.body, acceptedAt: redriven.acceptedAt };
     const letter = this.#letters.get(id);
     return letter && { state: 'failed', letter };
   }
@@ -58,7 +59,7 @@ export class DeadLetters {
   /** Removes a dead letter before its redrive is written. @returns a function to call when the write has ended */
   startRedrive(letter: DeadLetter): () => void {
     this.#remove(letter);
-    this.#redriving.add(letter.id);
+    this.#redriving.set(letter.id, letter);
     return () => this.#redriving.delete(letter.id);
   }
 

@@ -10,6 +10,11 @@ export class Fifo<T> {
     return this.#items.length - this.#head;
   }
 
+  /** Returns the first `max` items without removing them. */
+  first(max: number): T[] {
+    return this.#items.slice(this.#head, this.#head + max);
+  }
+
   push(item: T): void {
     this.#items.push(item);
   }

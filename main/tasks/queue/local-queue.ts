@@ -1,13 +1,17 @@
 import type { QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
-import { Backlog, type Entry } from './backlog.ts';
+import { Backlog, type Entry, entryOf } from './backlog.ts';
 import { Cancellations } from './cancellations.ts';
 import { DeadLettering } from './dead-lettering.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { subjectOf } from './event-subject.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
+import { listBacklog } from './listing.ts';
+import type { LocalQueueOptions } from './local-queue-options.ts';
 import type {
   Delivery,
   KeyedSubmission,
   ListedDeadLetter,
+  ListedState,
   Message,
   Progress,
   Queue,
@@ -16,28 +20,18 @@ import type {
   Settlement,
   SettlementOf,
   TaskEvent,
+  TaskListing,
   TaskProgress,
 } from './queue.ts';
 import type { Journal } from './sqlite-journal.ts';
-import { textMemoryBytes } from './text-memory.ts';
+
+export type { LocalQueueOptions };
 
 /** Maximum delay of a restored message, in case the clock was set back. Equals the maximum delay of `RetryAfter`. */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
 /** Resolved promise, returned for a change that is not written to a journal. */
 const RECORDED = Promise.resolve();
-
-export interface LocalQueueOptions {
-  deadLetters?: DeadLetters;
-  /** Stores every change in a file, which makes the queue durable. If absent, the queue is in memory only. */
-  journal?: Journal;
-  /** Initial contents, saved by the previous process. */
-  snapshot?: QueueSnapshot;
-  /** Deletes the stored copy of `snapshot`. Called just before the first delivery, so that a failed start loses nothing. */
-  clearSnapshot?: () => void;
-  /** Called for each state change and progress report of a task. */
-  onEvent?: (event: TaskEvent) => void;
-}
 
 /** The specification's in-memory queue. With a journal, its messages also survive if the process is killed. */
 export class LocalQueue implements Queue {
@@ -117,15 +111,15 @@ export class LocalQueue implements Queue {
   }
 
   reportProgress(delivery: Delivery, progress: TaskProgress): void {
-    const { message, attempt } = delivery;
-    if (!this.#backlog.setProgress(delivery, progress)) return;
-    this.#onEvent({ event: 'progress', id: message.id, attempt, ...progress });
+    const entry = this.#backlog.setProgress(delivery, progress);
+    if (entry === undefined) return;
+    this.#onEvent({ event: 'progress', ...subjectOf(entry), attempt: delivery.attempt, ...progress });
   }
 
   markRunning(delivery: Delivery): Promise<void> {
     const entry = this.#backlog.markRunning(delivery);
     if (entry === undefined) return RECORDED;
-    this.#onEvent({ event: 'started', id: entry.id, attempt: delivery.attempt });
+    this.#onEvent({ event: 'started', ...subjectOf(entry), attempt: delivery.attempt });
     return (entry.suspect && this.#journal?.update(entry, true)) || RECORDED;
   }
 
@@ -135,7 +129,7 @@ export class LocalQueue implements Queue {
     switch (settlement.kind) {
       case 'ack':
         this.#completed += 1;
-        this.#onEvent({ event: 'completed', id: entry.id });
+        this.#onEvent({ event: 'completed', ...subjectOf(entry) });
         this.#backlog.remove(entry);
         return this.#journal?.complete(entry) ?? RECORDED;
       case 'retry':
@@ -160,6 +154,10 @@ export class LocalQueue implements Queue {
 
   async find(id: string): Promise<Progress | undefined> {
     return this.#deadLetters.find(id) ?? this.#backlog.find(id);
+  }
+
+  listTasks(state: ListedState, admit: (bytes: number) => Promise<void>): Promise<TaskListing> {
+    return listBacklog(this.#backlog, state, admit);
   }
 
   counts(): QueueCounts {
@@ -206,7 +204,7 @@ export class LocalQueue implements Queue {
   #restore({ messages, deadLetters, keys }: QueueSnapshot): void {
     const latest = Date.now() + LONGEST_WAIT_MS;
     for (const message of messages) {
-      this.#backlog.add({ ...message, bytes: textMemoryBytes(message), dueAt: Math.min(message.dueAt, latest) });
+      this.#backlog.add(entryOf({ ...message, dueAt: Math.min(message.dueAt, latest) }));
     }
     for (const letter of deadLetters) this.#deadLettering.add(letter);
     for (const record of keys) this.#keys.add(record);
@@ -216,7 +214,7 @@ export class LocalQueue implements Queue {
   }
 
   #enqueue(entry: Entry): void {
-    this.#onEvent({ event: 'accepted', id: entry.id });
+    this.#onEvent({ event: 'accepted', ...subjectOf(entry) });
     this.#backlog.add(entry);
     this.#onReady();
   }
@@ -242,7 +240,7 @@ export class LocalQueue implements Queue {
 
   #postpone(entry: Entry, { delayMs, reason }: SettlementOf<'retry' | 'snooze'>): Promise<void> {
     this.#backlog.postpone(entry, Date.now() + delayMs, reason);
-    this.#onEvent({ event: 'retrying', id: entry.id, attempts: entry.attempts, reason, dueAt: entry.dueAt });
+    this.#onEvent({ event: 'retrying', ...subjectOf(entry), attempts: entry.attempts, reason, dueAt: entry.dueAt });
     return this.#journal?.update(entry, false) ?? RECORDED;
   }
 }

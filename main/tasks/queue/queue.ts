@@ -1,7 +1,8 @@
 import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
 import type { TaskProgress } from '../../../workers/messages.ts';
+import type { ListedState, ListedTask, Progress, TaskListing, UnfinishedState } from './task-state.ts';
 
-export type { DeadLetter, TaskProgress };
+export type { DeadLetter, ListedState, ListedTask, Progress, TaskListing, TaskProgress, UnfinishedState };
 
 /**
  * The queue between the tasks router and the dispatcher. A message is published, taken as a delivery, and settled. The
@@ -60,6 +61,11 @@ export interface Queue {
   settle(delivery: Delivery, settlement: Settlement): Promise<void>;
   /** Returns the state of an unfinished or failed task, or undefined if the task is completed or unknown. */
   find(id: string): Promise<Progress | undefined>;
+  /**
+   * Lists up to `LISTED_TASKS` unfinished tasks: waiting ones in the order of delivery, those in flight with the longest running first,
+   * or delayed ones with the next due first. Waits for `admit` before it reads a message of that many bytes.
+   */
+  listTasks(state: ListedState, admit: (bytes: number) => Promise<void>): Promise<TaskListing>;
   counts(): QueueCounts;
   /** Returns the acceptance time of the oldest message in milliseconds since the epoch, or undefined if empty. */
   oldest(): number | undefined;
@@ -163,22 +169,24 @@ export type Failure = 'transient' | 'permanent' | 'crash';
 
 export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, { kind: Kind }>;
 
-/** State of an unfinished or failed task. Times are milliseconds since the epoch. */
-export type Progress =
-  | { state: 'queued' }
-  /** `progress` is what the handler last reported in this attempt. */
-  | { state: 'running'; attempt: number; progress?: TaskProgress }
-  /** The last attempt failed because of `reason`. The next attempt is due at `dueAt`. */
-  | { state: 'retrying'; attempts: number; reason: string; dueAt: number }
-  | { state: 'failed'; letter: DeadLetter };
-
 /** State change or progress of a task, reported by the queue. `dueAt` is in milliseconds since the epoch. */
-export type TaskEvent =
-  | { event: 'accepted' | 'completed' | 'cancelled'; id: string }
-  | { event: 'started'; id: string; attempt: number }
-  | { event: 'progress'; id: string; attempt: number; fraction: number; note?: string }
-  | { event: 'retrying'; id: string; attempts: number; reason: string; dueAt: number }
-  | { event: 'failed'; id: string; attempts: number; reason: string };
+export type TaskEvent = EventSubject &
+  (
+    | { event: 'accepted' | 'completed' | 'cancelled' }
+    | { event: 'started'; attempt: number }
+    | { event: 'progress'; attempt: number; fraction: number; note?: string }
+    | { event: 'retrying'; attempts: number; reason: string; dueAt: number }
+    | { event: 'failed'; attempts: number; reason: string }
+  );
+
+/** What every event tells about its task. */
+export interface EventSubject {
+  id: string;
+  /** The first characters of the action; see `actionStart`. Absent if the event comes from a node of version 0.1.0. */
+  action?: string | undefined;
+  /** Time of the event in milliseconds since the epoch. */
+  at: number;
+}
 
 /** Counts of messages. At any time, accepted = completed + dead + dropped + cancelled + waiting + delayed + inFlight. */
 export interface QueueCounts {

@@ -35,12 +35,12 @@ async function measureCounting(rounds: number): Promise<Record<string, number>> 
   const events = new TaskEvents();
   const once = async () => {
     await note(request as never, answer);
-    events.record({ event: 'accepted', id: '' });
+    events.record({ event: 'accepted', id: '', at: 1 });
     waits.observe(Date.now() % 10);
-    events.record({ event: 'started', id: '', attempt: 1 });
+    events.record({ event: 'started', id: '', at: 1, attempt: 1 });
     const from = performance.now();
     runs.observe((performance.now() - from) / 1000);
-    events.record({ event: 'completed', id: '' });
+    events.record({ event: 'completed', id: '', at: 1 });
   };
   // The first rounds are not compiled yet.
   for (let round = 0; round < rounds / 10; round++) await once();

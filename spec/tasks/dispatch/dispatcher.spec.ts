@@ -87,8 +87,8 @@ describe('Dispatcher', () => {
       const { pool, publish, queue } = start(1);
       await publish('a', 'b');
       await pool.given(2);
-      expect(await queue.find('a')).to.deep.equal({ state: 'running', attempt: 1 });
-      expect(await queue.find('b')).to.deep.equal({ state: 'queued' });
+      expect(await queue.find('a')).to.deep.include({ state: 'running', attempt: 1 });
+      expect(await queue.find('b')).to.deep.include({ state: 'queued' });
     });
   });
 

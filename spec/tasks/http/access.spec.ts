@@ -58,6 +58,8 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'head /dead-letters': ['read', 'dead_letter'],
   'delete /dead-letters/{id}': ['delete', 'dead_letter'],
   'post /dead-letters/{id}/retry': ['create', 'task'],
+  'get /queue/tasks': ['read', 'task'],
+  'head /queue/tasks': ['read', 'task'],
   'get /queue': ['read', 'queue'],
   'head /queue': ['read', 'queue'],
   'get /queue/history': ['read', 'queue'],
@@ -79,6 +81,8 @@ async function ask({ url }: TasksServer, operation: string, headers: Record<stri
 
 const outcomes: Record<string, number> = {
   'post /tasks': 202,
+  'get /queue/tasks': 400,
+  'head /queue/tasks': 400,
   'get /tasks/{id}': 404,
   'head /tasks/{id}': 404,
   'delete /tasks/{id}': 404,
@@ -222,10 +226,10 @@ describe('service B with TASKS_REQUIRE_TOKEN', () => {
     const { tasks, ticker, token } = await start();
     const text = await token();
     const client = await followEvents(tasks.url, undefined, undefined, text);
-    tasks.events.record({ event: 'accepted', id: ID });
+    tasks.events.record({ event: 'accepted', id: ID, at: 1 });
     expect((await client.next())?.event).to.equal('accepted');
     await ticker.tokens.revoke((await ticker.tokens.verify(text)) as never);
-    tasks.events.record({ event: 'completed', id: ID });
+    tasks.events.record({ event: 'completed', id: ID, at: 1 });
     expect(await client.next()).to.equal(undefined);
   });
 

@@ -14,26 +14,36 @@ describe('GET /tasks/events', () => {
   it('reports each step of a task, named like its status', async () => {
     const { url, events } = await startTasksServer();
     const client = await followEvents(url);
+    const subject = { id: A, action: 'sum', at: 5 };
+    const due = { next_attempt_at: 2, next_attempt_at_ms: 1500 };
     const steps: [TaskEvent, object][] = [
       [
-        { event: 'accepted', id: A },
-        { id: A, status: 'queued' },
+        { event: 'accepted', ...subject },
+        { ...subject, status: 'queued' },
       ],
       [
-        { event: 'started', id: A, attempt: 1 },
-        { id: A, status: 'running', attempt: 1 },
+        { event: 'started', ...subject, attempt: 1 },
+        { ...subject, status: 'running', attempt: 1 },
       ],
       [
-        { event: 'retrying', id: A, attempts: 1, reason: 'no', dueAt: 1500 },
-        { id: A, status: 'retrying', attempts: 1, reason: 'no', next_attempt_at: 2 },
+        { event: 'progress', ...subject, attempt: 1, fraction: 0.5, note: 'half' },
+        { ...subject, status: 'running', attempt: 1, progress: { fraction: 0.5, note: 'half' } },
       ],
       [
-        { event: 'completed', id: A },
-        { id: A, status: 'completed' },
+        { event: 'retrying', ...subject, attempts: 1, reason: 'no', dueAt: 1500 },
+        { ...subject, status: 'retrying', attempts: 1, reason: 'no', ...due },
       ],
       [
-        { event: 'failed', id: B, attempts: 5, reason: 'line\n\nbreaks' },
-        { id: B, status: 'failed', attempts: 5, reason: 'line\n\nbreaks' },
+        { event: 'completed', ...subject },
+        { ...subject, status: 'completed' },
+      ],
+      [
+        { event: 'failed', ...subject, id: B, attempts: 5, reason: 'line\n\nbreaks' },
+        { ...subject, id: B, status: 'failed', attempts: 5, reason: 'line\n\nbreaks' },
+      ],
+      [
+        { event: 'cancelled', id: B, action: undefined, at: 6 },
+        { id: B, status: 'cancelled', at: 6 },
       ],
     ];
     for (const [event] of steps) events.record(event);
@@ -61,7 +71,9 @@ describe('GET /tasks/events', () => {
     first.close();
     const { body } = await submit('{"action":"sum"}');
     const second = await followEvents(url, seen?.id);
-    expect(await second.next()).to.deep.include({ event: 'accepted', data: { id: body.id, status: 'queued' } });
+    const next = await second.next();
+    expect(next).to.include({ event: 'accepted' });
+    expect(next?.data).to.include({ id: body.id, status: 'queued', action: 'sum' });
   });
 
   it('gives a client an id before anything happens, so that it misses nothing when it is cut off', async () => {
@@ -78,14 +90,17 @@ describe('GET /tasks/events', () => {
     const { url, events } = await startTasksServer();
     await followEvents(url);
     const id = events.idOf(events.now());
-    for (let n = 0; n < 10_003; n++) events.record({ event: 'completed', id: idOf(n) });
+    for (let n = 0; n < 10_003; n++) events.record({ event: 'completed', id: idOf(n), at: 1 });
     const late = await followEvents(url, id);
     expect(await late.next()).to.deep.include({ event: 'gap', data: { missed: 3 } });
-    expect(await late.next()).to.deep.include({ event: 'completed', data: { id: idOf(3), status: 'completed' } });
+    expect(await late.next()).to.deep.include({
+      event: 'completed',
+      data: { id: idOf(3), status: 'completed', at: 1 },
+    });
     const foreign = await followEvents(url, 'another-1');
     expect(await foreign.next()).to.deep.include({ event: 'gap', data: { missed: null } });
-    events.record({ event: 'completed', id: A });
-    expect(await foreign.next()).to.deep.include({ event: 'completed', data: { id: A, status: 'completed' } });
+    events.record({ event: 'completed', id: A, at: 1 });
+    expect(await foreign.next()).to.deep.include({ event: 'completed', data: { id: A, status: 'completed', at: 1 } });
   });
 
   it('buffers little for a client that does not read, and reports the gap to it', async () => {
@@ -97,7 +112,7 @@ describe('GET /tasks/events', () => {
     let noted = 0;
     // Far more than the socket buffers hold.
     await until(() => {
-      for (let n = 0; n < 500; n++) events.record({ event: 'failed', id: idOf(noted++), attempts: 1, reason });
+      for (let n = 0; n < 500; n++) events.record({ event: 'failed', id: idOf(noted++), at: 1, attempts: 1, reason });
       return written() && noted >= 30_000;
     });
     expect(socket?.writableLength).to.be.below(3_000_000);
@@ -163,11 +178,11 @@ describe('GET /tasks/events', () => {
     const [socket] = [...sockets];
     await until(() => {
       for (let n = 0; n < 500; n++)
-        events.record({ event: 'failed', id: idOf(n), attempts: 1, reason: 'x'.repeat(1000) });
+        events.record({ event: 'failed', id: idOf(n), at: 1, attempts: 1, reason: 'x'.repeat(1000) });
       return (socket?.writableLength ?? 0) > 0;
     });
     events.close();
-    events.record({ event: 'completed', id: idOf(0) });
+    events.record({ event: 'completed', id: idOf(0), at: 1 });
     // An exception in a timer of the stream fails this test. This later timer fires after it.
     await setTimeout(200);
     while ((await client.next()) !== undefined);

@@ -43,7 +43,7 @@ describe('the dead letters', () => {
     const retried = await request(`${server.url}/dead-letters/${first}/retry`, { method: 'POST' });
     expect([retried.status, retried.body]).to.deep.equal([202, { id: first, status: 'queued' }]);
     expect(retried.headers.get('location')).to.equal(`/tasks/${first}`);
-    expect((await request(`${server.tasksUrl}/${first}`)).body).to.deep.equal({ id: first, status: 'queued' });
+    expect((await request(`${server.tasksUrl}/${first}`)).body).to.include({ id: first, status: 'queued' });
     expect(server.queued().map(({ id }) => id)).to.deep.equal([first]);
 
     const deleted = await request(`${server.url}/dead-letters/${second}`, { method: 'DELETE' });

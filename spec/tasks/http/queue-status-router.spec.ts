@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { discard, openInbox, retry } from '../../drivers/inbox.ts';
 import { request } from '../../support/program.ts';
 import { eventually } from '../../support/until.ts';
-import { startTasksServer } from './tasks-server.ts';
+import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
 describe('GET /queue', () => {
   it('accounts for every task that was accepted', async () => {
@@ -82,5 +82,70 @@ describe('GET /queue/history', () => {
       expect([status, body], query).to.deep.equal([400, { error: 'since must be Unix seconds' }]);
     }
     expect((await request(`${url}/queue/history?since=999999999999`)).body.seconds).to.equal(0);
+  });
+});
+
+describe('GET /queue/tasks', () => {
+  const listing = async ({ url }: TasksServer, state: string) =>
+    (await request(`${url}/queue/tasks?state=${state}`)).body;
+
+  it('answers with the tasks of a state, the start of each, and the number of all', async () => {
+    const server = await startTasksServer({ bodyLimit: 10_000 });
+    const { id } = (await server.submit(`{"action":"sum","data":{"text":"${'ü'.repeat(1000)}"}}`)).body;
+    const { tasks, ...counts } = await listing(server, 'queued');
+    expect(counts).to.deep.equal({ count: 1, total: 1 });
+    const [delivery] = await openInbox(server.queue).take(1);
+    const { body = '' } = delivery?.message ?? {};
+    const accepted_at_ms = delivery?.acceptedAt;
+    const start = {
+      id,
+      action: 'sum',
+      accepted_at_ms,
+      payload: body.slice(0, 256),
+      payload_bytes: Buffer.byteLength(body),
+    };
+    expect(tasks).to.deep.equal([{ ...start, status: 'queued' }]);
+    expect(await listing(server, 'queued')).to.deep.equal({ tasks: [], count: 0, total: 0 });
+    expect(await listing(server, 'running')).to.deep.equal({ tasks, count: 1, total: 1 });
+
+    await delivery?.markRunning();
+    if (delivery) server.queue.reportProgress(delivery.delivery, { fraction: 0.5 });
+    const [running] = (await listing(server, 'running')).tasks;
+    const { started_at_ms, ...rest } = running;
+    expect(rest).to.deep.equal({ ...start, status: 'running', attempt: 1, progress: { fraction: 0.5 } });
+    expect(started_at_ms).to.be.within(accepted_at_ms ?? 0, Date.now());
+
+    await delivery?.settle(retry(60_000));
+    const [retrying] = (await listing(server, 'retrying')).tasks;
+    const { next_attempt_at_ms, next_attempt_at, ...others } = retrying;
+    expect(others).to.deep.equal({ ...start, status: 'retrying', attempts: 1, reason: 'it failed' });
+    expect(next_attempt_at_ms).to.be.above(Date.now());
+    expect(next_attempt_at).to.equal(Math.ceil(next_attempt_at_ms / 1000));
+  });
+
+  it('needs one of three states', async () => {
+    const { url } = await startTasksServer();
+    for (const query of [
+      '',
+      '?state=',
+      '?state=failed',
+      '?state=Queued',
+      '?state=queued&state=queued',
+      '?state=constructor',
+    ]) {
+      const { status, body } = await request(`${url}/queue/tasks${query}`);
+      expect([status, body], query).to.deep.equal([400, { error: 'state must be queued, running or retrying' }]);
+    }
+    const { status, headers } = await request(`${url}/queue/tasks`, { method: 'DELETE' });
+    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
+  });
+
+  it('says so when the queue cannot be asked', async () => {
+    const { url, queue } = await startTasksServer();
+    queue.listTasks = async () => {
+      throw new Error('away');
+    };
+    const { status, body } = await request(`${url}/queue/tasks?state=queued`);
+    expect([status, body]).to.deep.equal([500, { error: 'queue unavailable' }]);
   });
 });

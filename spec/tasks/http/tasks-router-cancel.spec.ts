@@ -125,7 +125,9 @@ describe('DELETE /tasks/:id', () => {
     const id = accepted?.data.id;
     expect(await cancel(server, id)).to.deep.equal([204, '']);
     expect((await waiting).status).to.equal(202);
-    expect(await events.next()).to.deep.include({ event: 'cancelled', data: { id, status: 'cancelled' } });
+    const cancelled = await events.next();
+    expect(cancelled).to.include({ event: 'cancelled' });
+    expect(cancelled?.data).to.include({ id, status: 'cancelled' });
   });
 });
 
@@ -139,11 +141,13 @@ describe('the progress of a task', () => {
     const progress = { fraction: 0.5, note: 'half' };
     server.queue.reportProgress(delivery, progress);
     const running = { id, status: 'running', attempt: 1, progress };
-    expect((await request(`${server.tasksUrl}/${id}`)).body).to.deep.equal(running);
+    expect((await request(`${server.tasksUrl}/${id}`)).body).to.deep.include(running);
     for (const name of ['accepted', 'started']) expect((await events.next())?.event).to.equal(name);
-    expect(await events.next()).to.deep.include({ event: 'progress', data: running });
+    const reported = await events.next();
+    expect(reported).to.include({ event: 'progress' });
+    expect(reported?.data).to.deep.include(running);
     server.queue.reportProgress(delivery, { fraction: 1 });
     const { data } = (await events.next()) ?? {};
-    expect(data).to.deep.equal({ ...running, progress: { fraction: 1 } });
+    expect(data).to.deep.include({ ...running, progress: { fraction: 1 } });
   });
 });

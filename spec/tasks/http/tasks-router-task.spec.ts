@@ -14,10 +14,14 @@ async function submitAndTake({ submit, queue }: TasksServer) {
 describe('GET /tasks/:id', () => {
   it('is where the 202 points to', async () => {
     const server = await startTasksServer();
-    const { id, location } = await submitAndTake(server);
+    const before = Date.now();
+    const { id, location, delivery } = await submitAndTake(server);
     expect(location).to.equal(`/tasks/${id}`);
     const { status, body, headers } = await request(server.url + location);
-    expect({ status, body }).to.deep.equal({ status: 200, body: { id, status: 'queued' } });
+    const { accepted_at_ms, ...task } = body;
+    const payload = delivery.message.body;
+    expect({ status, task }).to.deep.equal({ status: 200, task: { id, status: 'queued', payload } });
+    expect(accepted_at_ms).to.be.within(before, Date.now());
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
   });
 
@@ -25,12 +29,17 @@ describe('GET /tasks/:id', () => {
     const server = await startTasksServer();
     const { id, location, delivery } = await submitAndTake(server);
     const look = async () => (await request(server.url + location)).body;
+    const submitted = { payload: delivery.message.body, accepted_at_ms: delivery.acceptedAt };
+    const startedAfter = Date.now();
     await delivery.markRunning();
-    expect(await look()).to.deep.equal({ id, status: 'running', attempt: 1 });
+    const { started_at_ms, ...running } = await look();
+    expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted });
+    expect(started_at_ms).to.be.within(startedAfter, Date.now());
     const before = Date.now() / 1000;
     await delivery.settle({ ...retry(60_000), reason: 'query failed' });
-    const { next_attempt_at, ...retrying } = await look();
-    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed' });
+    const { next_attempt_at, next_attempt_at_ms, ...retrying } = await look();
+    expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed', ...submitted });
+    expect(Math.ceil(next_attempt_at_ms / 1000)).to.equal(next_attempt_at);
     expect(next_attempt_at)
       .to.satisfy(Number.isSafeInteger)
       .and.to.be.within(before + 60, Date.now() / 1000 + 61);

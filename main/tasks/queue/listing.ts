@@ -1,0 +1,33 @@
+import { cut } from '../../../workers/parse-submission.ts';
+import type { Backlog } from './backlog.ts';
+import type { ListedState, QueueCounts, TaskListing } from './queue.ts';
+
+/** Maximum number of tasks in a listing of the queue, the same as for rows in `GET /tasks`. */
+export const LISTED_TASKS = 100;
+/** Maximum number of characters of a message in a listing of the queue. */
+export const LISTED_LENGTH = 256;
+
+/** Lists tasks of a local queue; see `Queue.listTasks`. */
+export async function listBacklog(
+  backlog: Backlog,
+  state: ListedState,
+  admit: (bytes: number) => Promise<void>,
+): Promise<TaskListing> {
+  const total = totalOf(state, backlog.counts());
+  const tasks = backlog.first(state, LISTED_TASKS).map((entry) => ({ entry, progress: backlog.stateOf(entry) }));
+  const listed: TaskListing['tasks'] = [];
+  for (const { entry, progress } of tasks) {
+    const { id, action, acceptedAt, body } = entry;
+    await admit(body.length);
+    const [payload, payloadBytes] = [cut(body, LISTED_LENGTH), Buffer.byteLength(body)];
+    listed.push({ id, action, acceptedAt, payload, payloadBytes, progress });
+  }
+  return { tasks: listed, total };
+}
+
+/** Returns the number of tasks in a listed state. */
+export function totalOf(state: ListedState, { waiting, inFlight, delayed }: Counts): number {
+  return { queued: waiting, running: inFlight, retrying: delayed }[state];
+}
+
+type Counts = Pick<QueueCounts, 'waiting' | 'inFlight' | 'delayed'>;

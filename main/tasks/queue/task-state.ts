@@ -1,0 +1,38 @@
+import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
+import type { TaskProgress } from '../../../workers/messages.ts';
+
+/** State of an unfinished task. Times are milliseconds since the epoch. */
+export type UnfinishedState =
+  | { state: 'queued' }
+  /** `startedAt` is when the attempt started, if known. `progress` is what the handler last reported in this attempt. */
+  | { state: 'running'; attempt: number; startedAt?: number; progress?: TaskProgress }
+  /** The last attempt failed because of `reason`. The next attempt is due at `dueAt`. */
+  | { state: 'retrying'; attempts: number; reason: string; dueAt: number };
+
+/** State of an unfinished or failed task. `body` is the message, accepted at `acceptedAt` in milliseconds since the epoch. */
+export type Progress =
+  | (UnfinishedState & { body: string; acceptedAt: number })
+  | { state: 'failed'; letter: DeadLetter };
+
+/** Lists of unfinished tasks. `running` are the deliveries in flight, of which some may not have started. */
+export type ListedState = UnfinishedState['state'];
+
+/** The start of an unfinished task in a list, and its state. */
+export interface ListedTask {
+  id: string;
+  /** First characters of the action; see `actionStart`. */
+  action: string | undefined;
+  acceptedAt: number;
+  /** First characters of the message. */
+  payload: string;
+  /** Size of the whole message in bytes. */
+  payloadBytes: number;
+  progress: UnfinishedState;
+}
+
+/** Unfinished tasks in one state. */
+export interface TaskListing {
+  tasks: ListedTask[];
+  /** Number of all tasks in this state, as in `QueueCounts`. */
+  total: number;
+}
