@@ -2,7 +2,9 @@ import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, write
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
+import { Database } from '../../../db/sqlite/database.ts';
 import { migrate, schemas } from '../../../db/sqlite/migrate.ts';
+import { Tasks } from '../../../db/sqlite/tasks.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 
 function open(path: string): DatabaseSync {
@@ -40,6 +42,27 @@ describe('migrate', () => {
       const kept = database.prepare('SELECT count(*) AS n FROM messages').get();
       expect(kept, table).to.deep.include({ n: table === 'messages' ? 0 : 1 });
     }
+  });
+
+  it('indexes the actions of rows that an earlier version stored', async () => {
+    const folder = await temporaryFolder();
+    migrate(folder);
+    const path = join(folder, 'tasks.db');
+    const database = open(path);
+    database.exec('DROP INDEX tasks_by_action; PRAGMA user_version = 1');
+    const insert = database.prepare(
+      "INSERT INTO tasks (id, payload, status, created_at) VALUES (?, ?, 'completed', ?)",
+    );
+    const ids = ['sum', 'uppercase', 'sum', 'other'].map((action, index) => {
+      const id = `00000000-0000-4000-8000-00000000000${index}`;
+      insert.run(id, JSON.stringify({ id, action, data: {}, created_at: index }), index);
+      return id;
+    });
+    insert.run('a', 'of another form', 9);
+    migrate(folder);
+    const rows = new Database(path, { busyTimeoutMs: 50 });
+    afterTest(() => rows.close());
+    expect(new Tasks(rows).list({ action: 'sum' }).map(({ id }) => id)).to.deep.equal([ids[2], ids[0]]);
   });
 
   it('creates files that no other user can read, even in a folder that others can read', async () => {
