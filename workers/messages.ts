@@ -85,7 +85,7 @@ export type MainToTicker = ReadonlyArray<HandlerToTicker | RelayedTick>;
 /**
  * Message from the ticker thread: `ready` after startup, a snapshot for the subscribers in `to`, or a tick for all
  * subscribers. `due` is when the tick was scheduled or arrived from another node, in milliseconds since the epoch.
- * `prices` is set if other nodes need the tick.
+ * `prices` is set if this node made the tick.
  */
 export type TickerToMain =
   | { topic: 'ready' }

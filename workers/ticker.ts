@@ -1,6 +1,6 @@
 /**
- * Worker thread of the ticker. Keeps the subscriptions and updates the prices on schedule, even if there are no
- * subscribers. Posts one message per tick, regardless of the number of subscribers.
+ * Worker thread of the ticker. Keeps the subscriptions and updates the prices on schedule. Posts one message per tick,
+ * regardless of the number of subscribers. Without subscribers, the main thread only records the tick in the history.
  */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Histogram } from './histogram.ts';
@@ -84,9 +84,9 @@ function tick(due: number): void {
   if (!mayTick()) return;
   lastDue[0] = due;
   relayed = undefined;
-  if (lease === undefined && subscriptions.size === 0) return;
-  const forOthers = lease && { prices: [...values] };
-  post({ to: SUBSCRIBERS, message: frame(snapshot()), due, ...forOthers });
+  // Precedes the copy of the prices, because the snapshot updates prices that are a function of the time.
+  const message = frame(snapshot());
+  post({ to: SUBSCRIBERS, message, due, prices: [...values] });
 }
 
 startSchedule(start.intervalMs, (due) => {

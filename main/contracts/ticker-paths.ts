@@ -1,4 +1,5 @@
 import Type from 'typebox';
+import { HISTORY_SECONDS } from '../ticker/price-history.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
 import { RELAY_HEADER } from '../ticker/ws-relay.ts';
 import { jsonBody, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
@@ -32,6 +33,17 @@ export const tickerSchemas = {
       expires_in: Type.Integer({ minimum: 1, maximum: 3600, description: 'seconds' }),
     },
     { token: 'v3.local.c29tZSBieXRlcw', user_id: 'demo', role: 'user', expires_in: 3600 },
+  ),
+  PriceHistory: strictObject(
+    'All arrays have the same length. The oldest tick is first.',
+    {
+      interval_ms: Type.Integer({ minimum: 1, description: 'tick interval in milliseconds' }),
+      timestamps: Type.Array(unixSeconds, { maxItems: HISTORY_SECONDS, uniqueItems: true }),
+      prices: Type.Record(Type.String(), Type.Array(Type.Number({ minimum: 0 }), { maxItems: HISTORY_SECONDS }), {
+        description: 'prices by symbol',
+      }),
+    },
+    { interval_ms: 1000, timestamps: [1_790_000_000, 1_790_000_001], prices: { 'BTC-USD': [42_000, 42_013.37] } },
   ),
   RelayTarget: Type.Object(
     {
@@ -162,5 +174,24 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       ],
     },
     options: preflight('preflightStream', { 204: streamPreflight }, 'GET'),
+  }),
+  '/prices/history': pathItem(TAG, [servers.ticker], {
+    anyOrigin: true,
+    get: {
+      operationId: 'getPriceHistory',
+      summary: 'The ticks of the last seconds',
+      description: 'Only ticks that were made while the process was running, and the last tick of each second.',
+      security: anyToken,
+      parameters: [
+        {
+          name: 'seconds',
+          in: 'query',
+          schema: Type.Integer({ minimum: 1, maximum: HISTORY_SECONDS, default: HISTORY_SECONDS }),
+        },
+      ],
+      responses: { 200: json('The ticks.', ref('PriceHistory')) },
+      errors: ['invalidSeconds', 'authenticationRequired', 'actionNotAllowed', 'tokenStoreUnavailable', 'serverBusy'],
+    },
+    options: preflight('preflightPriceHistory', { 204: streamPreflight }, 'GET', 'HEAD'),
   }),
 };

@@ -29,6 +29,7 @@ export const catalogue = {
   summaryGivenTwice: [400, 'summary must be given once'],
   beforeUnknown: [400, 'before is unknown'],
   stateUnknown: [400, 'state must be queued, running or retrying'],
+  invalidSeconds: [400, 'seconds must be a whole number from 1 to 900'],
   unknownAction: [400, 'unknown action'],
   invalidData: [400, 'invalid data'],
   actionNotAllowed: [403, 'action not allowed'],

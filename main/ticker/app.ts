@@ -4,11 +4,12 @@ import { staticClient } from '../http/static-files.ts';
 import type { Log } from '../log.ts';
 import { type RequestMetrics, recordRequests } from '../metrics/request-metrics.ts';
 import { type AuthRouterOptions, authRouter } from './auth-router.ts';
+import { type PricesRouterOptions, pricesRouter } from './prices-router.ts';
 import type { Relay } from './ws-relay.ts';
 import { type WsRouterOptions, wsRouter } from './ws-router.ts';
 
-export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions {
-  tokens: AuthRouterOptions['tokens'] & WsRouterOptions['tokens'];
+export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions, PricesRouterOptions {
+  tokens: AuthRouterOptions['tokens'] & WsRouterOptions['tokens'] & PricesRouterOptions['tokens'];
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
   requests: RequestMetrics;
   log: Log;
@@ -27,6 +28,7 @@ export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   app.use(jsonErrors(options.log));
   app.use(authRouter(options).routes());
   app.use(wsRouter(options).routes());
+  app.use(pricesRouter(options).routes());
   app.use(await staticClient('ticker'));
   return app;
 }

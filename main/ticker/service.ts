@@ -108,6 +108,7 @@ export async function startTicker(
     holders,
     log,
     relay,
+    history: ticker.history,
     createHandler: (actorId) => createHandler(processes, actorId),
   };
   const handle = (await createTickerApp(options)).callback();

@@ -15,6 +15,7 @@ import type { Log } from '../log.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
 import type { PidRegistry, Process } from './pid-registry.ts';
+import { PriceHistory } from './price-history.ts';
 import { SourceStatus } from './source-status.ts';
 import { isThreadMessage } from './thread-message.ts';
 import type { Tick, TickFeed } from './tick-feed.ts';
@@ -48,6 +49,8 @@ export class Ticker implements Process {
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
   readonly source: SourceStatus;
+  /** Every tick of this node, and every tick accepted from another node. */
+  readonly history: PriceHistory;
   readonly #prices: Float64Array<SharedArrayBuffer>;
   readonly #symbolNames: string;
   #refusesTicks = false;
@@ -66,7 +69,8 @@ export class Ticker implements Process {
 
   constructor(options: TickerOptions) {
     this.#options = options;
-    const { symbols, source, feed, log, file = workerFile('ticker') } = options;
+    const { intervalMs, symbols, source, feed, log, file = workerFile('ticker') } = options;
+    this.history = new PriceHistory(symbols, intervalMs);
     this.source = new SourceStatus(source, log);
     this.#symbolNames = symbolNames(symbols);
     this.#prices = new Float64Array(new SharedArrayBuffer(symbols.length * Float64Array.BYTES_PER_ELEMENT));
@@ -138,6 +142,7 @@ export class Ticker implements Process {
     this.#refusesTicks = isRefused;
     if (isRefused) return;
     this.#setPrices(tick);
+    this.history.add(tick.data, tick.prices);
     const due = Date.now();
     this.#lastDue[0] = due;
     this.#post({ topic: 'tick', data: tick.data, due });
@@ -188,9 +193,11 @@ export class Ticker implements Process {
     const { feed, broadcast } = this.#options;
     if (prices !== undefined) {
       const tick = { symbols: this.#symbolNames, prices, data: message.data };
-      if (feed?.publish(tick) !== true) return;
+      if (feed?.publish(tick) === false) return;
       this.#refusesTicks = false;
+      this.history.add(message.data, prices);
     }
+    if (this.#live.size === 0) return;
     broadcast(this.#live, message);
     this.lateness.observe(Math.max(0, Date.now() - due) / 1000);
   }

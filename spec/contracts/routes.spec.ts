@@ -9,6 +9,7 @@ import { queueRouter } from '../../main/tasks/http/queue-router.ts';
 import { queueStatusRouter } from '../../main/tasks/http/queue-status-router.ts';
 import { tasksRouter } from '../../main/tasks/http/tasks-router.ts';
 import { authRouter } from '../../main/ticker/auth-router.ts';
+import { pricesRouter } from '../../main/ticker/prices-router.ts';
 import { wsRouter } from '../../main/ticker/ws-router.ts';
 
 /** Paths of the static clients, which no router serves. */
@@ -56,7 +57,7 @@ describe('The routes', () => {
   });
 
   it('of service A are those of the contract', () => {
-    const real = routes(authRouter(nothing), wsRouter(nothing));
+    const real = routes(authRouter(nothing), wsRouter(nothing), pricesRouter(nothing));
     // The single route takes every method and rejects all but GET.
     real.get('/ws/ticker')?.add('get');
     const contract = described(servers.ticker);

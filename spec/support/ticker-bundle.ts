@@ -12,6 +12,7 @@ import { HandlersByToken } from '../../main/ticker/handlers-by-token.ts';
 import { MemoryTokenStore } from '../../main/ticker/memory-token-store.ts';
 import { PidRegistry } from '../../main/ticker/pid-registry.ts';
 import { loadPolicy, loadScope, userPolicyFile } from '../../main/ticker/policy.ts';
+import { PriceHistory } from '../../main/ticker/price-history.ts';
 import { Ticker } from '../../main/ticker/ticker.ts';
 import type { TokenStore } from '../../main/ticker/token-store.ts';
 import { Tokens } from '../../main/ticker/tokens.ts';
@@ -63,6 +64,7 @@ export interface TickerBundle extends TestServer, CapturedLog {
   holders: HandlersByToken;
   relay: Relay;
   requests: RequestMetrics;
+  history: PriceHistory;
   ticker: Recorder;
   /** Issues a token to the demo user, or to another one, with the user policy. */
   token(userId?: string): Promise<string>;
@@ -95,6 +97,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const ticker = new Recorder();
   const relay = new Relay(processes, { ...defaults.ticker, ...limits });
   afterTest(() => relay.close(Promise.resolve()));
+  let history = new PriceHistory(defaultSymbols, 1000);
   if (options.intervalMs === undefined) {
     processes.register(TICKER, ticker);
   } else {
@@ -107,6 +110,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
       log: captured.log,
     });
     processes.register(TICKER, thread);
+    history = thread.history;
     afterTest(() => thread.stop());
     await thread.start();
   }
@@ -122,6 +126,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     holders,
     log: captured.log,
     relay,
+    history,
     createHandler: (actorId) => createHandler(processes, actorId),
   };
   const handle = (await createTickerApp({ ...real, ...options.replace?.(real) })).callback();
@@ -145,6 +150,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
     holders,
     relay,
     requests,
+    history,
     ticker,
     async token(userId = 'demo') {
       return tokens.issue(

@@ -98,6 +98,21 @@ describeWithNats('the tickers of many nodes', () => {
     expectSmoothPrices(own);
   });
 
+  it('record the ticks that they make or relay', async () => {
+    const [leader, other] = await startNodes(await startNatsServer(), 2);
+    if (leader === undefined || other === undefined) throw new Error('no node');
+    const recorded = ({ ticker }: Node) => ticker.history.last(900, Date.now() / 1000);
+    await until(() => recorded(other).timestamps.length > 2);
+    const { timestamps, prices } = recorded(other);
+    // The first second may have begun before the node followed, and the last one may not be over.
+    const complete = timestamps.slice(1, -1);
+    const own = recorded(leader);
+    for (const timestamp of complete) {
+      const index = own.timestamps.indexOf(timestamp);
+      expect(own.prices['BTC-USD']?.[index]).to.equal(prices['BTC-USD']?.[timestamps.indexOf(timestamp)]);
+    }
+  });
+
   it('greet those who come with the latest prices', async () => {
     const server = await startNatsServer();
     const [leader] = await startNodes(server, 1);

@@ -25,7 +25,7 @@ describe('a ticker thread without a leader', () => {
   it('is not taken for one that hangs', async () => {
     mock.timers.enable({ apis: ['setInterval'] });
     const { feed, lease, wanted } = createFeed();
-    const { ticker, lines, ticks } = await startTicker({ intervalMs: 10, feed });
+    const { ticker, subscribe, lines, ticks } = await startTicker({ intervalMs: 10, feed });
     for (let second = 0; second < 10; second++) {
       const { count } = ticker.loopDelays.cumulative();
       await until(() => ticker.loopDelays.cumulative().count > count);
@@ -33,6 +33,7 @@ describe('a ticker thread without a leader', () => {
     }
     expect([lines, ticks]).to.deep.equal([[], []]);
     expect(new Set(wanted)).to.deep.equal(new Set([true]));
+    subscribe();
     new Float64Array(lease)[0] = Number.POSITIVE_INFINITY;
     await until(() => ticks.length > 3);
   });

@@ -51,6 +51,20 @@ describe('the ticker', () => {
     expect(order).to.deep.equal(['snapshot']);
   });
 
+  it('records every tick in the history, and broadcasts none without a subscriber', async () => {
+    const { ticker, subscribe, ticks, tickTo } = await startTicker();
+    const recorded = () => ticker.history.last(900, Date.now() / 1000);
+    await until(() => recorded().timestamps.length === 2);
+    expect(ticks).to.deep.equal([]);
+    const { client } = subscribe();
+    const { message } = await tickTo(client);
+    const { interval_ms, timestamps, prices } = recorded();
+    expect(interval_ms).to.equal(10);
+    const { timestamp } = JSON.parse(message.topic === 'ws.send' ? message.data : '').data[0];
+    expect(timestamps.at(-1)).to.equal(timestamp);
+    for (const [symbol, price] of pricesOf(message)) expect(prices[symbol]?.at(-1), symbol).to.equal(price);
+  });
+
   it('moves the prices even without subscribers', async () => {
     const { subscribe } = await startTicker({ intervalMs: 1 });
     const prices = async () => {

@@ -13,7 +13,6 @@ import {
 } from '../../workers/messages.ts';
 import { defaultSymbols } from '../../workers/symbols.ts';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
-import { until } from '../support/until.ts';
 
 /** An interval in milliseconds whose next tick is weeks away. */
 const NEVER = 2 ** 31 - 1;
@@ -45,21 +44,12 @@ function start(options: Partial<TickerStart> = {}) {
     arrived.resolve();
     arrived = Promise.withResolvers();
   });
-  const values = new Float64Array(workerData.prices);
   return {
     received,
-    values,
     tell: (...messages: MainToTicker) => worker.postMessage(messages satisfies MainToTicker),
     async next() {
       while (asked >= received.length) await arrived.promise;
       return received[asked++] as TickerToMain;
-    },
-    /** Waits for a number of ticks, detected by changes of the prices. */
-    async ticks(count: number) {
-      for (let tick = 0; tick < count; tick++) {
-        const before = values[0];
-        await until(() => values[0] !== before);
-      }
     },
   };
 }
@@ -77,12 +67,16 @@ function sendOf(message: TickerToMain) {
 }
 
 describe('the thread of the ticker', () => {
-  it('says that it is ready, then is silent while the prices move', async () => {
-    const { next, tell, ticks } = start();
+  it('says that it is ready, then posts each tick with its prices, even without subscribers', async () => {
+    const { next } = start();
     expect(await next()).to.deep.equal({ topic: 'ready' });
-    await ticks(5);
-    tell(subscribe(1));
-    expect(sendOf(await next()).to).to.deep.equal(['client:1']);
+    for (let tick = 0; tick < 5; tick++) {
+      const message = await next();
+      const { to, data } = sendOf(message);
+      expect(to).to.equal(SUBSCRIBERS);
+      const prices = data.map((entry: { price: number }) => entry.price);
+      expect(message).to.have.property('prices').that.deep.equals(prices);
+    }
   });
 
   it('answers a subscription with a snapshot to its client', async () => {
@@ -132,30 +126,6 @@ describe('the thread of the ticker', () => {
     await next();
     tell(subscribe(2), unsubscribe(2), { topic: 'tick', data: '{"type":"ticker","data":[]}', due: 0 });
     expect(sendOf(await next())).to.deep.include({ to: SUBSCRIBERS, data: [] });
-  });
-
-  it('falls silent with the last subscription', async () => {
-    const { next, tell, ticks } = start();
-    await next();
-    /**
-     * Waits for the snapshot of a new subscription, which the thread sends after it has processed all earlier
-     * messages.
-     */
-    const snapshotOf = async (n: number) => {
-      while (String(sendOf(await next()).to) !== `client:${n}`);
-    };
-    for (const n of [1, 2]) tell(subscribe(n));
-    tell(unsubscribe(1));
-    tell(unsubscribe(3));
-    tell(subscribe(4), unsubscribe(4));
-    await snapshotOf(4);
-    expect(sendOf(await next()).to).to.equal(SUBSCRIBERS);
-    tell(unsubscribe(2));
-    tell(subscribe(5), unsubscribe(5));
-    await snapshotOf(5);
-    await ticks(5);
-    tell(subscribe(6));
-    expect(sendOf(await next()).to).to.deep.equal(['client:6']);
   });
 
   it('goes on from prices and subscriptions that it is started with', async () => {

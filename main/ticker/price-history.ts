@@ -1,0 +1,83 @@
+import type { TickerSymbol } from '../../workers/symbols.ts';
+
+/** Longest period that a history covers, in seconds. */
+export const HISTORY_SECONDS = 900;
+
+/** Response of `GET /prices/history`. All arrays have the same length, and the oldest tick is first. */
+export interface PriceHistoryAnswer {
+  interval_ms: number;
+  /** Unix times in seconds, strictly ascending. */
+  timestamps: number[];
+  /** Prices by symbol. */
+  prices: Record<string, number[]>;
+}
+
+/**
+ * Ring of the newest ticks of the last {@link HISTORY_SECONDS}, at most one per second: a later tick of the same second replaces the
+ * earlier one. Takes 8 bytes for each price and timestamp: 468,000 bytes with 64 symbols, 28,800 with the three default symbols.
+ */
+export class PriceHistory {
+  readonly #symbols: readonly TickerSymbol[];
+  readonly #intervalMs: number;
+  readonly #capacity: number;
+  readonly #timestamps: Float64Array;
+  /** Prices of one tick after the other, each in the order of the symbols. */
+  readonly #prices: Float64Array;
+  /** Index of the slot after the newest tick. */
+  #end = 0;
+  #size = 0;
+
+  constructor(symbols: readonly TickerSymbol[], intervalMs: number) {
+    this.#symbols = symbols;
+    this.#intervalMs = intervalMs;
+    this.#capacity = Math.ceil((HISTORY_SECONDS * 1000) / Math.max(intervalMs, 1000));
+    this.#timestamps = new Float64Array(this.#capacity);
+    this.#prices = new Float64Array(this.#capacity * symbols.length);
+  }
+
+  /** Number of prices in the history. */
+  get size(): number {
+    return this.#size * this.#symbols.length;
+  }
+
+  /**
+   * Adds a tick. Removes ticks of the same second, and later ones, which exist if the clock was set back.
+   *
+   * @param message JSON text sent to the clients, which contains the timestamp
+   * @param prices one price per symbol, in the order of the symbols
+   */
+  add(message: string, prices: readonly number[]): void {
+    const timestamp = Number(/"timestamp":(\d{1,11})\b/.exec(message)?.[1]);
+    if (Number.isNaN(timestamp)) return;
+    while (this.#size > 0 && (this.#timestamps[this.#slot(this.#size - 1)] as number) >= timestamp)
+      this.#removeNewest();
+    this.#timestamps[this.#end] = timestamp;
+    this.#prices.set(prices.slice(0, this.#symbols.length), this.#end * this.#symbols.length);
+    this.#end = (this.#end + 1) % this.#capacity;
+    this.#size = Math.min(this.#size + 1, this.#capacity);
+  }
+
+  /** Returns the ticks of the `seconds` seconds up to `now` (Unix time in seconds). */
+  last(seconds: number, now: number): PriceHistoryAnswer {
+    const slots = Array.from({ length: this.#size }, (_, index) => this.#slot(index)).filter(
+      (slot) => (this.#timestamps[slot] as number) > now - seconds,
+    );
+    const count = this.#symbols.length;
+    const column = (index: number) => slots.map((slot) => this.#prices[slot * count + index] as number);
+    return {
+      interval_ms: this.#intervalMs,
+      timestamps: slots.map((slot) => this.#timestamps[slot] as number),
+      prices: Object.fromEntries(this.#symbols.map(({ symbol }, index) => [symbol, column(index)])),
+    };
+  }
+
+  /** Returns the slot of the tick with an index, counted from the oldest. */
+  #slot(index: number): number {
+    return (this.#end - this.#size + index + this.#capacity) % this.#capacity;
+  }
+
+  #removeNewest(): void {
+    this.#end = (this.#end - 1 + this.#capacity) % this.#capacity;
+    this.#size--;
+  }
+}
