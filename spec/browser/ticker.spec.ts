@@ -42,7 +42,7 @@ describeInBrowser('the ticker client', () => {
       await page.waitForFunction(() =>
         document.querySelector('[data-part=opening]:is([data-direction=up],[data-direction=down])'),
       );
-      expect(await opening.textContent()).to.match(/(up|down).*[+−]?0\.\d\d%.*[+−]\d+\.\d\d/s);
+      expect(await opening.textContent()).to.match(/(up|down).*[+−<]0\.\d\d%.*[+−]\d+\.\d\d/s);
       expect(await opening.locator('svg').boundingBox(), 'an arrow, beside the colour').to.include.keys('x');
       await page.locator('[data-part="round-trip"]:not(:empty)').waitFor();
       expect(await part(page, 'round-trip').textContent()).to.match(/^[\d.]+ ms$/);
@@ -155,6 +155,7 @@ describeInBrowser('the ticker client', () => {
       const chosen = await shown(page, 'BTC-USD', 'readout');
       await changes(price(page), await price(page)());
       expect(await shown(page, 'BTC-USD', 'readout'), 'the crosshair stays at its second').to.equal(chosen);
+      expect((await shown(page, 'SOL-USD', 'readout'))?.slice(0, 8), 'in all charts').to.equal(chosen?.slice(0, 8));
       await page.keyboard.press('Escape');
       expect(await chart.getAttribute('aria-valuetext')).to.equal('no point chosen');
 
@@ -196,20 +197,22 @@ describeInBrowser('the ticker client', () => {
       await reaches(page, 'live');
       await page.locator('.price-card').first().waitFor();
       const stops: string[] = [];
-      for (let stop = 0; stop < 7; stop++) {
+      for (let stop = 0; stop < 8; stop++) {
         await page.keyboard.press('Tab');
         stops.push(await focus());
       }
       expect(stops.map((text) => text.replace(/\s+/g, ' ').trim())).to.deep.equal([
         '1 min',
+        'Kind of chart',
         'Pause',
         'Announce prices',
         'Sign out demo',
         ...SYMBOLS.map((symbol) => `Crosshair in the chart of ${symbol}`),
       ]);
-      for (let stop = 0; stop < 6; stop++) await page.keyboard.press('Shift+Tab');
+      for (let stop = 0; stop < 7; stop++) await page.keyboard.press('Shift+Tab');
       await page.keyboard.press('ArrowRight');
       expect(await page.getByLabel('5 min', { exact: true }).isChecked()).to.equal(true);
+      await page.keyboard.press('Tab');
       await page.keyboard.press('Tab');
       await page.keyboard.press('Space');
       await page.getByText('Paused at').waitFor();

@@ -42,6 +42,7 @@ function movement(quote: Quote): number {
 /** Returns a sentence such as `BTC-USD $42,013.37, up 0.03% since the page opened.` */
 function summary(quote: Quote): string {
   const change = quote.changeSinceOpening;
-  const words = change.direction === 'none' ? 'unchanged' : `${change.direction} ${formatShare(change).slice(1)}`;
+  const share = formatShare(change).replace(/^[+−]/, '').replace('<', 'less than ');
+  const words = change.direction === 'none' ? 'unchanged' : `${change.direction} ${share}`;
   return `${quote.symbol} ${quote.format.price(quote.price)}, ${words} since the page opened.`;
 }

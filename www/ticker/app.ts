@@ -1,13 +1,17 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/dom.ts';
+import type { Session } from '../shared/session.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
 import { Announcer } from './announcer.ts';
 import { Board } from './board.ts';
 import { formatRoundTrip, formatTime } from './format.ts';
+import { requestPastPrices } from './past-prices.ts';
 import { Stream, type StreamState } from './stream.ts';
+import { TickInterval } from './tick-interval.ts';
 
 const tools = part(document, 'tools', HTMLElement);
 const windows = part(document, 'windows', HTMLFieldSetElement);
+const chartKind = part(document, 'chart-kind', HTMLSelectElement);
 const pauseButton = part(document, 'pause', HTMLButtonElement);
 const pauseNote = part(document, 'pause-note', HTMLElement);
 const filter = part(document, 'filter', HTMLInputElement);
@@ -17,35 +21,61 @@ const retry = part(document, 'retry', HTMLButtonElement);
 const roundTrip = part(document, 'round-trip', HTMLElement);
 
 const pill = new ConnectionPill();
-const board = new Board(part(document, 'board', HTMLElement), selectedWindow());
-const stream = new Stream({
-  onState: showState,
-  onPrices(prices) {
-    board.take(prices);
-    tools.hidden = false;
-    filter.hidden = !board.isLong;
+const interval = new TickInterval();
+const board = new Board(part(document, 'board', HTMLElement), chartSettings(), interval);
+const stream = new Stream(
+  {
+    onState: showState,
+    onPrices(prices) {
+      board.take(prices);
+      tools.hidden = false;
+      filter.hidden = !board.isLong;
+      showTitle();
+    },
+    onRoundTrip(milliseconds) {
+      roundTrip.textContent = milliseconds === undefined ? '' : formatRoundTrip(milliseconds);
+    },
   },
-  onRoundTrip(milliseconds) {
-    roundTrip.textContent = milliseconds === undefined ? '' : formatRoundTrip(milliseconds);
-  },
-});
-const signInForm = new SignInForm((session) => {
-  signInForm.close();
-  part(document, 'user', HTMLElement).textContent = session.userId;
-  stream.start(session);
-});
+  interval,
+);
+const signInForm = new SignInForm(start);
+let session: Session | undefined;
 let live = false;
 let paused = false;
 const announcer = new Announcer(part(document, 'announcement', HTMLElement), () =>
   live && !paused ? board.quotes : [],
 );
 
+function start(newSession: Session): void {
+  session = newSession;
+  signInForm.close();
+  part(document, 'user', HTMLElement).textContent = session.userId;
+  stream.start(session);
+}
+
+/** Fills the charts with the ticks from before the connection was opened. */
+async function fillCharts(token: string): Promise<void> {
+  const past = await requestPastPrices(token);
+  if (past === undefined) return;
+  interval.statedMs = past.interval_ms;
+  board.fill(past);
+}
+
+/** Shows the price of the selected symbol in the tab's title while it is current. */
+function showTitle(): void {
+  const quote = live && !paused ? board.selected : undefined;
+  document.title = quote === undefined ? 'Ticker' : `${quote.format.price(quote.price)} ${quote.symbol} · Ticker`;
+}
+
 function showState(state: StreamState): void {
   live = state.kind === 'live';
   retry.hidden = state.kind !== 'reconnecting';
   signOut.hidden = state.kind === 'signed-out';
   document.body.dataset.connection = state.kind;
+  board.isRunning = state.kind !== 'signed-out';
+  showTitle();
   pill.show(connection(state));
+  if (state.kind === 'live' && session !== undefined) void fillCharts(session.token);
   if (state.kind === 'signed-out') signInForm.open(state.reason);
 }
 
@@ -69,19 +99,23 @@ function connection(state: StreamState): Connection {
   }
 }
 
-function selectedWindow(): number {
-  return Number(windows.querySelector<HTMLInputElement>('input:checked')?.value);
+function chartSettings() {
+  const windowSeconds = Number(windows.querySelector<HTMLInputElement>('input:checked')?.value);
+  return { windowSeconds, candleSeconds: Number(chartKind.value) };
 }
 
-windows.addEventListener('change', () => {
-  board.windowSeconds = selectedWindow();
-});
+for (const control of [windows, chartKind]) {
+  control.addEventListener('change', () => {
+    board.settings = chartSettings();
+  });
+}
 
 pauseButton.addEventListener('click', () => {
   paused = !paused;
   const second = paused ? board.pause() : undefined;
   if (!paused) board.resume();
   document.body.toggleAttribute('data-paused', paused);
+  showTitle();
   part(pauseButton, 'pause-label', HTMLElement).textContent = paused ? 'Resume' : 'Pause';
   pauseNote.textContent = second === undefined ? '' : `Paused at ${formatTime(second)}`;
 });

@@ -1,6 +1,8 @@
-import { PriceCard } from './price-card.ts';
+import type { PastPrices } from './past-prices.ts';
+import { type ChartSettings, PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';
 import type { Price } from './stream.ts';
+import type { TickInterval } from './tick-interval.ts';
 
 interface Entry {
   quote: Quote;
@@ -13,15 +15,23 @@ const MAX_ROOMY = 3;
 const MAX_COMPACT = 12;
 /** Margin around the viewport within which charts are drawn before the user scrolls to them. */
 const DRAWN_MARGIN = '50%';
+/** Interval at which the charts are drawn while no price arrives. */
+const IDLE_DRAW_MS = 1_000;
 
 /**
  * Price cards of all symbols. Prices are stored immediately but drawn at most once per frame, and not while paused. With many
- * symbols, only charts near the viewport are drawn.
+ * symbols, only charts near the viewport are drawn. The charts end at the current time, so a gap grows while no price arrives.
  */
 export class Board {
   readonly #element: HTMLElement;
   readonly #entries = new Map<string, Entry>();
-  #windowSeconds: number;
+  readonly #interval: TickInterval;
+  #settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>;
+  /** Time at which the newest prices arrived, in milliseconds since the epoch. */
+  #arrivedAt = 0;
+  #isRunning = false;
+  /** Symbol of the card that was focused or clicked last. */
+  #selected: string | undefined;
   #pausedAt: number | undefined;
   #frame: number | undefined;
   /** Upper-case filter text. A card is visible only if its symbol contains the text. */
@@ -29,15 +39,29 @@ export class Board {
   readonly #nearCards = new Set<Element>();
   readonly #observer: IntersectionObserver;
 
-  constructor(element: HTMLElement, windowSeconds: number) {
+  /** @param interval determines how long the time between two prices is that charts show as a gap */
+  constructor(
+    element: HTMLElement,
+    settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>,
+    interval: TickInterval,
+  ) {
     this.#element = element;
-    this.#windowSeconds = windowSeconds;
+    this.#settings = settings;
+    this.#interval = interval;
     this.#observer = new IntersectionObserver((changes) => this.#onNearer(changes), { rootMargin: DRAWN_MARGIN });
     const repaint = () => {
       for (const { card } of this.#entries.values()) card.repaint();
     };
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
     matchMedia('(forced-colors: active)').addEventListener('change', repaint);
+    // The user has chosen another theme.
+    new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    for (const type of ['focusin', 'pointerdown'])
+      element.addEventListener(type, (event) => this.#select(event.target));
+    setInterval(() => {
+      if (this.#isRunning && this.#pausedAt === undefined && Date.now() - this.#arrivedAt >= IDLE_DRAW_MS)
+        this.#schedule();
+    }, IDLE_DRAW_MS);
   }
 
   /** Quotes of the symbols that match the filter. */
@@ -54,13 +78,33 @@ export class Board {
     const isNew = (price: Price) => !this.#entries.has(price.symbol);
     for (const price of prices.filter(isNew).sort((a, b) => a.symbol.localeCompare(b.symbol))) this.#add(price);
     for (const price of prices) this.#entries.get(price.symbol)?.quote.update(price);
+    this.#arrivedAt = Date.now();
     if (this.#pausedAt === undefined) this.#schedule();
   }
 
-  /** Sets the time span that the charts show, in seconds. */
-  set windowSeconds(seconds: number) {
-    this.#windowSeconds = seconds;
+  /** Adds past prices of the symbols on the board to their charts. */
+  fill({ timestamps, prices }: PastPrices): void {
+    for (const [symbol, { quote }] of this.#entries) {
+      const past = prices[symbol];
+      if (past !== undefined) quote.fill(timestamps, past);
+    }
     this.#schedule();
+  }
+
+  /** Sets the time span and the kind of the charts. */
+  set settings(settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>) {
+    this.#settings = settings;
+    this.#schedule();
+  }
+
+  /** Sets whether the charts end at the current time, or else at the newest price. */
+  set isRunning(isRunning: boolean) {
+    this.#isRunning = isRunning;
+  }
+
+  /** Quote of the selected symbol, or else of the first one, if it matches the filter. */
+  get selected(): Quote | undefined {
+    return this.quotes.find(({ symbol }) => symbol === this.#selected) ?? this.quotes[0];
   }
 
   /** Shows only the symbols that contain `text`, ignoring case. */
@@ -73,10 +117,10 @@ export class Board {
   /**
    * Stops drawing but keeps storing prices.
    *
-   * @returns Unix time of the newest price, or undefined before the first price
+   * @returns Unix time at which the charts end, or undefined before the first price
    */
   pause(): number | undefined {
-    this.#pausedAt = this.#newest;
+    this.#pausedAt = this.#now;
     return this.#pausedAt;
   }
 
@@ -85,9 +129,17 @@ export class Board {
     this.#schedule();
   }
 
-  get #newest(): number | undefined {
+  /** Unix time at which the charts end. On the service's clock: that of the newest price, plus the time since its arrival. */
+  get #now(): number | undefined {
     const seconds = Array.from(this.#entries.values(), ({ quote }) => quote.second);
-    return seconds.length === 0 ? undefined : Math.max(...seconds);
+    if (seconds.length === 0) return undefined;
+    const newest = Math.max(...seconds);
+    return this.#isRunning ? newest + Math.max(0, Math.floor((Date.now() - this.#arrivedAt) / 1000)) : newest;
+  }
+
+  #select(target: EventTarget | null): void {
+    const card = target instanceof Element ? target.closest<HTMLElement>('.price-card') : null;
+    if (card !== null) this.#selected = card.dataset.symbol;
   }
 
   #add(price: Price): void {
@@ -117,11 +169,13 @@ export class Board {
   }
 
   #draw(): void {
-    const second = this.#pausedAt ?? this.#newest;
-    if (second === undefined) return;
+    const to = this.#pausedAt ?? this.#now;
+    if (to === undefined) return;
+    const gapSeconds = this.#interval.staleAfterMs / 1000;
     for (const { quote, card } of this.#entries.values()) {
-      if (this.#pausedAt === undefined) card.renderFigures(quote);
-      if (!this.isLong || this.#nearCards.has(card.element)) card.renderChart(quote, second, this.#windowSeconds);
+      if (this.#pausedAt === undefined) card.renderFigures(quote, gapSeconds);
+      if (this.isLong && !this.#nearCards.has(card.element)) continue;
+      card.renderChart(quote, to, { ...this.#settings, gapSeconds });
     }
   }
 }

@@ -6,13 +6,20 @@ const percent = new Intl.NumberFormat('en-US', {
   maximumFractionDigits: 2,
   signDisplay: 'exceptZero',
 });
+/** Smallest absolute share that two decimals of a percentage do not round to zero. */
+const MIN_SHARE = 0.00005;
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
+
+/** Maximum number of decimals in the labels of an axis. */
+const MAX_STEP_DECIMALS = 12;
 
 /** Formats prices of one symbol. In a symbol such as `BTC-USD`, the three letters after the hyphen are the currency. */
 export class PriceFormat {
   readonly #money: Intl.NumberFormat;
   readonly #plain: Intl.NumberFormat;
+  /** Formats of axis labels by number of decimals, at most {@link MAX_STEP_DECIMALS} + 1 of them. */
+  readonly #axis = new Map<number, Intl.NumberFormat>();
   readonly #signed: Intl.NumberFormat;
 
   constructor(symbol: string, decimals: number) {
@@ -29,9 +36,21 @@ export class PriceFormat {
     return this.#money.format(price);
   }
 
-  /** Formats a price for a chart's axis as `42,013.37`. */
-  axisPrice(price: number): string {
+  /** Formats a price as `42,013.37`. */
+  plainPrice(price: number): string {
     return this.#plain.format(price);
+  }
+
+  /** Formats a label of a price axis with as many decimals as a multiple of `step` can have: `42,013`, `42,013.50` or `0.0125`. */
+  axisPrice(price: number, step: number): string {
+    const needed = Math.ceil(-Math.log10(step) - 1e-9);
+    const decimals = needed <= 0 ? 0 : Math.min(Math.max(2, needed), MAX_STEP_DECIMALS);
+    let format = this.#axis.get(decimals);
+    if (format === undefined) {
+      format = new Intl.NumberFormat('en-US', { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+      this.#axis.set(decimals, format);
+    }
+    return format.format(price);
   }
 
   /** Formats the amount of a change as `+12.30`, `−12.30` or `0.00`, with a minus sign as wide as the plus sign. */
@@ -40,8 +59,11 @@ export class PriceFormat {
   }
 }
 
-/** Formats a relative change as `+0.03%`. */
-export const formatShare = ({ share }: Change): string => percent.format(share).replace('-', '−');
+/** Formats a relative change as `+0.03%`, or a small one as `<0.01%`, because `0.00%` would contradict the amount beside it. */
+export function formatShare({ share }: Change): string {
+  const isSmall = share !== 0 && Math.abs(share) < MIN_SHARE;
+  return isSmall ? '<0.01%' : percent.format(share).replace('-', '−');
+}
 
 /** Formats a Unix time as `14:03:22` in the user's time zone. */
 export const formatTime = (second: number): string => time.format(second * 1000);

@@ -1,9 +1,6 @@
 /** Longest time span that a chart can show, in seconds. */
 export const LONGEST_WINDOW = 15 * 60;
 
-/** Minimum time in seconds between two prices that the chart shows as a gap in its line. */
-const GAP = 3;
-
 /** Part of a history: Unix times and the price at each time. A null price marks a gap in the chart's line. */
 export interface Stretch {
   seconds: number[];
@@ -34,15 +31,33 @@ export class History {
     return this.#seconds.length;
   }
 
-  /** Returns the last price in the {@link GAP} seconds up to a Unix time, or undefined if no price is that recent. */
-  at(second: number): number | undefined {
-    const index = this.#firstAfter(second) - 1;
-    const found = this.#seconds[index];
-    return found !== undefined && second - found < GAP ? this.#prices[index] : undefined;
+  /**
+   * Adds prices from an earlier time or from a gap. Known prices are kept.
+   *
+   * @param seconds Unix times, ascending
+   * @param prices one price for each time
+   */
+  fill(seconds: readonly number[], prices: readonly number[]): void {
+    const merged = new Map(seconds.map((second, index) => [second, prices[index] as number]));
+    for (const [index, second] of this.#seconds.entries()) merged.set(second, this.#prices[index] as number);
+    const entries = [...merged].sort(([a], [b]) => a - b).slice(-2 * LONGEST_WINDOW);
+    this.#seconds.splice(0, Number.POSITIVE_INFINITY, ...entries.map(([second]) => second));
+    this.#prices.splice(0, Number.POSITIVE_INFINITY, ...entries.map(([, price]) => price));
   }
 
-  /** Returns the prices between two Unix times and the last price before them, at which the chart's line starts. */
-  between(from: number, to: number): Stretch {
+  /** Returns the last price in the `gap` seconds up to a Unix time, or undefined if no price is that recent. */
+  at(second: number, gap: number): number | undefined {
+    const index = this.#firstAfter(second) - 1;
+    const found = this.#seconds[index];
+    return found !== undefined && second - found < gap ? this.#prices[index] : undefined;
+  }
+
+  /**
+   * Returns the prices between two Unix times and the last price before them, at which the chart's line starts.
+   *
+   * @param gap minimum time between two prices, in seconds, for the chart to show a gap instead of a line
+   */
+  between(from: number, to: number, gap: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];
     const first = Math.max(0, this.#firstAfter(from - 1) - 1);
@@ -50,7 +65,7 @@ export class History {
     for (let index = first; index < end; index++) {
       const second = this.#seconds[index] as number;
       const previous = seconds.at(-1);
-      if (previous !== undefined && second - previous >= GAP) {
+      if (previous !== undefined && second - previous >= gap) {
         seconds.push(previous + 1);
         prices.push(null);
       }

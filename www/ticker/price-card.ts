@@ -1,9 +1,20 @@
 import { part, stamp } from '../shared/dom.ts';
+import { toCandles } from './candles.ts';
 import { formatShare, formatTime, type PriceFormat } from './format.ts';
 import { type Point, PriceChart } from './price-chart.ts';
 import type { Change, Quote } from './quote.ts';
 
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
+/** Time span and kind of the charts. */
+export interface ChartSettings {
+  /** Time span in seconds. */
+  windowSeconds: number;
+  /** Length of a candle in seconds, or 0 for a line. */
+  candleSeconds: number;
+  /** Minimum time between two prices, in seconds, that is shown as a gap. */
+  gapSeconds: number;
+}
+
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
 /** Card for one symbol, with its price, changes and chart. */
@@ -15,6 +26,7 @@ export class PriceCard {
   readonly #high = part(this.element, 'high', HTMLElement);
   readonly #low = part(this.element, 'low', HTMLElement);
   readonly #readout = part(this.element, 'readout', HTMLElement);
+  readonly #candleReadout = part(this.element, 'candle-readout', HTMLElement);
   readonly #slider = part(this.element, 'chart', HTMLElement);
   readonly #chart = new PriceChart(this.#slider, (point) => this.#read(point));
   #caption = '';
@@ -31,24 +43,33 @@ export class PriceCard {
     this.#slider.setAttribute('aria-label', `Crosshair in the chart of ${symbol}`);
   }
 
-  /** Shows the current, highest and lowest price, and the changes. */
-  renderFigures(quote: Quote): void {
+  /** Shows the current price and the changes. */
+  renderFigures(quote: Quote, gapSeconds: number): void {
     const { format } = quote;
     this.#format = format;
     write(this.#price, format.price(quote.price));
-    write(this.#high, format.price(quote.high));
-    write(this.#low, format.price(quote.low));
     writeChange(this.#opening, quote.changeSinceOpening, format);
-    writeChange(this.#minute, quote.changeOverMinute, format);
+    writeChange(this.#minute, quote.changeOverMinute(gapSeconds), format);
   }
 
-  /** Shows a chart of the `length` seconds that end at the Unix time `second`. */
-  renderChart({ history }: Quote, second: number, length: number): void {
-    const from = second - length;
-    this.#caption = length === 60 ? 'Last minute' : `Last ${length / 60} minutes`;
+  /** Shows the chart up to the Unix time `to`, and the highest and lowest price in it. */
+  renderChart({ history }: Quote, to: number, { windowSeconds, candleSeconds, gapSeconds }: ChartSettings): void {
+    // The newest candle is shown whole.
+    const end = candleSeconds === 0 ? to : (Math.floor(to / candleSeconds) + 1) * candleSeconds;
+    const from = end - windowSeconds;
+    const span = windowSeconds === 60 ? 'minute' : `${windowSeconds / 60} minutes`;
+    const candle = candleSeconds < 60 ? `${candleSeconds} s` : `${candleSeconds / 60} min`;
+    this.#caption = `Last ${span}${candleSeconds === 0 ? '' : `, candles of ${candle}`}`;
+    this.#candleReadout.hidden = candleSeconds === 0;
     this.#slider.setAttribute('aria-valuemin', String(from));
-    this.#slider.setAttribute('aria-valuemax', String(second));
-    this.#chart.render(history.between(from, second), from, second, this.#format);
+    this.#slider.setAttribute('aria-valuemax', String(end));
+    const line = history.between(from, to, gapSeconds);
+    const stretch = candleSeconds === 0 ? line : toCandles(line, candleSeconds, from);
+    const format = this.#format;
+    this.#chart.render({ from, to: end, stretch, last: line.prices.at(-1) ?? undefined, format });
+    const visible = line.prices.filter((price, index) => price !== null && (line.seconds[index] ?? 0) >= from);
+    write(this.#high, visible.length === 0 ? '–' : format.price(Math.max(...(visible as number[]))));
+    write(this.#low, visible.length === 0 ? '–' : format.price(Math.min(...(visible as number[]))));
     if (this.#readout.dataset.point === undefined) this.#read(undefined);
   }
 
@@ -60,15 +81,21 @@ export class PriceCard {
     if (point === undefined) {
       delete this.#readout.dataset.point;
       write(this.#readout, this.#caption);
+      write(this.#candleReadout, '');
       this.#slider.setAttribute('aria-valuenow', this.#slider.getAttribute('aria-valuemax') ?? '0');
       this.#slider.setAttribute('aria-valuetext', 'no point chosen');
       return;
     }
-    const text = `${formatTime(point.second)}  ${this.#format.price(point.price)}`;
-    this.#readout.dataset.point = String(point.second);
+    const { second, price, candle } = point;
+    const text = `${formatTime(second)}  ${this.#format.price(price)}`;
+    const plain = (each: number) => this.#format.plainPrice(each);
+    const others =
+      candle === undefined ? '' : `open ${plain(candle.open)}  high ${plain(candle.high)}  low ${plain(candle.low)}`;
+    this.#readout.dataset.point = String(second);
     write(this.#readout, text);
-    this.#slider.setAttribute('aria-valuenow', String(point.second));
-    this.#slider.setAttribute('aria-valuetext', text);
+    write(this.#candleReadout, others);
+    this.#slider.setAttribute('aria-valuenow', String(second));
+    this.#slider.setAttribute('aria-valuetext', others === '' ? text : `${text}, ${others}`);
   }
 }
 

@@ -1,33 +1,48 @@
 import uPlot from '/vendor/uplot.js';
-import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
+import type { Candles } from './candles.ts';
+import { chartAxes, cssColour } from './chart-axes.ts';
+import { paintCandles, paintLastPrice, paintNewest } from './chart-paint.ts';
+import type { PriceFormat } from './format.ts';
 import type { Stretch } from './history.ts';
 
 /** Unix time and price under the crosshair. */
 export interface Point {
   second: number;
   price: number;
+  /** Prices of the candle, whose closing price is `price`. */
+  candle?: { open: number; high: number; low: number };
 }
 
-/** Minimum height of a chart with axes, in rem. A smaller chart shows only the line. */
+/** Prices and time span of a chart. */
+export interface ChartView {
+  /** Unix times of both edges. */
+  from: number;
+  to: number;
+  stretch: Stretch & { candles?: Candles };
+  /** Newest price, which may be older than the stretch. */
+  last: number | undefined;
+  format: PriceFormat;
+}
+
+/** Minimum height of a chart with axes, in rem. A smaller chart shows only the prices. */
 const MIN_REM_WITH_AXES = 5;
 
 /** Synchronizes the crosshairs of all charts. */
 const CROSSHAIRS = uPlot.sync('prices');
+const linePaths = uPlot.paths.linear?.();
 
-/** Line chart of one symbol's price over time, with a crosshair that follows the pointer or the keyboard. */
+/** Chart of one symbol's price over time, with a crosshair that follows the mouse, a finger or the keyboard. */
 export class PriceChart {
   readonly #host: HTMLElement;
   readonly #onPoint: (point: Point | undefined) => void;
   #plot: uPlot | undefined;
-  #stretch: Stretch = { seconds: [], prices: [] };
-  #from = 0;
-  #to = 1;
-  /** Unix time selected by keyboard. The crosshair stays at this time while the chart moves. */
+  /** Undefined until the first prices arrive. */
+  #view: ChartView | undefined;
+  /** Unix time selected by keyboard or touch. The crosshair stays at this time while the chart moves. */
   #pinned: number | undefined;
+  #point: Point | undefined;
   #rem = 0;
   #hasAxes = true;
-  /** Format of the price axis labels. Undefined until the first prices arrive. */
-  #format: PriceFormat | undefined;
 
   constructor(host: HTMLElement, onPoint: (point: Point | undefined) => void) {
     this.#host = host;
@@ -35,20 +50,21 @@ export class PriceChart {
     new ResizeObserver(() => this.#fit()).observe(host);
     host.addEventListener('keydown', (event) => this.#onKey(event));
     host.addEventListener('blur', () => this.#pin(undefined));
-    host.addEventListener('pointerdown', () => this.#pin(undefined));
+    this.#followTouch();
   }
 
-  /** Shows the prices between the Unix times `from` and `to`. */
-  render(stretch: Stretch, from: number, to: number, format: PriceFormat): void {
-    this.#format = format;
-    this.#stretch = stretch;
-    this.#from = from;
-    this.#to = to;
+  /** Shows a view instead of the current one. */
+  render(view: ChartView): void {
+    const isOtherKind = view.stretch.candles?.length !== this.#view?.stretch.candles?.length;
+    this.#view = view;
     if (this.#plot === undefined) this.#fit();
+    const { stretch, from } = view;
     this.#plot?.setData([stretch.seconds, stretch.prices]);
-    // Moves the crosshair in a microtask, after the microtask in which uPlot applies the new scales.
     const pinned = this.#pinned;
-    if (pinned !== undefined) queueMicrotask(() => this.#pin(Math.max(pinned, from)));
+    if (pinned === undefined) return;
+    const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, from));
+    // Each `setData` queues a microtask that applies the new scales. The second microtask runs after those of all charts.
+    queueMicrotask(() => queueMicrotask(pin));
   }
 
   /** Redraws with the current colours. */
@@ -58,7 +74,8 @@ export class PriceChart {
 
   #fit(): void {
     const { clientWidth: width, clientHeight: height } = this.#host;
-    if (width === 0 || height === 0 || this.#format === undefined) return;
+    const view = this.#view;
+    if (width === 0 || height === 0 || view === undefined) return;
     const rem = Number.parseFloat(getComputedStyle(document.documentElement).fontSize);
     const hasAxes = height >= MIN_REM_WITH_AXES * rem;
     if (this.#plot !== undefined && rem === this.#rem && hasAxes === this.#hasAxes) {
@@ -69,104 +86,91 @@ export class PriceChart {
     this.#rem = rem;
     this.#hasAxes = hasAxes;
     this.#plot?.destroy();
-    this.#plot = new uPlot(this.#options(width, height), [this.#stretch.seconds, this.#stretch.prices], this.#host);
+    this.#plot = new uPlot(this.#options(width, height), [view.stretch.seconds, view.stretch.prices], this.#host);
   }
 
   #options(width: number, height: number): uPlot.Options {
+    const host = this.#host;
     const rem = this.#rem;
-    const { fontFamily } = getComputedStyle(this.#host);
-    const colour = (name: string) => () => getComputedStyle(this.#host).getPropertyValue(name).trim();
-    const font = `${0.75 * rem}px ${fontFamily}`;
-    const axis = {
-      stroke: colour('--quiet'),
-      font,
-      ticks: { show: false },
-      border: { show: false },
-    };
-    const grid = { stroke: colour('--line'), width: 1 };
+    const hasAxes = this.#hasAxes;
     return {
       width,
       height,
       legend: { show: false },
-      padding: this.#hasAxes ? [rem / 2, 0, 0, 0] : [rem / 4, rem / 4, rem / 4, 0],
+      padding: hasAxes ? [rem / 2, 0, 0, 0] : [rem / 4, rem / 4, rem / 4, 0],
       cursor: {
         y: false,
         drag: { x: false, y: false },
         sync: { key: CROSSHAIRS.key },
-        points: { size: 0.5 * rem, width: 2, fill: colour('--surface'), stroke: colour('--accent') },
+        points: { size: 0.5 * rem, width: 2, fill: cssColour(host, '--surface'), stroke: cssColour(host, '--accent') },
       },
-      scales: { x: { range: () => [this.#from, this.#to] }, y: { range: (_plot, low, high) => margins(low, high) } },
-      axes: [
-        {
-          ...axis,
-          show: this.#hasAxes,
-          grid: { show: false },
-          size: 1.25 * rem,
-          gap: 0.4 * rem,
-          space: 4 * rem,
-          incrs: [10, 15, 30, 60, 120, 180, 300, 600],
-          // Omits labels that would be cut off at the edges.
-          values: (plot, splits, _axis, _space, step) =>
-            splits.map((second) => {
-              const left = plot.valToPos(second, 'x');
-              if (left < 2 * rem || left > plot.over.clientWidth - rem) return '';
-              return step < 60 ? formatTime(second) : formatShortTime(second);
-            }),
-        },
-        {
-          ...axis,
-          show: this.#hasAxes,
-          grid,
-          side: 1,
-          gap: 0.5 * rem,
-          space: 2.5 * rem,
-          size: ({ ctx }, labels) => {
-            ctx.font = font;
-            return Math.max(0, ...(labels ?? []).map((label) => ctx.measureText(label).width)) + 0.5 * rem;
-          },
-          values: (_plot, splits) => splits.map((price) => this.#format?.axisPrice(price) ?? ''),
-        },
-      ],
+      scales: {
+        x: { range: () => [this.#view?.from ?? 0, this.#view?.to ?? 1] },
+        y: { range: () => priceRange(this.#view) },
+      },
+      axes: chartAxes({ host, rem, hasAxes, format: () => this.#view?.format, last: () => this.#view?.last }),
       series: [
         {},
-        { stroke: colour('--accent'), fill: colour('--accent-veil'), width: 0.1 * rem, points: { show: false } },
+        {
+          stroke: cssColour(host, '--accent'),
+          fill: cssColour(host, '--accent-veil'),
+          width: 0.1 * rem,
+          points: { show: false },
+          paths: (...series) => (this.#view?.stretch.candles === undefined ? (linePaths?.(...series) ?? null) : null),
+        },
       ],
-      hooks: { setCursor: [(plot) => this.#onCursor(plot)], draw: [(plot) => this.#markNewest(plot)] },
+      hooks: { setCursor: [(plot) => this.#onCursor(plot)], draw: [(plot) => this.#paint(plot)] },
     };
   }
 
-  /** Draws a dot at the newest price, because a single price has no visible line. */
-  #markNewest(plot: uPlot): void {
-    const second = this.#stretch.seconds.at(-1);
-    const price = this.#stretch.prices.at(-1);
-    if (second === undefined || price == null) return;
-    const { ctx } = plot;
-    // The fill style is restored afterwards, because uPlot caches the style and would not set it again.
-    ctx.save();
-    ctx.beginPath();
-    ctx.arc(
-      plot.valToPos(second, 'x', true),
-      plot.valToPos(price, 'y', true),
-      0.2 * this.#rem * devicePixelRatio,
-      0,
-      2 * Math.PI,
-    );
-    ctx.fillStyle = getComputedStyle(this.#host).getPropertyValue('--accent');
-    ctx.fill();
-    ctx.restore();
+  #paint(plot: uPlot): void {
+    if (this.#view === undefined) return;
+    const { stretch, last, format } = this.#view;
+    const canvas = { plot, host: this.#host, rem: this.#rem };
+    if (last !== undefined && this.#hasAxes) paintLastPrice(canvas, last, format.plainPrice(last));
+    const second = stretch.seconds.at(-1);
+    const price = stretch.prices.at(-1);
+    if (stretch.candles !== undefined) paintCandles(canvas, stretch.seconds, stretch.prices, stretch.candles);
+    else if (second !== undefined && price != null) paintNewest(canvas, second, price);
   }
 
   #onCursor({ cursor }: uPlot): void {
     const index = cursor.left === undefined || cursor.left < 0 ? null : cursor.idx;
-    const second = this.#stretch.seconds[index ?? -1];
-    const price = this.#stretch.prices[index ?? -1];
-    this.#onPoint(second === undefined || price == null ? undefined : { second, price });
+    this.#point = index == null ? undefined : this.#pointAt(index);
+    this.#onPoint(this.#point);
+  }
+
+  #pointAt(index: number): Point | undefined {
+    const { seconds = [], prices = [], candles } = this.#view?.stretch ?? {};
+    const second = seconds[index];
+    const price = prices[index];
+    if (second === undefined || price == null) return undefined;
+    const { opens = [], highs = [], lows = [], length = 0 } = candles ?? {};
+    const [open, high, low] = [opens[index], highs[index], lows[index]];
+    if (open === undefined || high === undefined || low === undefined) return { second, price };
+    return { second: second - length / 2, price, candle: { open, high, low } };
+  }
+
+  /** Moves the crosshair to a finger, and leaves it at the time where the finger was lifted until something else is touched. */
+  #followTouch(): void {
+    const host = this.#host;
+    document.addEventListener('pointerdown', () => this.#pin(undefined));
+    host.addEventListener('pointerdown', ({ pointerType, clientX }) => {
+      if (pointerType === 'touch') this.#moveCrosshair(clientX);
+    });
+    host.addEventListener('pointermove', ({ pointerType, clientX }) => {
+      if (pointerType === 'touch') this.#moveCrosshair(clientX);
+    });
+    host.addEventListener('pointerup', ({ pointerType }) => {
+      if (pointerType === 'touch' && this.#point !== undefined) this.#pin(this.#timeOf(this.#point));
+    });
+    // The browser cancels the pointer when a vertical movement scrolls the page.
+    host.addEventListener('pointercancel', () => this.#hideCrosshair());
   }
 
   #onKey(event: KeyboardEvent): void {
-    const points = this.#stretch.seconds.filter(
-      (second, index) => second >= this.#from && this.#stretch.prices[index] !== null,
-    );
+    const { from = 0, stretch = { seconds: [], prices: [] } } = this.#view ?? {};
+    const points = stretch.seconds.filter((second, index) => second >= from && stretch.prices[index] !== null);
     const last = points.length - 1;
     const now = this.#pinned === undefined ? last : points.findLastIndex((second) => second <= (this.#pinned ?? 0));
     const steps: Record<string, number> = {
@@ -186,16 +190,41 @@ export class PriceChart {
   }
 
   #pin(second: number | undefined): void {
-    if (second === undefined && this.#pinned === undefined) return;
+    const plot = this.#plot;
+    if (plot === undefined || (second === undefined && this.#pinned === undefined)) return;
     this.#pinned = second;
-    const left = second === undefined ? -10 : (this.#plot?.valToPos(second, 'x') ?? -10);
-    this.#plot?.setCursor({ left, top: second === undefined ? -10 : 0 }, true);
+    if (second === undefined) this.#hideCrosshair();
+    else this.#moveCrosshair(plot.over.getBoundingClientRect().left + plot.valToPos(second, 'x'));
+  }
+
+  /** Returns the position of a point on the time axis: the middle of its candle. */
+  #timeOf({ second }: Point): number {
+    return second + (this.#view?.stretch.candles?.length ?? 0) / 2;
+  }
+
+  /** Moves the crosshairs of all charts by an event of the mouse, the only input that uPlot synchronizes. */
+  #moveCrosshair(clientX: number): void {
+    const over = this.#plot?.over;
+    if (over === undefined) return;
+    const { left, right, top, height } = over.getBoundingClientRect();
+    const x = Math.min(Math.max(clientX, left), right - 1);
+    over.dispatchEvent(new MouseEvent('mousemove', { clientX: x, clientY: top + height / 2 }));
+  }
+
+  #hideCrosshair(): void {
+    this.#plot?.over.dispatchEvent(new MouseEvent('mouseleave'));
   }
 }
 
-/** Returns the range of the price axis: the lowest to the highest price, plus margins. A flat line is centred. */
-function margins(low: number | null, high: number | null): [number, number] {
-  if (low === null || high === null) return [0, 1];
-  const air = low === high ? Math.max(low * 0.0005, 0.01) : (high - low) * 0.08;
+/** Returns the range of the price axis: the lowest to the highest visible price, plus margins. A flat line is centred. */
+function priceRange(view: ChartView | undefined): [number, number] {
+  const { seconds = [], prices = [], candles } = view?.stretch ?? {};
+  const isVisible = (_: unknown, index: number) => candles !== undefined || (seconds[index] ?? 0) >= (view?.from ?? 0);
+  const visible = [...(candles?.lows ?? prices), ...(candles?.highs ?? [])].filter(isVisible);
+  const values = [...visible, view?.last].filter((price) => price != null);
+  if (values.length === 0) return [0, 1];
+  const low = Math.min(...values);
+  const high = Math.max(...values);
+  const air = low === high ? low * 0.0005 || 0.01 : (high - low) * 0.08;
   return [low - air, high + air];
 }

@@ -13,15 +13,13 @@ export interface Change {
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;
 
-/** Current price of one symbol, with its history and the highest and lowest price since the page was opened. */
+/** Current price of one symbol, and its history. */
 export class Quote {
   readonly symbol: string;
   readonly history = new History();
   price: number;
   /** Unix time of the newest price. */
   second: number;
-  high: number;
-  low: number;
   /** Format with as many decimals as the most precise price so far. */
   format: PriceFormat;
   #decimals = MIN_DECIMALS;
@@ -29,7 +27,7 @@ export class Quote {
 
   constructor({ symbol, price, timestamp }: Price) {
     this.symbol = symbol;
-    this.price = this.high = this.low = this.#opening = price;
+    this.price = this.#opening = price;
     this.second = timestamp;
     this.format = new PriceFormat(symbol, this.#decimals);
     this.#show(price);
@@ -39,8 +37,6 @@ export class Quote {
   update({ price, timestamp }: Price): void {
     this.price = price;
     this.second = timestamp;
-    this.high = Math.max(this.high, price);
-    this.low = Math.min(this.low, price);
     this.#show(price);
     this.history.add(timestamp, price);
   }
@@ -49,9 +45,15 @@ export class Quote {
     return change(this.#opening, this.price, this.#decimals);
   }
 
-  /** Change over the last minute. Undefined if the price a minute ago is unknown. */
-  get changeOverMinute(): Change | undefined {
-    const before = this.history.at(this.second - 60);
+  /** Adds past prices to the history; see {@link History.fill}. */
+  fill(seconds: readonly number[], prices: readonly number[]): void {
+    for (const price of prices) this.#show(price);
+    this.history.fill(seconds, prices);
+  }
+
+  /** Returns the change over the last minute, or undefined if there was no price less than `gap` seconds before its start. */
+  changeOverMinute(gap: number): Change | undefined {
+    const before = this.history.at(this.second - 60, gap);
     return before === undefined ? undefined : change(before, this.price, this.#decimals);
   }
 

@@ -1,5 +1,6 @@
 import { backoff } from '../shared/backoff.ts';
 import { revoke, type Session } from '../shared/session.ts';
+import type { TickInterval } from './tick-interval.ts';
 import { checkToken } from './token-check.ts';
 
 /** Price of one symbol in a price update. `timestamp` is in Unix seconds. */
@@ -29,8 +30,6 @@ export interface StreamListener {
 
 export const SESSION_ENDED = 'Your session has ended. Enter the API key again to continue; the charts are kept.';
 
-/** Milliseconds after the last price at which the displayed prices are shown as stale. */
-const STALE_AFTER_MS = 3_000;
 const PING_INTERVAL_MS = 5_000;
 /** Milliseconds to wait for a pong before the connection is considered lost. */
 const PONG_TIMEOUT_MS = 10_000;
@@ -45,6 +44,7 @@ export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009,
 /** Price stream over a WebSocket. Reconnects after a lost connection until the session ends. */
 export class Stream {
   readonly #listener: StreamListener;
+  readonly #interval: TickInterval;
   #session: Session | undefined;
   #state: StreamState = { kind: 'signed-out', reason: undefined };
   #socket: WebSocket | undefined;
@@ -54,8 +54,10 @@ export class Stream {
   #failures = 0;
   #pingedAt: number | undefined;
 
-  constructor(listener: StreamListener) {
+  /** @param interval measured here; determines when prices are stale */
+  constructor(listener: StreamListener, interval: TickInterval) {
     this.#listener = listener;
+    this.#interval = interval;
   }
 
   start(session: Session): void {
@@ -101,6 +103,7 @@ export class Stream {
 
     const opened = () => {
       openedAt = Date.now();
+      this.#interval.restart();
       clearTimeout(slow);
       this.#expectPrice();
       const timer = setInterval(() => {
@@ -121,6 +124,7 @@ export class Stream {
       this.#listener.onRoundTrip(performance.now() - this.#pingedAt);
       this.#pingedAt = undefined;
     } else if (message.type === 'ticker') {
+      this.#interval.note(Date.now());
       this.#expectPrice();
       if (this.#state.kind !== 'live') this.#enter({ kind: 'live' });
       this.#listener.onPrices(message.data);
@@ -131,8 +135,14 @@ export class Stream {
 
   #expectPrice(): void {
     const since = Date.now();
+    const check = () => {
+      // The interval may have become known only after the last price.
+      const remaining = since + this.#interval.staleAfterMs - Date.now();
+      if (remaining > 0) this.#staleTimer = setTimeout(check, remaining);
+      else this.#enter({ kind: 'stale', since });
+    };
     clearTimeout(this.#staleTimer);
-    this.#staleTimer = setTimeout(() => this.#enter({ kind: 'stale', since }), STALE_AFTER_MS);
+    this.#staleTimer = setTimeout(check, this.#interval.staleAfterMs);
   }
 
   #ping(): void {

@@ -5,19 +5,45 @@ import { change, Quote } from '../../../www/ticker/quote.ts';
 describe('a quote', () => {
   const at = (timestamp: number, price: number) => ({ symbol: 'BTC-USD', price, timestamp });
 
-  it('follows price, high, low and the change since the first price', () => {
+  it('follows the price and the change since the first price', () => {
     const quote = new Quote(at(0, 100));
     for (const price of [110, 90, 105]) quote.update(at(1, price));
-    expect(quote).to.include({ price: 105, high: 110, low: 90 });
+    expect(quote).to.include({ price: 105, second: 1 });
     expect(quote.changeSinceOpening).to.deep.equal({ amount: 5, share: 0.05, direction: 'up' });
   });
 
   it('knows the change over a minute once a price is a minute old', () => {
     const quote = new Quote(at(0, 100));
     for (let second = 1; second < 60; second++) quote.update(at(second, 200));
-    expect(quote.changeOverMinute).to.equal(undefined);
+    expect(quote.changeOverMinute(3)).to.equal(undefined);
     quote.update(at(60, 80));
-    expect(quote.changeOverMinute).to.include({ amount: -20, direction: 'down' });
+    expect(quote.changeOverMinute(3)).to.include({ amount: -20, direction: 'down' });
+  });
+
+  it('knows the change over a minute at once if it is filled with past prices', () => {
+    const quote = new Quote(at(100, 100));
+    quote.fill([39, 41], [50, 60]);
+    expect(quote.changeOverMinute(3)).to.include({ amount: 50, share: 1 });
+    expect(quote.changeOverMinute(1)).to.equal(undefined);
+  });
+
+  it('writes no share as zero beside an amount that is not', () => {
+    const shares = [change(42_000, 41_999.86), change(42_000, 42_002.1), change(1e12, 1e12 + 0.01), change(1, 1)];
+    expect(shares.map(formatShare)).to.deep.equal(['<0.01%', '+0.01%', '<0.01%', '0.00%']);
+  });
+
+  it('labels an axis with as many decimals as its step has', () => {
+    const format = new PriceFormat('BTC-USD', 2);
+    const label = (price: number, step: number) => format.axisPrice(price, step);
+    expect([
+      label(42_010, 10),
+      label(42_001, 1),
+      label(42_000.5, 0.5),
+      label(42_000.05, 0.05),
+      label(95.005, 0.005),
+      label(0.0812, 0.0001),
+      label(0.00000012, 0.00000002),
+    ]).to.deep.equal(['42,010', '42,001', '42,000.50', '42,000.05', '95.005', '0.0812', '0.00000012']);
   });
 
   it('counts a change in whole cents', () => {

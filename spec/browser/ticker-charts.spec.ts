@@ -1,0 +1,178 @@
+import { expect } from 'chai';
+import type { CDPSession, Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
+import { drawnTexts, recordDrawnTexts } from './drawn-texts.ts';
+import { imitateStream } from './imitated-stream.ts';
+import { shown } from './ticker-page.ts';
+
+const START = 1_800_000_000;
+/** A minute of prices that go up and down by a few cents. */
+const TICKS = Array.from({ length: 60 }, (_, index) => [START - 60 + index, 100 + ((index * 7) % 10) / 100] as const);
+
+const isTime = (text: string) => /^\d\d:\d\d(:\d\d)?$/.test(text);
+const toNumber = (text: string) => Number(text.replaceAll(',', ''));
+
+/** Returns the labels of the price axis, which are right of the plot, without that of the newest price. */
+async function priceLabels(page: Page): Promise<string[]> {
+  const texts = (await drawnTexts(page)).filter(({ text }) => !isTime(text)).map(({ text }) => text);
+  return texts.slice(0, -1);
+}
+
+const timeLabels = async (page: Page) => (await drawnTexts(page)).map(({ text }) => text).filter(isTime);
+
+describeInBrowser('a chart of the ticker client', () => {
+  const services = onceForSuite(startServices);
+  const opened = async (test: (page: Page, stream: ReturnType<typeof imitateStream>) => Promise<void>) => {
+    const { ticker, apiKey } = services();
+    const stream = imitateStream(() => START);
+    const prepare = async (page: Page) => {
+      await recordDrawnTexts(page);
+      await stream.prepare(page, { interval_ms: 60_000, ticks: [...TICKS] });
+    };
+    await visit(ticker, { prepare }, async (page) => {
+      await signIn(page, apiKey);
+      await page.getByText('Last minute', { exact: true }).waitFor();
+      await eventually(
+        () => shown(page, 'BTC-USD', 'low'),
+        (low) => low === '$100.00',
+      );
+      await test(page, stream);
+    });
+  };
+
+  it('has an axis in steps of 1, 2 or 5 times a power of ten, with labels of the true values', async () => {
+    await opened(async (page, stream) => {
+      for (const [index, spread] of [0.02, 0.07, 0.3, 1.3, 11, 40].entries()) {
+        stream.send(START + 1 + index, 100 + spread);
+        await page
+          .getByText(`$${(100 + spread).toFixed(2)}`)
+          .first()
+          .waitFor();
+        await page.evaluate(() => new Promise(requestAnimationFrame));
+        const labels = (await priceLabels(page)).map(toNumber).toSorted((a, b) => a - b);
+        expect(labels, `spread ${spread}`).to.have.length.above(2);
+        const steps = labels.slice(1).map((label, at) => label - (labels[at] ?? 0));
+        const step = Math.min(...steps);
+        expect(Number((step / 10 ** Math.floor(Math.log10(step) + 1e-6)).toFixed(4))).to.be.oneOf([1, 2, 5]);
+        for (const label of labels)
+          expect((label / step) % 1, `${label} in steps of ${step}`).to.satisfy(isNearlyWhole);
+      }
+    });
+  });
+
+  it('has several price labels even if it is low', async () => {
+    await opened(async (page, stream) => {
+      await page.setViewportSize({ width: 1280, height: 600 });
+      stream.send(START + 1, 107);
+      stream.send(START + 2, 103.9);
+      await page.getByText('$103.90').first().waitFor();
+      await eventually(
+        () => priceLabels(page),
+        (labels) => labels.length > 1,
+      );
+    });
+  });
+
+  it('marks the newest price with a line whose label is the price', async () => {
+    await opened(async (page, stream) => {
+      stream.send(START + 1, 100.07);
+      await page.getByText('$100.07').first().waitFor();
+      await eventually(
+        async () => (await drawnTexts(page)).at(-1)?.text,
+        (text) => text === '100.07',
+      );
+    });
+  });
+
+  it('keeps its time labels when the window is resized while it is paused', async () => {
+    await opened(async (page) => {
+      await page.getByRole('button', { name: 'Pause' }).click();
+      await page.getByText('Paused at').waitFor();
+      for (const width of [600, 1280, 2000, 400]) {
+        await page.setViewportSize({ width, height: 800 });
+        // A wider chart has labels farther to the right.
+        await eventually(
+          async () => {
+            const { width: canvas = 0 } = (await page.locator('canvas').boundingBox()) ?? {};
+            const times = (await drawnTexts(page)).filter(({ text }) => isTime(text));
+            return (times.at(-1)?.x ?? 0) / canvas;
+          },
+          (share) => share > 0.6 && share < 1,
+        );
+        expect(await timeLabels(page)).to.have.length.above(1);
+      }
+    });
+  });
+
+  it('shows candles, built from the ticks, and their prices under the crosshair', async () => {
+    await opened(async (page) => {
+      await page.getByLabel('Kind of chart').selectOption('Candles, 15 s');
+      await page.getByText('Last minute, candles of 15 s').waitFor();
+      const chart = page.getByRole('slider');
+      await chart.press('Home');
+      const first = Math.ceil((START - 45) / 15) * 15;
+      const inCandle = TICKS.filter(([second]) => second >= first && second < first + 15).map(([, price]) => price);
+      const [open = 0, close = 0] = [inCandle[0], inCandle.at(-1)];
+      expect(Number(await chart.getAttribute('aria-valuenow'))).to.equal(first);
+      expect(await shown(page, 'BTC-USD', 'readout')).to.match(new RegExp(`\\$${close.toFixed(2)}$`));
+      const [high, low] = [Math.max(...inCandle), Math.min(...inCandle)].map((price) => price.toFixed(2));
+      const others = `open ${open.toFixed(2)}  high ${high}  low ${low}`;
+      expect(await shown(page, 'BTC-USD', 'candle-readout')).to.equal(others);
+      expect(await chart.getAttribute('aria-valuetext')).to.include(others);
+      await page.getByLabel('Kind of chart').selectOption('Line');
+      await page.getByText('Last minute', { exact: true }).waitFor();
+    });
+  });
+
+  it('has a crosshair that follows a finger, and stays where it was lifted until something else is touched', async () => {
+    await opened(async (page) => {
+      const devtools = await page.context().newCDPSession(page);
+      await devtools.send('Emulation.setTouchEmulationEnabled', { enabled: true });
+      const { x, y, width, height } = (await page.locator('.u-over').boundingBox()) ?? {
+        x: 0,
+        y: 0,
+        width: 0,
+        height: 0,
+      };
+      const at = (share: number) => [{ x: x + share * width, y: y + height / 2 }];
+      const chosen = () => page.getByRole('slider').getAttribute('aria-valuenow').then(Number);
+      await touch(devtools, 'touchStart', at(0.2));
+      const start = await eventually(chosen, (second) => second < START - 40);
+      for (const share of [0.3, 0.5, 0.7]) await touch(devtools, 'touchMove', at(share));
+      const end = await eventually(chosen, (second) => second > start + 20);
+      await touch(devtools, 'touchEnd', []);
+      expect(await chosen()).to.equal(end);
+      await page.locator('.readout[data-point]').waitFor();
+      const elsewhere = (await part(page, 'price').boundingBox()) ?? { x: 0, y: 0 };
+      await touch(devtools, 'touchStart', [{ x: elsewhere.x + 5, y: elsewhere.y + 5 }]);
+      await touch(devtools, 'touchEnd', []);
+      await page.locator('.readout:not([data-point])').waitFor();
+    });
+  });
+
+  it('has no second “Last minute”, and no share of zero beside a change', async () => {
+    await opened(async (page, stream) => {
+      await reaches(page, 'live');
+      expect(await page.getByText('Last minute', { exact: true }).count()).to.equal(1);
+      stream.send(START + 1, 1_000_000);
+      stream.send(START + 2, 1_000_000);
+      await page.getByText('$1,000,000.00').first().waitFor();
+      stream.send(START + 61, 999_999.86);
+      await part(page, 'minute').filter({ hasText: '−0.14' }).waitFor();
+      expect(await part(page, 'minute').locator('[data-part="share"]').textContent()).to.equal('<0.01%');
+    });
+  });
+});
+
+const isNearlyWhole = (fraction: number) => Math.min(fraction, 1 - fraction) < 1e-6;
+
+async function touch(
+  devtools: CDPSession,
+  type: 'touchStart' | 'touchMove' | 'touchEnd',
+  touchPoints: { x: number; y: number }[],
+): Promise<void> {
+  await devtools.send('Input.dispatchTouchEvent', { type, touchPoints });
+}

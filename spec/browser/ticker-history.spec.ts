@@ -1,0 +1,133 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { request, startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
+import { eventually } from '../support/until.ts';
+import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
+import { imitateStream } from './imitated-stream.ts';
+import { shown } from './ticker-page.ts';
+
+const START = 1_800_000_000;
+
+const slider = (page: Page) => page.getByRole('slider').first();
+const edge = async (page: Page) => Number(await slider(page).getAttribute('aria-valuemax'));
+
+/** Returns the Unix time of the oldest point in the first chart. */
+async function oldest(page: Page): Promise<number> {
+  await slider(page).press('Home');
+  return Number(await slider(page).getAttribute('aria-valuenow'));
+}
+
+describeInBrowser('the charts of the ticker client', () => {
+  const services = onceForSuite(startServices);
+
+  async function recordedSeconds(): Promise<number[]> {
+    const { ticker, token } = services();
+    const headers = { Authorization: `Bearer ${await token()}` };
+    return (await request(`${ticker}/prices/history`, { headers })).body.timestamps;
+  }
+
+  it('are filled at once with the ticks from before the page was opened, and again after a lost connection', async () => {
+    const { ticker, apiKey } = services();
+    const network = await severable(ticker);
+    const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
+    await visit(network.url, { tolerated: LOST }, async (page) => {
+      await signIn(page, apiKey);
+      await eventually(
+        () => oldest(page),
+        (second) => second === recorded[0],
+      );
+      await slider(page).press('Escape');
+      network.cut();
+      await reaches(page, 'reconnecting');
+      const lostAt = (await recordedSeconds()).at(-1) ?? 0;
+      await eventually(recordedSeconds, (seconds) => (seconds.at(-1) ?? 0) > lostAt + 3);
+      network.mend();
+      await page.getByRole('button', { name: 'Retry' }).click();
+      await reaches(page, 'live');
+      // Each step to the left reaches the second before, so there is no gap.
+      await eventually(
+        async () => {
+          await slider(page).press('End');
+          const seconds = [Number(await slider(page).getAttribute('aria-valuenow'))];
+          while ((seconds.at(-1) ?? 0) > lostAt) {
+            await slider(page).press('ArrowLeft');
+            seconds.push(Number(await slider(page).getAttribute('aria-valuenow')));
+          }
+          return seconds;
+        },
+        (seconds) => seconds.every((second, index) => index === 0 || (seconds[index - 1] ?? 0) - second === 1),
+      );
+    });
+  });
+
+  it('start with the stream if the history cannot be read', async () => {
+    const { ticker, apiKey } = services();
+    const prepare = (page: Page) => page.route('**/prices/history?*', (route) => route.fulfill({ status: 503 }));
+    await visit(ticker, { prepare, tolerated: /status of 503/ }, async (page) => {
+      await signIn(page, apiKey);
+      const before = await edge(page);
+      await eventually(
+        () => edge(page),
+        (second) => second > before,
+      );
+    });
+  });
+
+  it('show the highest and lowest price of their time span, and the change over a minute, from the history', async () => {
+    const { ticker, apiKey } = services();
+    const stream = imitateStream(() => START);
+    const ticks = [
+      [START - 800, 200],
+      [START - 60, 50],
+      [START - 1, 90],
+    ] as const;
+    await visit(
+      ticker,
+      { prepare: (page) => stream.prepare(page, { interval_ms: 1_000, ticks: [...ticks] }) },
+      async (page) => {
+        await signIn(page, apiKey);
+        await part(page, 'low').filter({ hasText: '$50.00' }).waitFor();
+        expect(await shown(page, 'BTC-USD', 'high')).to.equal('$100.00');
+        expect(await shown(page, 'BTC-USD', 'share'), 'since the page was opened').to.equal('0.00%');
+        expect(await part(page, 'minute').first().textContent()).to.include('+100.00%');
+        await page.getByLabel('15 min').check();
+        await part(page, 'high').filter({ hasText: '$200.00' }).waitFor();
+      },
+    );
+  });
+
+  it('move on while no price arrives, so that the gap grows, and stop when the user is signed out', async () => {
+    const { ticker, apiKey } = services();
+    const stream = imitateStream(() => START);
+    const prepare = async (page: Page) => {
+      await page.clock.install();
+      await stream.prepare(page);
+    };
+    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
+      await signIn(page, apiKey);
+      await eventually(
+        () => edge(page),
+        (second) => second >= START,
+      );
+      await page.clock.runFor(30_000);
+      await eventually(
+        () => edge(page),
+        (second) => second >= START + 30,
+      );
+      await slider(page).press('End');
+      expect(await slider(page).getAttribute('aria-valuenow'), 'the newest point').to.equal(String(START));
+      stream.send(START + 40, 101);
+      await eventually(
+        () => edge(page),
+        (second) => second >= START + 40,
+      );
+      await page.getByRole('button', { name: 'Sign out' }).click();
+      await reaches(page, 'signed-out');
+      const last = await edge(page);
+      await page.clock.runFor(10_000);
+      expect(await edge(page)).to.equal(last);
+    });
+  });
+});

@@ -1,0 +1,65 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { startServices } from '../support/program.ts';
+import { changes, describeInBrowser, LOST, reaches, signIn, visit } from './chromium.ts';
+import { imitateStream } from './imitated-stream.ts';
+import { price } from './ticker-page.ts';
+
+const START = 1_800_000_000;
+const INTERVAL_MS = 5_000;
+
+/** Records every state of the connection that the page shows, from now on. */
+async function recordStates(page: Page): Promise<string[]> {
+  const states: string[] = [];
+  await page.exposeFunction('noteState', (state: string) => states.push(state));
+  await page.evaluate(() => {
+    const pill = document.querySelector<HTMLElement>('.pill');
+    // @ts-expect-error: exposed above
+    new MutationObserver(() => noteState(pill.dataset.state)).observe(pill, { attributeFilter: ['data-state'] });
+  });
+  return states;
+}
+
+describeInBrowser('the ticker client and the tick interval', () => {
+  const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: String(INTERVAL_MS) } }));
+
+  it('stays live between ticks five seconds apart', async () => {
+    const { ticker, apiKey } = services();
+    await visit(ticker, {}, async (page) => {
+      await signIn(page, apiKey);
+      const states = await recordStates(page);
+      for (let tick = 0; tick < 2; tick++) await changes(price(page), await price(page)());
+      expect(states.filter((state) => state !== 'live')).to.deep.equal([]);
+    });
+  });
+
+  for (const source of ['stated by the service', 'measured from the stream'] as const) {
+    it(`takes prices for stale after three intervals, ${source}`, async () => {
+      const { ticker, apiKey } = services();
+      let now = START;
+      const stream = imitateStream(() => now);
+      const past = source === 'stated by the service' ? { interval_ms: INTERVAL_MS, ticks: [] } : undefined;
+      const prepare = async (page: Page) => {
+        await page.clock.install();
+        await stream.prepare(page, past);
+      };
+      await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
+        await signIn(page, apiKey);
+        const tick = async () => {
+          await page.clock.runFor(INTERVAL_MS);
+          now += INTERVAL_MS / 1000;
+          stream.send(now, 100 + (now % 7));
+          await reaches(page, 'live');
+        };
+        for (let count = 0; count < 5; count++) await tick();
+        const states = await recordStates(page);
+        await tick();
+        await page.clock.runFor(2.5 * INTERVAL_MS);
+        expect(states.filter((state) => state !== 'live')).to.deep.equal([]);
+        await page.clock.runFor(INTERVAL_MS);
+        await reaches(page, 'stale');
+      });
+    });
+  }
+});

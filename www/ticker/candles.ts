@@ -1,0 +1,41 @@
+import type { Stretch } from './history.ts';
+
+/** Candles of equal length, oldest first. The arrays have the same length. Their closing prices are the prices of the stretch. */
+export interface Candles {
+  /** Length of each candle in seconds. */
+  length: number;
+  opens: number[];
+  highs: number[];
+  lows: number[];
+}
+
+/** Stretch of candles: the middle of each candle in Unix time, and its closing price. */
+export interface CandleStretch extends Stretch {
+  candles: Candles;
+}
+
+/**
+ * Combines the prices from the Unix time `from` on into candles of `length` seconds, which begin at multiples of their length. Seconds
+ * without a price add nothing, and a candle without any price is absent.
+ */
+export function toCandles({ seconds, prices }: Stretch, length: number, from: number): CandleStretch {
+  const candles: Candles = { length, opens: [], highs: [], lows: [] };
+  const middles: number[] = [];
+  const closes: number[] = [];
+  for (const [index, second] of seconds.entries()) {
+    const price = prices[index];
+    if (price == null || second < from) continue;
+    const middle = Math.floor(second / length) * length + length / 2;
+    if (middles.at(-1) !== middle) {
+      middles.push(middle);
+      candles.opens.push(price);
+      candles.highs.push(price);
+      candles.lows.push(price);
+    }
+    const last = middles.length - 1;
+    closes[last] = price;
+    candles.highs[last] = Math.max(price, candles.highs[last] as number);
+    candles.lows[last] = Math.min(price, candles.lows[last] as number);
+  }
+  return { seconds: middles, prices: closes, candles };
+}

@@ -1,0 +1,23 @@
+import { LONGEST_WINDOW } from './history.ts';
+
+/** Response of `GET /prices/history`: ticks, oldest first, in arrays of the same length. */
+export interface PastPrices {
+  interval_ms: number;
+  /** Unix times. */
+  timestamps: number[];
+  /** Prices by symbol. */
+  prices: Readonly<Record<string, number[]>>;
+}
+
+/** Requests the ticks of the longest window. Returns undefined if the request fails: the charts then start with the stream. */
+export async function requestPastPrices(token: string): Promise<PastPrices | undefined> {
+  try {
+    const response = await fetch(`/prices/history?seconds=${LONGEST_WINDOW}`, {
+      headers: { Authorization: `Bearer ${token}` },
+      signal: AbortSignal.timeout(10_000),
+    });
+    return response.ok ? await response.json() : undefined;
+  } catch {
+    return undefined;
+  }
+}
