@@ -36,6 +36,9 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
     const prepare = async (page: Page) => {
       await page.clock.install();
       await waitLongToReconnect(page);
+      // States an interval of a second, so that prices become stale before the missing pong ends the connection.
+      const json = { interval_ms: 1_000, timestamps: [], prices: {} };
+      await page.route('**/prices/history?*', (route) => route.fulfill({ json }));
     };
     await visit(network.url, { width, colorScheme, tolerated: LOST, ownContext: true, prepare }, async (page) => {
       await checkAppearance(page, 'signed out');
@@ -45,6 +48,13 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
       await checkAppearance(page, 'wrong key');
       await signIn(page, apiKey);
       await checkAppearance(page, 'live');
+      await page.getByLabel('Theme').selectOption(colorScheme === 'light' ? 'dark' : 'light');
+      await checkAppearance(page, 'other theme');
+      await page.getByLabel('Theme').selectOption('');
+      await page.getByLabel('Kind of chart').selectOption('5');
+      await page.getByRole('slider').first().press('End');
+      await page.locator('.candle-readout', { hasText: 'open' }).first().waitFor();
+      await checkAppearance(page, 'candles');
       await page.getByRole('button', { name: 'Pause' }).click();
       await checkAppearance(page, 'paused');
       await page.clock.fastForward(STALE_AFTER_MS);

@@ -61,7 +61,11 @@ describeInBrowser('both clients', () => {
         const weight = [...weights.values()].reduce((sum, each) => sum + each, 0);
         expect(weight, `${url}: bytes`).to.be.within(10_000, MAX_WEIGHT);
 
-        const modules = loaded.filter((name) => name.endsWith('.js'));
+        const classic = await page
+          .locator('script:not([type=module])')
+          .evaluateAll((scripts) => scripts.map((script) => (script as HTMLScriptElement).src));
+        expect(classic).to.deep.equal([`${url}/shared/theme.js`]);
+        const modules = loaded.filter((name) => name.endsWith('.js') && !classic.includes(name));
         const preloaded = await page
           .locator('link[rel=modulepreload]')
           .evaluateAll((links) => links.map((link) => (link as HTMLLinkElement).href));

@@ -225,6 +225,8 @@ describeInBrowser('the task board', () => {
     await visit(tasks, {}, async (page) => {
       await reaches(page, 'live');
       await page.keyboard.press('Tab');
+      expect(await page.evaluate(() => document.activeElement?.ariaLabel)).to.equal('Theme');
+      await page.keyboard.press('Tab');
       await page.keyboard.press('ArrowRight');
       await page.keyboard.press('Tab');
       await page.keyboard.type(', 4');

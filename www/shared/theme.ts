@@ -1,0 +1,53 @@
+/*
+ * Theme of both pages: `light`, `dark`, or that of the system. A classic script in the page's head, so that it runs before the first
+ * paint. The choice is kept in localStorage.
+ */
+{
+  const KEY = 'theme';
+  const root = document.documentElement;
+
+  /** Returns the stored choice: `light`, `dark`, or an empty string for the system's theme, also if the browser blocks storage. */
+  const stored = (): string => {
+    try {
+      const theme = localStorage.getItem(KEY);
+      return theme === 'light' || theme === 'dark' ? theme : '';
+    } catch {
+      return '';
+    }
+  };
+
+  const store = (theme: string): void => {
+    try {
+      if (theme === '') localStorage.removeItem(KEY);
+      else localStorage.setItem(KEY, theme);
+    } catch {
+      // The theme then holds until the page is closed.
+    }
+  };
+
+  const apply = (theme: string): void => {
+    if (theme === '') delete root.dataset.theme;
+    else root.dataset.theme = theme;
+    for (const meta of document.querySelectorAll<HTMLMetaElement>('meta[name="theme-color"]')) {
+      meta.dataset.scheme ??= meta.media.includes('dark') ? 'dark' : 'light';
+      const { scheme } = meta.dataset;
+      meta.media = theme === '' ? `(prefers-color-scheme: ${scheme})` : theme === scheme ? 'all' : 'not all';
+    }
+    const select = document.querySelector<HTMLSelectElement>('select[data-part="theme"]');
+    if (select === null) return;
+    select.value = theme;
+    select.hidden = false;
+  };
+
+  apply(stored());
+  addEventListener('DOMContentLoaded', () => apply(stored()));
+  // Another tab has changed the theme.
+  addEventListener('storage', ({ key }) => {
+    if (key === KEY) apply(stored());
+  });
+  document.addEventListener('change', ({ target }) => {
+    if (!(target instanceof HTMLSelectElement) || target.dataset.part !== 'theme') return;
+    store(target.value);
+    apply(target.value);
+  });
+}
