@@ -1,4 +1,4 @@
-/** Result of a sign-in, kept only in memory. */
+/** Result of a sign-in, kept only in memory unless the user chooses otherwise; see `kept-session.ts`. */
 export interface Session {
   token: string;
   userId: string;

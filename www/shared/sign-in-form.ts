@@ -1,13 +1,15 @@
 import { part } from './dom.ts';
+import { discardKeptSession, keepSession } from './kept-session.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
-/** Sign-in form. Exchanges the API key for a session, then discards the key. */
+/** Sign-in form. Exchanges the API key for a session, then discards the key. Keeps the session for this tab on request. */
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
   readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);
   readonly #reason = part(this.#panel, 'sign-in-reason', HTMLElement);
   readonly #field = part(this.#panel, 'api-key', HTMLInputElement);
   readonly #reveal = part(this.#panel, 'reveal', HTMLButtonElement);
+  readonly #keep = part(this.#panel, 'keep', HTMLInputElement);
   readonly #error = part(this.#panel, 'sign-in-error', HTMLElement);
   readonly #button = part(this.#panel, 'sign-in-button', HTMLButtonElement);
 
@@ -43,6 +45,8 @@ export class SignInForm {
     this.#button.disabled = true;
     try {
       const session = await signIn(apiKey);
+      if (this.#keep.checked) keepSession(session);
+      else discardKeptSession();
       this.#form.reset();
       this.#setRevealed(false);
       onSession(session);

@@ -1,4 +1,5 @@
 import { part } from '../shared/dom.ts';
+import { discardKeptSession, keptSession } from '../shared/kept-session.ts';
 import { revoke, type Session } from '../shared/session.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
 import { useToken } from './tasks-api.ts';
@@ -16,14 +17,13 @@ export class Access {
   /** @param onSignIn called after each sign-in, once requests carry the new token */
   constructor(onSignIn: () => void) {
     this.#form = new SignInForm((session) => {
-      this.#session = session;
-      useToken(session.token);
-      part(this.#signOut, 'user', HTMLElement).textContent = session.userId;
-      this.#form.close();
-      this.#show(false);
+      this.#start(session);
       onSignIn();
     });
+    const kept = keptSession();
+    if (kept !== undefined) this.#start(kept);
     this.#signOut.addEventListener('click', () => {
+      discardKeptSession();
       if (this.#session !== undefined) revoke(this.#session.token);
       // Reloading removes all of the user's data from the page.
       location.reload();
@@ -35,9 +35,18 @@ export class Access {
     if (this.#asking) return;
     const reason = this.#session === undefined ? undefined : SESSION_ENDED;
     this.#session = undefined;
+    discardKeptSession();
     useToken(undefined);
     this.#show(true);
     this.#form.open(reason);
+  }
+
+  #start(session: Session): void {
+    this.#session = session;
+    useToken(session.token);
+    part(this.#signOut, 'user', HTMLElement).textContent = session.userId;
+    this.#form.close();
+    this.#show(false);
   }
 
   #show(asking: boolean): void {

@@ -1,5 +1,6 @@
 import { type Connection, ConnectionPill, secondsUntil } from '../shared/connection-pill.ts';
 import { part } from '../shared/dom.ts';
+import { discardKeptSession, keptSession } from '../shared/kept-session.ts';
 import type { Session } from '../shared/session.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
 import { Announcer } from './announcer.ts';
@@ -76,7 +77,9 @@ function showState(state: StreamState): void {
   showTitle();
   pill.show(connection(state));
   if (state.kind === 'live' && session !== undefined) void fillCharts(session.token);
-  if (state.kind === 'signed-out') signInForm.open(state.reason);
+  if (state.kind !== 'signed-out') return;
+  discardKeptSession();
+  signInForm.open(state.reason);
 }
 
 function connection(state: StreamState): Connection {
@@ -135,4 +138,6 @@ document.addEventListener('visibilitychange', () => {
   if (document.visibilityState === 'visible') stream.wake();
 });
 
-signInForm.open();
+const kept = keptSession();
+if (kept === undefined) signInForm.open();
+else start(kept);
