@@ -24,5 +24,5 @@ VOLUME ["/data"]
 EXPOSE 8080 8081 9464
 STOPSIGNAL SIGTERM
 # Whether the process lives, not whether it is ready: a full disk is not mended by a restart.
-HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["node", "dist/main/cli/healthcheck.js", "/healthz"]
+HEALTHCHECK --interval=10s --timeout=5s --start-period=30s --retries=3 CMD ["node", "dist/main", "healthcheck", "/healthz"]
 CMD ["node", "dist/main"]

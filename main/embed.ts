@@ -59,9 +59,10 @@ export async function start(options: StartOptions = {}): Promise<RunningServices
     await output.end();
     throw error;
   });
+  const { ticker, tasks, admin } = services.listeners;
   let stopped: ReturnType<RunningServices['stop']> | undefined;
   return {
-    ports: services.ports,
+    ports: { ticker: ticker.port, tasks: tasks.port, admin: admin?.port },
     stop() {
       stopped ??= services.stop().finally(() => output.end());
       return stopped;

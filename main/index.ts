@@ -1,20 +1,11 @@
 #!/usr/bin/env node
 /**
- * Entry point of `node dist/main` and of the `ticker-and-tasks` command. Must run on Node 18, because this file checks
- * the version of Node.js and, if the version is too old, starts the Node.js in `node_modules`.
+ * Entry point of `node dist/main` and of the `ticker-and-tasks` command. Uses only what Node 12 can parse, so that a
+ * Node.js that is too old says so in one line. From Node 18 on, `launch` starts the Node.js in `node_modules` if needed.
  */
-import { reexec, runtimeIsNewEnough } from './reexec.ts';
-
-// Ignores SIGUSR1. By default, Node.js starts its inspector on this signal.
-process.on('SIGUSR1', () => {});
-
-const [name] = process.argv.slice(2);
-if (!runtimeIsNewEnough()) {
-  await reexec();
-} else if (name === undefined) {
-  const { run } = await import('./run.ts');
-  await run();
+if (Number.parseInt(process.versions.node, 10) < 18) {
+  console.error(`Node 18 or newer is needed, this is ${process.versions.node}: install it from https://nodejs.org`);
+  process.exitCode = 1;
 } else {
-  const { runProgram } = await import('./cli/programs.ts');
-  await runProgram(name);
+  void import('./launch.ts').then(({ launch }) => launch());
 }

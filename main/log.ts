@@ -20,6 +20,8 @@ const TOKEN = /v3\.local\.[\w-]+/g;
 export interface LogOutput {
   log: Log;
   metrics: LogMetrics;
+  /** Writes text that is not a log line, if the log is for people (`LOG_FORMAT=pretty`) and has level `info`. */
+  print(text: string): void;
   /** Writes the buffered lines, for at most one second. Call before the process exits. Later log lines are lost. */
   end(): Promise<void>;
 }
@@ -36,6 +38,9 @@ export async function createLog(options: { level: LevelWithSilent; format: 'json
   return {
     log,
     metrics: { lost: () => lines.lost, suppressed: () => repeats.suppressed },
+    print(text) {
+      if (format === 'pretty' && log.isLevelEnabled('info')) lines.write(text);
+    },
     async end() {
       repeats.endPeriod();
       await lines.end();

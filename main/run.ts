@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { isatty } from 'node:tty';
+import { banner } from './banner.ts';
 import { type Config, loadConfig } from './config.ts';
 import { createLog } from './log.ts';
 import { whenOrphaned } from './orphan.ts';
@@ -64,6 +65,7 @@ export async function run(): Promise<void> {
     log.warn({ unfinished: unsaved() }, 'stopped during the start');
     return end(ExitCode.stopped);
   }
+  output.print(banner(services.listeners, services.demoApiKey));
   log.info({ signal: await stopped.promise }, 'stopping');
   const { unfinished, kept } = await services.stop();
   const lost = kept ? 0 : unfinished;

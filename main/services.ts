@@ -5,6 +5,8 @@ import { checkHandlers } from './handlers-check.ts';
 import { checkHeapBudget } from './heap-budget.ts';
 import { openFilesLimit, shareDescriptors } from './http/descriptor-shares.ts';
 import { isLoopbackAddress } from './http/host-header.ts';
+import type { Listener } from './http/listener.ts';
+import { checkPorts, type PlannedListener } from './http/port-check.ts';
 import type { LogOutput } from './log.ts';
 import { openBackend } from './open-backend.ts';
 import { checkPriceSource } from './price-source-check.ts';
@@ -13,7 +15,9 @@ import { startTicker } from './ticker/service.ts';
 import { tokenAccess } from './token-access.ts';
 
 export interface Services {
-  ports: { ticker: number; tasks: number; admin: number | undefined };
+  listeners: { ticker: Listener; tasks: Listener; admin?: Listener };
+  /** API key of the demo user. */
+  demoApiKey: string;
   /** Stops the services within `shutdownTimeoutMs`: closes connections, and processes or stores accepted tasks. */
   stop(): Promise<Unfinished>;
 }
@@ -37,19 +41,16 @@ export async function startServices(
   // The user's modules are checked before any database file or server connection is opened.
   const actions = await checkHandlers(config.tasks);
   await checkPriceSource(config.ticker);
+  await checkPorts(plannedListeners(config));
   await using startedParts = new AsyncDisposableStack();
   const backend = await openBackend({ storage, nats, queue, tokens, ticker: config.ticker, retention }, log);
   startedParts.defer(() => backend.close());
   const now = Promise.resolve();
-  const ticker = await startTicker({ http, tokens, ticker: config.ticker }, backend, shares, log).catch(
-    explain('TICKER_PORT', 'HOST'),
-  );
+  const ticker = await startTicker({ http, tokens, ticker: config.ticker }, backend, shares, log);
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
   const parts = { actions, access };
-  const tasks = await startTasks({ http, queue, tasks: config.tasks }, backend, shares, log, parts).catch(
-    explain('TASKS_PORT', 'HOST'),
-  );
+  const tasks = await startTasks({ http, queue, tasks: config.tasks }, backend, shares, log, parts);
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
   const admin = await startAdmin(
@@ -57,7 +58,7 @@ export async function startServices(
     { backend, ticker, tasks },
     shares,
     output,
-  ).catch(explain('ADMIN_PORT', 'ADMIN_HOST'));
+  );
   startedParts.move();
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
@@ -65,7 +66,8 @@ export async function startServices(
     log.warn('service B has no authentication: set TASKS_REQUIRE_TOKEN=true to require tokens');
   }
   return {
-    ports: { ticker: ticker.listener.port, tasks: tasks.listener.port, admin: admin?.listener.port },
+    listeners,
+    demoApiKey: ticker.demoApiKey,
     async stop() {
       admin?.shuttingDown();
       const connections = Promise.withResolvers<void>();
@@ -91,17 +93,14 @@ export async function startServices(
   };
 }
 
-/** Returns a `catch` handler that replaces an error of `listen` with an error that names the setting to change. */
-function explain(portVariable: string, hostVariable: string) {
-  return (error: NodeJS.ErrnoException & { port?: number }): never => {
-    const { port, syscall, code = '' } = error;
-    const reasons: Record<string, string> = {
-      EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${portVariable} to another port`,
-      EACCES: `this user may not listen on port ${port}: set ${portVariable} to a port above 1023`,
-      EADDRNOTAVAIL: `the address does not belong to this machine: set ${hostVariable} to one of its addresses`,
-      ENOTFOUND: `the host name cannot be resolved: set ${hostVariable} to an address of this machine`,
-    };
-    const reason = syscall === 'listen' || syscall === 'getaddrinfo' ? reasons[code] : undefined;
-    throw reason === undefined ? error : new Error(reason, { cause: error });
-  };
+/** Returns the addresses of the listeners that the settings describe. */
+function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config): PlannedListener[] {
+  const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
+  return [
+    service(ticker.port, 'TICKER_PORT'),
+    service(tasks.port, 'TASKS_PORT'),
+    ...(admin.port === undefined
+      ? []
+      : [{ host: admin.host, port: admin.port, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } }]),
+  ];
 }

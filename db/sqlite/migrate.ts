@@ -1,8 +1,9 @@
-import { closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { closeSync, openSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrationSteps } from '../migration-steps.ts';
 import { checkDamage, isDamage } from './corruption-check.ts';
+import { makeDataFolder } from './data-folder.ts';
 
 /** A database that a migration created. */
 export interface CreatedDatabase {
@@ -26,11 +27,7 @@ export const schemas = {
  * schema
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
-  try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  } catch (error) {
-    throw new Error(`cannot make the folder of DATA_DIR: ${(error as Error).message}`, { cause: error });
-  }
+  makeDataFolder(dataDir);
   return Object.entries(schemas).flatMap(([name, tables]) => {
     const file = join(dataDir, `${name}.db`);
     try {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { ApiKeys } from '../../db/sqlite/api-keys.ts';
+import { lockDataFolder } from '../../db/sqlite/data-folder.ts';
 import { Database } from '../../db/sqlite/database.ts';
 import { Tasks } from '../../db/sqlite/tasks.ts';
 import type { Config } from '../config.ts';
@@ -16,11 +17,23 @@ const BUSY_TIMEOUT_MS = 50;
 type LocalConfig = Pick<Config, 'storage' | 'queue' | 'tokens' | 'retention'>;
 
 /**
- * Opens the single-node backend, with databases in `DATA_DIR` and tokens in memory.
+ * Opens the single-node backend, with databases in `DATA_DIR` and tokens in memory. Locks the folder first, so that a
+ * refused start changes nothing in it.
  *
- * @throws {Error} if the migration fails
+ * @throws {Error} if the folder is in use or the migration fails
  */
 export async function openLocalBackend(config: LocalConfig, log: Log): Promise<Backend> {
+  const { dataDir } = config.storage;
+  const unlock = lockDataFolder(dataDir);
+  try {
+    return await openDatabases(config, unlock, log);
+  } catch (error) {
+    unlock();
+    throw error;
+  }
+}
+
+async function openDatabases(config: LocalConfig, unlock: () => void, log: Log): Promise<Backend> {
   const { dataDir } = config.storage;
   const { rows, days } = config.retention;
   for (const { file, wasEmpty } of await runMigration({ dataDir })) {
@@ -45,6 +58,7 @@ export async function openLocalBackend(config: LocalConfig, log: Log): Promise<B
     close() {
       auth.close();
       tasks.close();
+      unlock();
     },
   };
 }

@@ -1,5 +1,5 @@
 /**
- * `node dist/main/cli/healthcheck.js [/healthz|/readyz]` requests a health check from the admin listener, for container
+ * `node dist/main healthcheck [/healthz|/readyz]` requests a health check from the admin listener, for container
  * images without curl. Exits with code 0 after a 2xx response. Otherwise prints the reason and exits with code 1.
  */
 /** Timeout of the request. */

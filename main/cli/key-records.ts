@@ -7,7 +7,7 @@ import type { Awaitable } from '../awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
 
 /** API keys stored in SQLite or PostgreSQL. */
-type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke'>;
+type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke' | 'ensureDemoUser'>;
 
 /** Lock timeout of the SQLite file in milliseconds, much longer than any write by the services. */
 const BUSY_TIMEOUT_MS = 2000;

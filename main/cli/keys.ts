@@ -7,6 +7,7 @@ const USAGE = `npm run keys -- <command>
 
   list                                  lists all keys: id, user, role, creation time, last four characters
   create --user <user> [--role <role>]  creates a key and prints it once; the default role is "user"
+  demo                                  prints the key of the user demo, and nothing else
   revoke <id>                           deletes a key: it can no longer be exchanged for a token
 
 The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
@@ -15,7 +16,7 @@ The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if D
 /** Maximum length of a user or role name. Tokens contain both names and are sent in a header of limited size. */
 const MAX_NAME_LENGTH = 128;
 
-const commands = new Map(Object.entries({ list, create, revoke }));
+const commands = new Map(Object.entries({ list, create, demo, revoke }));
 
 await runCommand(USAGE, async ([name, ...args]) => {
   if (name === undefined) throw new UsageError('a command is missing');
@@ -41,6 +42,12 @@ async function create(args: string[]): Promise<void> {
   console.log(apiKey);
   console.error(`created key ${id} of ${user_id}, role ${role}: it is not shown again`);
   if (user_id === 'demo') console.error('the oldest key of the user demo is logged at every start of the services');
+}
+
+async function demo(args: string[]): Promise<void> {
+  parseArgs({ args, options: {} });
+  const { apiKey } = await withKeys((keys) => keys.ensureDemoUser(Math.floor(Date.now() / 1000)));
+  console.log(apiKey);
 }
 
 async function revoke(args: string[]): Promise<void> {

@@ -1,16 +1,20 @@
 import { runCommand, UsageError } from './command.ts';
 
-const USAGE = `ticker-and-tasks               runs both services; their settings are environment variables
-ticker-and-tasks keys ...      lists, creates and revokes API keys
-ticker-and-tasks backup ...    copies the databases
-ticker-and-tasks handlers ...  checks a handlers module, or runs one of its handlers
+const USAGE = `ticker-and-tasks                  runs both services; their settings are environment variables
+ticker-and-tasks keys ...         lists, creates and revokes API keys
+ticker-and-tasks backup ...       copies the databases
+ticker-and-tasks migrate          creates or updates the databases
+ticker-and-tasks handlers ...     checks a handlers module, or runs one of its handlers
+ticker-and-tasks healthcheck ...  requests a health check of the running services
 `;
 
 /** Programs by name. A program runs when its module is imported. */
 const programs: Readonly<Record<string, () => Promise<unknown>>> = {
   keys: () => import('./keys.ts'),
   backup: () => import('./backup.ts'),
+  migrate: () => import('./migrate.ts'),
   handlers: () => import('./handlers.ts'),
+  healthcheck: () => import('./healthcheck.ts'),
 };
 
 /** Runs the program `name` with the remaining arguments. If `name` is unknown, prints an error and the usage. */

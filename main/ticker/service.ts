@@ -1,6 +1,6 @@
 import type { Middleware } from 'koa';
 import type { Awaitable } from '../awaitable.ts';
-import type { Config } from '../config.ts';
+import { type Config, defaults } from '../config.ts';
 import { addressShare, type ConnectionShares } from '../http/descriptor-shares.ts';
 import { type Listener, listen } from '../http/listener.ts';
 import { RateLimit } from '../http/rate-limit.ts';
@@ -21,6 +21,8 @@ import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
 
 export interface TickerService {
   listener: Listener;
+  /** API key of the demo user. */
+  demoApiKey: string;
   /** Objects from which the admin listener reads the metrics. */
   metrics: {
     requests: RequestMetrics;
@@ -75,7 +77,8 @@ export async function startTicker(
   });
   startedParts.defer(() => tokens.close());
   const maxConnections = Math.min(settings.maxConnections, shares.webSockets);
-  if (maxConnections < settings.maxConnections) {
+  // The default is only an upper bound, so a lower limit on open files is worth no message.
+  if (maxConnections < settings.maxConnections && settings.maxConnections !== defaults.ticker.maxConnections) {
     const { openFiles } = shares;
     log.info({ openFiles, maxConnections }, 'the limit on open files allows fewer connections than MAX_CONNECTIONS');
   }
@@ -125,6 +128,7 @@ export async function startTicker(
   startedParts.move();
   return {
     listener,
+    demoApiKey: apiKey,
     metrics: { requests, relay, ticker, tokens },
     checks: { ticker: () => checkTicks(ticker, intervalMs, feed) },
     warnings: {

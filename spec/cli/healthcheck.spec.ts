@@ -21,7 +21,7 @@ async function listen(status?: number) {
 }
 
 async function check(env: Record<string, string>, ...args: string[]) {
-  const child = spawn(process.execPath, ['dist/main/cli/healthcheck.js', ...args], {
+  const child = spawn(process.execPath, ['dist/main', 'healthcheck', ...args], {
     cwd: projectFolder,
     env: { ...process.env, ...env },
   });

@@ -56,6 +56,15 @@ describe('the program of the keys', () => {
     expect(records()).to.have.lengthOf(1).and.have.nested.property('[0].id', 1);
   });
 
+  it('prints the key of the demo user alone, and creates it only once', async () => {
+    const { keys, records } = await fresh();
+    const first = await keys('demo');
+    expect(first).to.include({ code: 0, stderr: '' });
+    expect(first.stdout).to.match(/^[0-9a-f]{32}\n$/);
+    expect(await keys('demo')).to.deep.equal(first);
+    expect(records().map(({ user_id, api_key }) => [user_id, api_key])).to.deep.equal([['demo', first.stdout.trim()]]);
+  });
+
   it('says that the demo user is created again, and that its key is logged', async () => {
     const { keys, beside } = await fresh();
     for (const key of ['k1', 'k2']) beside.prepare(insert).run(key, 'demo', 'user', 1);

@@ -65,7 +65,7 @@ describe('compose.yaml', () => {
   });
 
   it('asks for readiness without a shell', () => {
-    expect(node.healthcheck.test).to.deep.equal(['CMD', 'node', 'dist/main/cli/healthcheck.js', '/readyz']);
+    expect(node.healthcheck.test).to.deep.equal(['CMD', 'node', 'dist/main', 'healthcheck', '/readyz']);
   });
 
   it('starts what belongs to several nodes only when it is asked for, and all of it with the proxy', () => {

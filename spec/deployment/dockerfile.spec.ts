@@ -54,7 +54,7 @@ describe('the Dockerfile', () => {
     expect(last(image, 'CMD')).to.deep.include({ exec: true, arguments: ['node', 'dist/main'] });
     expect(last(image, 'STOPSIGNAL').arguments).to.deep.equal(['SIGTERM']);
     expect(dockerfileText).to.match(
-      /^HEALTHCHECK .* CMD \["node", "dist\/main\/cli\/healthcheck\.js", "\/healthz"\]$/m,
+      /^HEALTHCHECK .* CMD \["node", "dist\/main", "healthcheck", "\/healthz"\]$/m,
     );
   });
 

@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process';
-import { cp, mkdir, writeFile } from 'node:fs/promises';
+import { execFile, spawn } from 'node:child_process';
+import { cp, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { oldNode } from '../support/old-node.ts';
@@ -34,6 +35,23 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     expect(program.lines.at(-1)).to.include({ msg: 'stopped' });
   });
 
+  it('runs every program', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const env = { ...process.env, DATA_DIR, ADMIN_PORT: '1' };
+    const program = (...args: string[]) =>
+      promisify(execFile)(node, ['dist/main', ...args], { cwd: projectFolder, env }).then(
+        ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+        ({ code, stdout, stderr }) => ({ code, stdout, stderr }),
+      );
+    expect((await program('migrate')).stdout).to.match(/are up to date\n$/);
+    expect((await program('keys', 'demo')).stdout).to.match(/^[0-9a-f]{32}\n$/);
+    expect((await program('backup', join(DATA_DIR, 'copy'))).stdout).to.match(/^copied /);
+    expect((await program('handlers', '--help')).stdout).to.match(/^npm run handlers/);
+    const { code, stderr } = await program('healthcheck');
+    expect(code).to.equal(1);
+    expect(stderr).to.match(/^http:\/\/127\.0\.0\.1:1\/healthz: .*\n$/);
+  });
+
   it('passes the exit code of a failed start on', async () => {
     const services = await startServices({ node, env: { TICKER_PORT: 'x' } }).catch((error: Error) => error);
     expect(services).to.be.instanceOf(Error);
@@ -54,5 +72,28 @@ describeWith(node === '' ? 'no Node older than 24.15 on the path' : undefined, '
     const program = watch(spawn(node, ['dist/main'], { cwd: folder }));
     expect(await program.exited).to.deep.equal({ code: 1, signal: null });
     expect(program.errors()).to.match(/^Node 24\.15 or newer is needed, this is \S+: run "npm install" here.*\n$/);
+  });
+});
+
+describe('a Node that is too old for the launcher', () => {
+  it('says so in one line', async () => {
+    const code = "Object.defineProperty(process.versions, 'node', { value: '12.22.12' })";
+    const child = spawn(
+      process.execPath,
+      ['--import', `data:text/javascript,${encodeURIComponent(code)}`, 'dist/main'],
+      {
+        cwd: projectFolder,
+      },
+    );
+    const program = watch(child);
+    expect(await program.exited).to.deep.equal({ code: 1, signal: null });
+    expect(program.errors()).to.match(/^Node 18 or newer is needed, this is 12\.22\.12: .*\n$/);
+  });
+
+  it('can parse the entry point, which has no static import, no await and no newer operator', async () => {
+    const text = await readFile(join(projectFolder, 'dist/main/index.js'), 'utf8');
+    expect(text)
+      .to.include('process.exitCode = 1')
+      .and.not.match(/^import |\bawait\b|\?\?|\?\.|\bimport\.meta\b/m);
   });
 });

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../support/cleanup.ts';
@@ -83,6 +84,20 @@ describe('the start', () => {
     });
   }
 
+  it('names all ports that are taken in one line, before it touches anything', async () => {
+    const services = await startServices();
+    const ports = [services.ticker, services.tasks, services.admin].map((url) => new URL(url).port);
+    const [TICKER_PORT = '', TASKS_PORT = '', ADMIN_PORT = ''] = ports;
+    const DATA_DIR = join(await temporaryFolder(), 'data');
+    const { code, text } = await failure({ TICKER_PORT, TASKS_PORT, ADMIN_PORT, DATA_DIR });
+    expect(code).to.equal(1);
+    expect(text).to.deep.equal([
+      `the ports ${TICKER_PORT} (TICKER_PORT), ${TASKS_PORT} (TASKS_PORT), ${ADMIN_PORT} (ADMIN_PORT) are in use: ` +
+        'stop the program that uses them, or set the variables to other ports',
+    ]);
+    expect(existsSync(DATA_DIR)).to.equal(false);
+  });
+
   it('ends with one line and exit code 1 when the migration fails', async () => {
     const DATA_DIR = await temporaryFolder();
     await writeFile(join(DATA_DIR, 'tasks.db'), 'this is no database, whatever its name says'.repeat(100));
@@ -91,6 +106,27 @@ describe('the start', () => {
     expect(text).to.have.length(1);
     expect(text[0]).to.include(`cannot migrate ${join(DATA_DIR, 'tasks.db')}: file is not a database: restore it `);
     expect(await readFile(join(DATA_DIR, 'tasks.db'), 'utf8')).to.match(/^this is no database/);
+  });
+
+  it('ends with one line and exit code 1 when the data folder is in use, and leaves it as it was', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    // An older version of the services made this folder: a migration would change it under the running process.
+    const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
+    afterTest(() => database.close());
+    database.exec('PRAGMA user_version = 0; DROP INDEX tasks_by_status');
+    const { code, text } = await failure({ DATA_DIR });
+    expect(code).to.equal(1);
+    expect(text).to.deep.equal([
+      `${DATA_DIR} is in use: stop the services that use it, or set DATA_DIR to another folder`,
+    ]);
+    expect(database.prepare('PRAGMA user_version').get()).to.deep.include({ user_version: 0 });
+    const migrate = run(process.execPath, ['dist/main', 'migrate'], {
+      cwd: projectFolder,
+      env: { ...process.env, DATA_DIR },
+    });
+    expect((await migrate.catch((error) => error)).stderr).to.equal(`${text[0]}\n`);
+    expect((await post(`${first.tasks}/tasks`, { action: 'sum' })).status).to.equal(202);
   });
 
   it('ends with one line and exit code 1 when the data folder cannot be made', async () => {
@@ -107,7 +143,7 @@ describe('the start', () => {
   it('has a migration that can be run alone', async () => {
     const folder = await temporaryFolder();
     const migrate = (DATA_DIR: string) =>
-      run(process.execPath, ['dist/workers/migrate.js'], { cwd: projectFolder, env: { ...process.env, DATA_DIR } });
+      run(process.execPath, ['dist/main', 'migrate'], { cwd: projectFolder, env: { ...process.env, DATA_DIR } });
     for (let time = 0; time < 2; time++) {
       expect((await migrate(join(folder, 'data'))).stdout.split('\n').slice(-2)).to.deep.equal([
         `the databases in ${join(folder, 'data')} are up to date`,

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { Database } from '../../../db/sqlite/database.ts';
-import { Locked, lock } from '../../../db/sqlite/file-lock.ts';
 import { QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
@@ -11,10 +10,10 @@ import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
 import { BUSY_TIMEOUT_MS, LastWriteFailed, SqliteJournal } from './sqlite-journal.ts';
 
 /**
- * Opens the configured queue and restores the previous process's messages. Calls `onEvent` for each state change and
- * progress report of a task.
+ * Opens the configured queue and restores the previous process's messages. The caller has locked the data folder.
+ * Calls `onEvent` for each state change and progress report of a task.
  *
- * @throws {Error} if the data folder is in use, or its `queue.db` cannot be opened
+ * @throws {Error} if `queue.db` cannot be opened
  */
 export function openQueue(
   { driver, ...bounds }: Config['queue'],
@@ -22,16 +21,10 @@ export function openQueue(
   log: Log,
   onEvent: (event: TaskEvent) => void = () => {},
 ): OpenQueue {
-  const unlock = lockFolder(dataDir);
-  try {
-    const open = driver === 'sqlite' ? openDurable : openMemory;
-    const deadLetters = new DeadLetters();
-    const opened = open(bounds, dataDir, log, { deadLetters, onEvent });
-    return { ...opened, evicted: () => deadLetters.evicted, close: () => opened.close().finally(unlock) };
-  } catch (error) {
-    unlock();
-    throw error;
-  }
+  const open = driver === 'sqlite' ? openDurable : openMemory;
+  const deadLetters = new DeadLetters();
+  const opened = open(bounds, dataDir, log, { deadLetters, onEvent });
+  return { ...opened, evicted: () => deadLetters.evicted };
 }
 
 function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: LocalQueueOptions): OpenQueue {
@@ -80,16 +73,4 @@ function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys }: 
   for (const entry of messages) stored.insert(entry);
   for (const letter of deadLetters) stored.insertDeadLetter(letter);
   for (const record of keys) stored.insertKey(record);
-}
-
-function lockFolder(dataDir: string): () => void {
-  try {
-    return lock(join(dataDir, 'queue.lock'));
-  } catch (error) {
-    if (!(error instanceof Locked)) {
-      throw new Error(`${(error as Error).message}: delete the file, which holds no data`, { cause: error });
-    }
-    const message = `${dataDir} is in use: stop the services that use it, or set DATA_DIR to another folder`;
-    throw new Error(message, { cause: error });
-  }
 }

@@ -1,4 +1,4 @@
-import { mkdirSync, renameSync, rmSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { expect } from 'chai';
@@ -183,32 +183,5 @@ describe('openQueue', () => {
     expect(lines.map(({ msg }) => msg)).to.deep.equal(['the last changes of the queue could not be written']);
     other.close();
     expect(idsOf(await openInbox(open(folder).queue).take(2))).to.deep.equal(['a', 'b']);
-  });
-
-  for (const driver of ['memory', 'sqlite'] as const) {
-    it(`refuses a folder that another queue uses, until it is closed: ${driver}`, async () => {
-      const folder = await freshFolder();
-      const first = open(folder, driver);
-      const message = `${folder} is in use: stop the services that use it, or set DATA_DIR to another folder`;
-      expect(() => openQueue({ ...defaults.queue, driver: 'memory' }, folder, log)).to.throw(message);
-      expect(() => openQueue({ ...defaults.queue, driver: 'sqlite' }, folder, log)).to.throw(message);
-      await publishAll(first.queue, 'a');
-      await first.close();
-      expect(open(folder, driver).queue.counts()).to.include({ waiting: 1 });
-    });
-
-    it(`releases the folder's lock when its queue.db cannot be opened: ${driver}`, async () => {
-      const folder = await freshFolder();
-      renameSync(join(folder, 'queue.db'), join(folder, 'away'));
-      expect(() => openQueue({ ...defaults.queue, driver }, folder, log)).to.throw('queue.db');
-      renameSync(join(folder, 'away'), join(folder, 'queue.db'));
-      open(folder, driver);
-    });
-  }
-
-  it('says what is wrong with a lock that cannot be made', async () => {
-    const folder = await freshFolder();
-    mkdirSync(join(folder, 'queue.lock'));
-    expect(() => openQueue(defaults.queue, folder, log)).to.throw('unable to open database file');
   });
 });

@@ -1,0 +1,53 @@
+import { createServer, type Server } from 'node:net';
+
+/** Address that a listener is going to bind to, and the settings that define it. */
+export interface PlannedListener {
+  host: string | undefined;
+  /** Port to bind to. If 0, any free port. */
+  port: number;
+  reusePort?: boolean;
+  /** Names of the settings. */
+  variables: { host: string; port: string };
+}
+
+/**
+ * Binds to each address and releases it again, so that the start can report all unusable ports before it changes
+ * anything.
+ *
+ * @throws {Error} with a one-line message that names the settings to change
+ */
+export async function checkPorts(planned: readonly PlannedListener[]): Promise<void> {
+  // Releases the ports only at the end, so that two listeners with the same port are noticed.
+  const servers = planned.map(() => createServer());
+  const failures = await Promise.all(planned.map((listener, index) => bind(servers[index] as Server, listener)));
+  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  const taken = planned.filter((_, index) => failures[index]?.code === 'EADDRINUSE');
+  if (taken.length > 1) {
+    const ports = taken.map(({ port, variables }) => `${port} (${variables.port})`).join(', ');
+    throw new Error(
+      `the ports ${ports} are in use: stop the program that uses them, or set the variables to other ports`,
+    );
+  }
+  for (const [index, listener] of planned.entries()) {
+    const failure = failures[index];
+    if (failure !== undefined) throw new Error(explain(failure, listener), { cause: failure });
+  }
+}
+
+/** Binds a server to an address. Returns the error that prevents it, or undefined if there is none. */
+function bind(server: Server, { host, port, reusePort = false }: PlannedListener) {
+  return new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
+    server.once('error', resolve);
+    server.listen({ port, reusePort, ...(host !== undefined && { host }) }, () => resolve(undefined));
+  });
+}
+
+function explain({ code = '', message }: NodeJS.ErrnoException, { port, variables }: PlannedListener): string {
+  const reasons: Record<string, string> = {
+    EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${variables.port} to another port`,
+    EACCES: `this user may not listen on port ${port}: set ${variables.port} to a port above 1023`,
+    EADDRNOTAVAIL: `the address does not belong to this machine: set ${variables.host} to one of its addresses`,
+    ENOTFOUND: `the host name cannot be resolved: set ${variables.host} to an address of this machine`,
+  };
+  return reasons[code] ?? `cannot listen on port ${port} (${variables.port}): ${message}`;
+}

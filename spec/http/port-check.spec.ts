@@ -1,0 +1,58 @@
+import { createServer, type Server } from 'node:net';
+import { expect } from 'chai';
+import { checkPorts } from '../../main/http/port-check.ts';
+import { afterTest } from '../support/cleanup.ts';
+
+/** Returns a server that listens on a free port. */
+async function listening(): Promise<{ server: Server; port: number }> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  afterTest(() => new Promise((resolve) => server.close(resolve)));
+  return { server, port: (server.address() as { port: number }).port };
+}
+
+const planned = (port: number, name = 'A', host = '127.0.0.1') => ({
+  host,
+  port,
+  variables: { host: `${name}_HOST`, port: `${name}_PORT` },
+});
+
+async function failure(...listeners: Parameters<typeof checkPorts>[0]): Promise<string | undefined> {
+  return checkPorts(listeners).then(
+    () => undefined,
+    (error: Error) => error.message,
+  );
+}
+
+describe('checkPorts', () => {
+  it('releases free ports', async () => {
+    const { server, port } = await listening();
+    await new Promise((resolve) => server.close(resolve));
+    expect(await failure(planned(port), planned(0))).to.equal(undefined);
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  });
+
+  it('names one taken port, or all of them', async () => {
+    const [{ port: a }, { port: b }] = [await listening(), await listening()];
+    expect(await failure(planned(a), planned(0))).to.equal(
+      `port ${a} is in use: stop the program that uses it, or set A_PORT to another port`,
+    );
+    expect(await failure(planned(a), planned(b, 'B'))).to.equal(
+      `the ports ${a} (A_PORT), ${b} (B_PORT) are in use: ` +
+        'stop the program that uses them, or set the variables to other ports',
+    );
+  });
+
+  it('notices two listeners with the same port', async () => {
+    const { server, port } = await listening();
+    await new Promise((resolve) => server.close(resolve));
+    expect(await failure(planned(port), planned(port, 'B'))).to.match(new RegExp(`^port ${port} is in use: .* B_PORT`));
+  });
+
+  it('names the setting of an address that is not of this machine, or of none', async () => {
+    expect(await failure(planned(0, 'A', '192.0.2.1'))).to.equal(
+      'the address does not belong to this machine: set A_HOST to one of its addresses',
+    );
+    expect(await failure(planned(0, 'A', 'no host'))).to.match(/^the host name cannot be resolved: set A_HOST/);
+  });
+});
