@@ -49,7 +49,7 @@ const parsers = {
     host: text('ADMIN_HOST', '127.0.0.1'),
     /** Port of the admin listener. Undefined disables the admin listener. */
     port: (source: Source) =>
-      source.env.ADMIN_PORT === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535)(source),
+      source.env.ADMIN_PORT === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535, ', or off')(source),
   },
   nats: {
     /** NATS servers shared by all nodes. Set if and only if `storage.databaseUrl` is set. */
@@ -135,7 +135,10 @@ const parsers = {
     days: integer('TASK_RETENTION_DAYS', 0, 0, 36_500),
   },
   queue: {
-    driver: ifShared(oneOf('QUEUE_DRIVER', 'nats', ['nats']), oneOf('QUEUE_DRIVER', 'memory', embeddedDrivers)),
+    driver: ifShared(
+      oneOf('QUEUE_DRIVER', 'nats', ['nats'], ' if NATS_URL is set'),
+      oneOf('QUEUE_DRIVER', 'memory', embeddedDrivers, ' unless NATS_URL is set'),
+    ),
     maxLength: integer('QUEUE_MAX_LENGTH', 100_000, 1),
     maxBytes: integer(
       'QUEUE_MAX_BYTES',

@@ -46,19 +46,31 @@ export function text<D extends string | undefined = undefined>(name: string, fal
   return ({ env }) => env[name] || (fallback as D);
 }
 
-/** Creates a parser for a whole number from `min` to `max`. */
-export function integer(name: string, fallback: number | Parser<number>, min: number, max = Number.MAX_SAFE_INTEGER) {
+/** Creates a parser for a whole number from `min` to `max`. @param others other values to mention in the error message */
+export function integer(
+  name: string,
+  fallback: number | Parser<number>,
+  min: number,
+  max = Number.MAX_SAFE_INTEGER,
+  others = '',
+) {
   const parse = (value: string) => {
     const number = /^\d{1,16}$/.test(value) ? Number(value) : Number.NaN;
     return number >= min && number <= max ? number : undefined;
   };
   const range = max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`;
-  return variable(name, fallback, parse, `a whole number ${range}`);
+  return variable(name, fallback, parse, `a whole number ${range}${others}`);
 }
 
-/** Creates a parser for one of `choices`. */
-export function oneOf<T extends string>(name: string, fallback: T | Parser<T>, choices: readonly T[]): Parser<T> {
-  return variable(name, fallback, (value) => choices.find((each) => each === value), `one of ${choices.join(', ')}`);
+/** Creates a parser for one of `choices`. @param condition condition on which they depend, for the error message */
+export function oneOf<T extends string>(
+  name: string,
+  fallback: T | Parser<T>,
+  choices: readonly T[],
+  condition = '',
+): Parser<T> {
+  const expected = `one of ${choices.join(', ')}${condition}`;
+  return variable(name, fallback, (value) => choices.find((each) => each === value), expected);
 }
 
 /** Creates a parser for a boolean, false by default. @param aliases other accepted values, such as `1` for true */

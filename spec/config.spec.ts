@@ -61,7 +61,7 @@ const variables: Record<string, Variable> = {
   ADMIN_PORT: {
     key: 'admin.port',
     good: { '0': 0, '65535': 65_535, off: undefined },
-    bad: { '65536': 'a whole number from 0 to 65535', none: 'a whole number from 0 to 65535' },
+    bad: { '65536': 'a whole number from 0 to 65535, or off', none: 'a whole number from 0 to 65535, or off' },
   },
   REUSE_PORT: {
     key: 'http.reusePort',
@@ -160,7 +160,10 @@ const variables: Record<string, Variable> = {
   QUEUE_DRIVER: {
     key: 'queue.driver',
     good: { memory: 'memory', sqlite: 'sqlite' },
-    bad: { Memory: 'one of memory, sqlite', redis: 'one of memory, sqlite' },
+    bad: {
+      Memory: 'one of memory, sqlite unless NATS_URL is set',
+      redis: 'one of memory, sqlite unless NATS_URL is set',
+    },
   },
   QUEUE_MAX_LENGTH: wholeNumber('queue.maxLength', 1),
   QUEUE_MAX_BYTES: wholeNumber('queue.maxBytes', 1),
@@ -335,9 +338,9 @@ describe('config', () => {
       const { nats, storage, queue } = loadConfig({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET });
       expect([nats.url, storage.databaseUrl, queue.driver]).to.deep.equal([NATS_URL, DATABASE_URL, 'nats']);
       expect(refusal({ NATS_URL, DATABASE_URL, TOKEN_KEY: SECRET, QUEUE_DRIVER: 'memory' })).to.match(
-        /one of nats, got/,
+        /one of nats if NATS_URL is set, got/,
       );
-      expect(refusal({ QUEUE_DRIVER: 'nats' })).to.match(/one of memory, sqlite, got/);
+      expect(refusal({ QUEUE_DRIVER: 'nats' })).to.match(/one of memory, sqlite unless NATS_URL is set, got "nats"/);
     });
 
     it('asks for one where the other is, and for a key that all have', () => {

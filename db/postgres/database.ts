@@ -1,4 +1,5 @@
-import { Client, DatabaseError, Pool, type PoolClient, types } from 'pg';
+import { userInfo } from 'node:os';
+import { Client, DatabaseError, defaults, Pool, type PoolClient, types } from 'pg';
 import { DatabaseUnavailable } from '../sqlite/database.ts';
 
 export interface PostgresOptions {
@@ -79,7 +80,9 @@ export class PostgresDatabase {
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
     if (this.#pool.waitingCount >= MAX_WAITING) throw this.#unavailable('too many queries waiting for a connection');
     const client = await this.#pool.connect().catch((error) => {
-      throw this.#unavailable(reasonOf(error));
+      throw error instanceof DatabaseError && REFUSED.test(error.code ?? '')
+        ? this.#refused(error)
+        : this.#unavailable(reasonOf(error));
     });
     this.#busy.add(client);
     try {
@@ -133,11 +136,30 @@ export class PostgresDatabase {
     };
   }
 
+  #refused({ message }: DatabaseError): DatabaseUnavailable {
+    return new DatabaseUnavailable(
+      `PostgreSQL at ${this.address} refuses the connection: ${message}: fix DATABASE_URL, ` +
+        'for example postgres://user:password@127.0.0.1:5432/database',
+    );
+  }
+
   /** Returns an error without a `cause`, because the original error references the connection and thus the password. */
   #unavailable(reason: string): DatabaseUnavailable {
     return new DatabaseUnavailable(
       `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or fix DATABASE_URL`,
     );
+  }
+}
+
+/** libpq's default user name, that of the operating system. pg would use the variable `USER`, which may be unset. */
+defaults.user = process.env.PGUSER || systemUser();
+
+function systemUser(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    // The process runs with a user id that has no name, as in some containers.
+    return 'postgres';
   }
 }
 
@@ -159,6 +181,9 @@ const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' 
 
 /** SQLSTATE prefixes of server and connection errors. `57P` does not match 57014, which means a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
+
+/** SQLSTATE prefixes of a refused connection: wrong user or password, or unknown database. */
+const REFUSED = /^(28|3D)/;
 
 /** Returns an error's message as one line. */
 export function reasonOf(error: unknown): string {

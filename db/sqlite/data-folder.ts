@@ -13,9 +13,7 @@ export function lockDataFolder(dataDir: string): () => void {
   try {
     return lock(join(dataDir, 'queue.lock'));
   } catch (error) {
-    if (!(error instanceof Locked)) {
-      throw new Error(`${(error as Error).message}: delete the file, which holds no data`, { cause: error });
-    }
+    if (!(error instanceof Locked)) throw error;
     const message = `${dataDir} is in use: stop the services that use it, or set DATA_DIR to another folder`;
     throw new Error(message, { cause: error });
   }

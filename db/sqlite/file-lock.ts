@@ -18,11 +18,11 @@ export function lock(path: string): () => void {
     database.exec('BEGIN EXCLUSIVE');
   } catch (error) {
     database?.close();
-    const SQLITE_BUSY = 5;
+    const [SQLITE_BUSY, SQLITE_FULL] = [5, 13];
     const { errcode, message } = error as { errcode?: number; message: string };
-    throw errcode === SQLITE_BUSY
-      ? new Locked(`${path} is locked`, { cause: error })
-      : new Error(`cannot lock ${path}: ${message}`, { cause: error });
+    if (errcode === SQLITE_BUSY) throw new Locked(`${path} is locked`, { cause: error });
+    const remedy = errcode === SQLITE_FULL ? 'free some space' : 'delete the file, which holds no data';
+    throw new Error(`cannot lock ${path}: ${message}: ${remedy}`, { cause: error });
   }
   return () => database[Symbol.dispose]();
 }

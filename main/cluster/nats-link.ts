@@ -149,10 +149,30 @@ export async function connectNats(config: NatsSettings, log: Log): Promise<NatsL
     const where = servers.map((server) => new URL(server).host).join(', ');
     throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or fix NATS_URL`, { cause: error });
   });
-  return NatsLink.open(connection, config, log).catch(async (error) => {
+  const where = connection.getServer();
+  try {
+    checkReplicas(connection, config.replicas);
+    return await NatsLink.open(connection, config, log);
+  } catch (error) {
     await connection.close();
-    throw error;
-  });
+    if ((error as Error).name !== 'JetStreamNotEnabled') throw error;
+    throw new Error(`the NATS server at ${where} has no JetStream: start it with "nats-server -js"`, { cause: error });
+  }
+}
+
+/**
+ * Compares the number of replicas with the number of servers, before anything is written.
+ *
+ * @throws {Error} if there are fewer servers; the one-line message says what to fix
+ */
+function checkReplicas({ info }: NatsConnection, replicas: number): void {
+  // A server outside of a cluster has no `cluster`. A clustered one lists all client URLs unless it is told not to.
+  const servers = info?.cluster === undefined ? 1 : (info.connect_urls?.length ?? replicas);
+  if (servers >= replicas) return;
+  throw new Error(
+    `NATS_REPLICAS is ${replicas}, but the NATS cluster has ${servers} server${servers === 1 ? '' : 's'}: ` +
+      `set NATS_REPLICAS to at most ${servers}, or start more servers`,
+  );
 }
 
 /** Returns the URL's credentials as NATS client options. A user name without a password is sent as a token. */

@@ -49,6 +49,23 @@ describeWithNats('the connection to NATS', () => {
     expect((error as Error).message).not.to.include('hunter2');
   });
 
+  it('fails with a one-line error if the server has no JetStream', async () => {
+    const { url } = await startNatsServer({ jetStream: false });
+    const error = await connectNats(config(url), captureLog().log).catch((reason: Error) => reason);
+    const { host } = new URL(url);
+    expect((error as Error).message).to.equal(
+      `the NATS server at ${host} has no JetStream: start it with "nats-server -js"`,
+    );
+  });
+
+  it('fails with a one-line error if there are fewer servers than replicas, before it creates a stream', async () => {
+    const server = await startNatsServer();
+    const error = await connectNats({ ...config(server.url), replicas: 3 }, captureLog().log).catch((reason) => reason);
+    expect((error as Error).message).to.equal(
+      'NATS_REPLICAS is 3, but the NATS cluster has 1 server: set NATS_REPLICAS to at most 1, or start more servers',
+    );
+  });
+
   it('reconnects automatically, and logs it', async () => {
     const server = await startNatsServer();
     const { log, logged } = captureLog();

@@ -53,9 +53,7 @@ describe('the Dockerfile', () => {
   it('gives signals and checks to Node itself', () => {
     expect(last(image, 'CMD')).to.deep.include({ exec: true, arguments: ['node', 'dist/main'] });
     expect(last(image, 'STOPSIGNAL').arguments).to.deep.equal(['SIGTERM']);
-    expect(dockerfileText).to.match(
-      /^HEALTHCHECK .* CMD \["node", "dist\/main", "healthcheck", "\/healthz"\]$/m,
-    );
+    expect(dockerfileText).to.match(/^HEALTHCHECK .* CMD \["node", "dist\/main", "healthcheck", "\/healthz"\]$/m);
   });
 
   it('exposes the ports of the defaults', () => {

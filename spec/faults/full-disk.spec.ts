@@ -108,6 +108,6 @@ describeWithSmallDisk('a full disk', () => {
     const program = await startProgram({ env: { DATA_DIR: disk.path } });
     expect(await program.exited).to.deep.include({ code: 1 });
     expect(program.lines).to.have.length(1);
-    expect(program.lines[0]?.msg).to.match(/^cannot migrate .*auth\.db: /);
+    expect(program.lines[0]?.msg).to.match(/^cannot lock .*queue\.lock: .* full: free some space$/);
   });
 });

@@ -65,14 +65,15 @@ async function startShared(): Promise<string> {
   });
 }
 
-export async function startNatsServer(): Promise<NatsServer> {
+/** @param jetStream whether the server has JetStream */
+export async function startNatsServer({ jetStream = true } = {}): Promise<NatsServer> {
   const folder = await temporaryFolder();
   let child: ChildProcess | undefined;
   let over = false;
 
   const startOn = async (port: number) => {
     if (over) throw new Error('the test ended first');
-    const [file = '', ...args] = command(port, folder);
+    const [file = '', ...args] = command(port, jetStream ? folder : undefined);
     child = spawn(file, args, { stdio: ['ignore', 'ignore', 'pipe'] });
     await ready(child);
     return port;
@@ -114,8 +115,10 @@ export async function startNatsServer(): Promise<NatsServer> {
   };
 }
 
-function command(port: number, folder: string): string[] {
-  return [program('nats-server') ?? 'nats-server', '-a', '127.0.0.1', '-p', `${port}`, '-js', '-sd', folder];
+/** @param folder folder of JetStream, if the server has it */
+function command(port: number, folder?: string): string[] {
+  const jetStream = folder === undefined ? [] : ['-js', '-sd', folder];
+  return [program('nats-server') ?? 'nats-server', '-a', '127.0.0.1', '-p', `${port}`, ...jetStream];
 }
 
 /** Waits until the server logs that it is ready. @throws {Error} with its log if it cannot start */

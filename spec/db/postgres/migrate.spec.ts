@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process';
+import { userInfo } from 'node:os';
+import { promisify } from 'node:util';
 import { expect } from 'chai';
 import { migratePostgres } from '../../../db/postgres/migrate.ts';
 import { afterTest } from '../../support/cleanup.ts';
@@ -93,14 +96,33 @@ describeWithPostgres('migratePostgres', () => {
     expect(await failure(latin)).to.match(/: its encoding is LATIN1: create the database with ENCODING 'UTF8'$/);
   });
 
+  it('uses the name of the system’s user in an address without one, even if USER is unset', async () => {
+    const { url, sql } = await emptySchema();
+    const { host, pathname, search } = new URL(url);
+    const code = `
+      const { migratePostgres } = await import(${JSON.stringify(new URL('../../../db/postgres/migrate.ts', import.meta.url).href)});
+      await migratePostgres(process.argv[1]).catch(({ message }) => console.log(message));`;
+    const { USER: _user, LOGNAME: _name, PGUSER: _pgUser, ...env } = process.env;
+    const address = `postgres://${host}${pathname}${search}`;
+    const run = promisify(execFile)(process.execPath, ['--input-type=module', '--eval', code, address], { env });
+    const { stdout } = await run;
+    const owner = await sql(
+      "SELECT tableowner AS name FROM pg_tables WHERE tablename = 'tasks' AND schemaname = current_schema()",
+    );
+    // A server that does not know the user names it in its refusal.
+    const user = stdout === '' ? owner[0]?.name : /role "(.+)" does not exist/.exec(stdout)?.[1];
+    expect(user).to.equal(userInfo().username);
+  });
+
   it('says in one line what is wrong with an address, and never the password', async () => {
     const { url } = await emptySchema();
     const { host } = new URL(url);
+    const remedy = 'fix DATABASE_URL, for example postgres://user:password@127.0.0.1:5432/database';
     const lines = {
       'postgres://spec:secret@127.0.0.1:1/test':
         'cannot reach PostgreSQL at 127.0.0.1:1/test: connect ECONNREFUSED 127.0.0.1:1: start it, or fix DATABASE_URL',
-      [`postgres://spec:secret@${host}/nowhere`]: `cannot reach PostgreSQL at ${host}/nowhere: database "nowhere" does not exist: start it, or fix DATABASE_URL`,
-      [`postgres://nobody:secret@${host}/postgres`]: `cannot reach PostgreSQL at ${host}/postgres: role "nobody" does not exist: start it, or fix DATABASE_URL`,
+      [`postgres://spec:secret@${host}/nowhere`]: `PostgreSQL at ${host}/nowhere refuses the connection: database "nowhere" does not exist: ${remedy}`,
+      [`postgres://nobody:secret@${host}/postgres`]: `PostgreSQL at ${host}/postgres refuses the connection: role "nobody" does not exist: ${remedy}`,
     };
     for (const [address, line] of Object.entries(lines)) expect(await failure(address)).to.equal(line);
     for (const address of [

@@ -168,7 +168,9 @@ describe('migrate', () => {
   it('says in one line why the folder cannot be made', async () => {
     const file = join(await temporaryFolder(), 'file');
     writeFileSync(file, '');
-    expect(failure(join(file, 'data'))).to.match(/^cannot make the folder of DATA_DIR: .*ENOTDIR.*$/);
+    expect(failure(join(file, 'data'))).to.match(
+      /^cannot create the folder .*: ENOTDIR.*: set DATA_DIR to another folder$/,
+    );
   });
 
   it('says in one line that a folder cannot be written to', async () => {

@@ -7,7 +7,7 @@ import { expect } from 'chai';
 import { temporaryFolder } from '../support/cleanup.ts';
 import { describeWithPostgres, emptySchema } from '../support/servers.ts';
 
-const file = fileURLToPath(new URL('../../workers/migrate.ts', import.meta.url));
+const file = fileURLToPath(new URL('../../main/cli/migrate.ts', import.meta.url));
 
 /** Runs the migration as a program. `DATA_DIR` is unset if undefined. */
 async function migrate(DATA_DIR: string | undefined, cwd: string, more: Record<string, string> = {}) {
@@ -53,10 +53,13 @@ describe('the migration as a program', () => {
     });
   });
 
-  it('can be run by several processes at once', async () => {
+  it('refuses a folder that another process migrates', async () => {
     const folder = await temporaryFolder();
     const runs = await Promise.all(Array.from({ length: 3 }, () => migrate('data', folder)));
-    for (const run of runs) expect(run).to.include({ code: 0, stderr: '' });
+    const stderr = 'data is in use: stop the services that use it, or set DATA_DIR to another folder\n';
+    for (const run of runs) expect(run).to.deep.include(run.code === 0 ? { stderr: '' } : { code: 1, stderr });
+    expect(runs.some(({ code }) => code === 0)).to.equal(true);
+    expect(await migrate('data', folder)).to.include({ code: 0 });
   });
 });
 
