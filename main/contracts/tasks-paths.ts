@@ -76,6 +76,8 @@ const prefer: Parameter = {
   schema: Type.String({ examples: ['wait=10'] }),
 };
 
+const endedTask = Type.Unsafe({ oneOf: [ref('Task'), ref('FailedTask')] });
+
 const lastEventId: Parameter = {
   name: 'Last-Event-ID',
   in: 'header',
@@ -113,7 +115,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       parameters: [idempotencyKey, prefer],
       requestBody: jsonBody(ref('Submission')),
       responses: {
-        200: json('The row of the task, completed within the `wait` time of `Prefer`.', ref('Task'), {
+        200: json('The task, which has completed or failed within the `wait` time of `Prefer`.', endedTask, {
           'Preference-Applied': { required: true, schema: { type: 'string', pattern: '^wait=\\d+$' } },
         }),
         202: queued,

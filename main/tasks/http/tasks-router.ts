@@ -39,9 +39,9 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     });
     const id = await queue.publish(message, key).catch(failedToQueue);
     const waitSeconds = preferredWait(ctx.req.headers);
-    const row = waitSeconds > 0 ? await rowWithin(id, waitSeconds, ctx.res) : undefined;
+    const task = waitSeconds > 0 ? await endWithin(id, waitSeconds, ctx.res) : undefined;
     const headers = { Location: `/tasks/${id}`, 'Preference-Applied': `wait=${waitSeconds}` };
-    if (row === undefined || !replyWithin(responses, ctx, row, headers)) replyQueued(ctx, id);
+    if (task === undefined || !replyWithin(responses, ctx, task, headers)) replyQueued(ctx, id);
   });
 
   router.get('/tasks', async (ctx) => {
@@ -77,8 +77,12 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     return (await query(() => findRow(id))) !== undefined || (await queue.find(id).catch(unavailable)) !== undefined;
   }
 
-  /** Waits until a task has finished, `seconds` have passed or the client disconnects. @returns the task's row, if stored */
-  async function rowWithin(id: string, seconds: number, response: ServerResponse): Promise<TaskRecord | undefined> {
+  /**
+   * Waits until a task has ended, `seconds` have passed or the client disconnects.
+   *
+   * @returns the row of a completed task, the dead letter of a failed one, otherwise undefined
+   */
+  async function endWithin(id: string, seconds: number, response: ServerResponse): Promise<object | undefined> {
     const { ended, cancel } = events.waitForEnd(id, seconds * 1000);
     response.once('close', cancel);
     // If the client repeated an idempotency key, the task may already have ended, so no further event would follow.
@@ -89,7 +93,10 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     if (hasEnded) cancel();
     await ended;
     response.off('close', cancel);
-    return storedRow(id);
+    const row = await storedRow(id);
+    if (row !== undefined) return row;
+    const progress = await queue.find(id).catch(() => undefined);
+    return progress?.state === 'failed' ? unfinishedTask(id, progress) : undefined;
   }
 
   /** Returns a task's row, or undefined if the task has no row or rows cannot be read. */

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { discard, openInbox, type Received } from '../../drivers/inbox.ts';
+import { request } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { startTasksServer, type TasksServer } from './tasks-server.ts';
 
@@ -43,11 +44,24 @@ describe('POST /tasks with Prefer: wait', function () {
     expect(server.queue.counts().waiting).to.equal(1);
   });
 
-  it('answers as usual, and at once, when the task is discarded', async () => {
+  it('answers with the dead letter, and at once, when the task fails', async () => {
     const server = await startTasksServer();
     const answering = submitAndWait(server, 30);
     const delivery = await take(server);
     await delivery.settle(discard());
+    const { status, body, headers } = await answering;
+    expect(status).to.equal(200);
+    expect(body).to.include({ id: delivery.message.id, status: 'failed', reason: 'no' });
+    expect(headers.get('preference-applied')).to.equal('wait=30');
+    expect(body).to.deep.equal((await request(`${server.tasksUrl}/${body.id}`)).body);
+  });
+
+  it('answers as usual, and at once, when the task is cancelled', async () => {
+    const server = await startTasksServer();
+    const answering = submitAndWait(server, 30);
+    await until(() => server.queue.counts().waiting === 1);
+    const { body } = await request(`${server.url}/queue/tasks?state=queued`);
+    await server.queue.cancel(body.tasks[0].id);
     expect((await answering).status).to.equal(202);
   });
 
