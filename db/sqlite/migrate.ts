@@ -16,7 +16,7 @@ export interface CreatedDatabase {
 export const schemas = {
   auth: ['api_keys'],
   tasks: ['tasks'],
-  queue: ['messages', 'dead_letters', 'idempotency_keys'],
+  queue: ['messages', 'dead_letters', 'idempotency_keys', 'pauses'],
 };
 
 /**

@@ -40,9 +40,10 @@ export interface QueueSnapshot {
   messages: readonly StoredMessage[];
   deadLetters: readonly DeadLetter[];
   keys: readonly KeyRecord[];
+  paused: boolean;
 }
 
-/** Stored state of a queue: tables `messages`, `dead_letters` and `idempotency_keys` of `queue.db`. */
+/** Stored state of a queue: tables `messages`, `dead_letters`, `idempotency_keys` and `pauses` of `queue.db`. */
 export class QueuedMessages {
   readonly #database: Database;
 
@@ -73,6 +74,7 @@ export class QueuedMessages {
       messages: messages.all().map((row) => ({ ...row, suspect: row.suspect === 1 })) as unknown as StoredMessage[],
       deadLetters: deadLetters.all() as unknown as DeadLetter[],
       keys: keys.all() as unknown as KeyRecord[],
+      paused: this.#database.statement('SELECT 1 FROM pauses').get() !== undefined,
     };
   }
 
@@ -82,7 +84,7 @@ export class QueuedMessages {
   }
 
   clear(): void {
-    for (const table of ['messages', 'dead_letters', 'idempotency_keys']) this.#run(`DELETE FROM ${table}`);
+    for (const table of ['messages', 'dead_letters', 'idempotency_keys', 'pauses']) this.#run(`DELETE FROM ${table}`);
   }
 
   insert(message: StoredMessage): void {
@@ -126,6 +128,11 @@ export class QueuedMessages {
 
   deleteKey(key: string): void {
     this.#run('DELETE FROM idempotency_keys WHERE key = ?', key);
+  }
+
+  storePause(isPaused: boolean): void {
+    this.#run('DELETE FROM pauses');
+    if (isPaused) this.#run('INSERT INTO pauses (since) VALUES (?)', Date.now());
   }
 
   #run(sql: string, ...values: (string | number | null)[]): void {

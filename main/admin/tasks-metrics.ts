@@ -43,6 +43,7 @@ export function tasksMetrics(sources: TasksMetrics): MetricsTable {
         'Time since the oldest task in the queue was accepted; 0 if the queue is empty.',
         oldestAge,
       ],
+      tasks_paused: ['Whether the queue is paused: 1 or 0.', () => Number(queue.paused)],
       tasks_request_body_bytes: ['Bytes of request bodies that have not been parsed yet.', () => bodies.used],
       tasks_request_body_limit_bytes: ['Limit of `tasks_request_body_bytes`.', () => bodies.limit],
       tasks_unread_response_bytes: ['Bytes of responses that clients have not read yet.', () => responses.used],

@@ -5,13 +5,12 @@ const { attempt, progress, attempts, reason, retryProperties } = taskFields;
 
 /** Returns the schema of the data of an event. */
 function eventData(status: string, properties: TProperties = {}, example: object = {}) {
-  const fields = {
-    action: eventAction,
-    ...properties,
-    at: Type.Integer({ minimum: 0, description: 'time of the event in Unix milliseconds' }),
-  };
+  const fields = { action: eventAction, ...properties, at: eventTime };
   return taskState('', status, fields, { action: 'uppercase', ...example, at: QUEUED_AT * 1000 + 5 });
 }
+
+const eventTime = Type.Integer({ minimum: 0, description: 'time of the event in Unix milliseconds' });
+const pauseEvent = (description: string) => strictObject(description, { at: eventTime }, { at: QUEUED_AT * 1000 + 5 });
 
 const eventAction = Type.Optional(
   Type.String({
@@ -29,6 +28,8 @@ export const taskEvents = {
   completed: eventData('completed'),
   cancelled: eventData('cancelled'),
   failed: eventData('failed', { reason, attempts }, examples.FAILURE),
+  paused: pauseEvent('The queue was paused.'),
+  resumed: pauseEvent('The queue was resumed.'),
   gap: strictObject(
     'Events were missed because they are no longer stored.',
     { missed: Type.Union([count, Type.Null()], { description: 'number of missed events; null if unknown' }) },

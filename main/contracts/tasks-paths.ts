@@ -5,7 +5,7 @@ import { corsPreflight, jsonBody, type Operations, type Parameter, type PathItem
 import { allErrors, json } from './responses.ts';
 import { servers } from './servers.ts';
 import { EVENT_EXAMPLE, taskEvents } from './task-event-schemas.ts';
-import { ref } from './task-schemas.ts';
+import { ref, strictObject } from './task-schemas.ts';
 
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
@@ -89,6 +89,8 @@ const lastEventId: Parameter = {
 const queued = json('The task is in the queue.', ref('QueuedTask'), {
   Location: { required: true, description: 'URL of the task', schema: { type: 'string', pattern: '^/tasks/.' } },
 });
+
+const paused = (value: boolean) => strictObject('', { paused: Type.Literal(value) }, { paused: value });
 
 /** OpenAPI path items of service B, except those of its browser client. */
 export const tasksPaths: Readonly<Record<string, PathItem>> = {
@@ -234,6 +236,22 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       parameters: [since],
       responses: { 200: json('The history.', ref('QueueHistory')) },
       errors: ['invalidSince', 'serverBusy'],
+    },
+  }),
+  '/queue/pause': tasksPath({
+    post: {
+      operationId: 'pauseQueue',
+      summary: 'Stops the processing of tasks on all nodes until the queue is resumed',
+      responses: { 200: json('The queue is paused.', paused(true)) },
+      errors: ['queueUnavailable'],
+    },
+  }),
+  '/queue/resume': tasksPath({
+    post: {
+      operationId: 'resumeQueue',
+      summary: 'Ends a pause of the queue',
+      responses: { 200: json('The queue is not paused.', paused(false)) },
+      errors: ['queueUnavailable'],
     },
   }),
 };

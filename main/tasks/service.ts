@@ -59,7 +59,7 @@ export interface TasksMetrics {
   bodies: ByteBudget;
   /** Byte budget for responses that clients have not read yet. */
   responses: ByteBudget;
-  queue: Pick<Queue, 'counts' | 'oldest'>;
+  queue: Pick<Queue, 'counts' | 'oldest' | 'paused'>;
   /** Functions that report the state of the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
@@ -105,6 +105,7 @@ export async function startTasks(
   const { queue, close: closeQueue, ...storage } = await backend.openQueue(onEvent);
   startedParts.defer(() => closeQueue().then(() => {}));
   const { fileProblem, serverProblem, unsynced, evicted = () => 0 } = storage;
+  followPauses(queue, events, log);
   const writeLock = new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT);
   const onProgress: ProgressListener = (delivery, progress) => queue.reportProgress(delivery, progress);
   const pool = await startPool(settings, backend.taskStoreLocation, log, { writeLock, actions, onProgress });
@@ -113,7 +114,7 @@ export async function startTasks(
   startedParts.defer(() => dispatcher.stop(Promise.resolve()));
   const problems = {
     task_threads: () => (pool.serving ? undefined : 'the task threads do not start'),
-    task_queue: () => dispatcher.paused,
+    task_queue: () => dispatcher.writeFailure,
     ...(fileProblem && { queue_file: fileProblem }),
   };
   const monitor = new QueueMonitor({
@@ -172,6 +173,7 @@ export async function startTasks(
     metrics: { requests, bodies, responses, queue, storage, bounds, dispatcher, pool, events },
     checks: problems,
     warnings: {
+      queue_paused: () => (queue.paused ? 'no task is processed until POST /queue/resume' : undefined),
       dead_letters: () =>
         evicted() === 0 ? undefined : `${evicted()} dead letters were evicted because of their bound`,
       ...(unsynced && { row_sync: () => unsyncedRows(unsynced()) }),
@@ -193,6 +195,19 @@ export async function startTasks(
     },
     unsaved: () => (kept ? 0 : unsettled(queue)),
   };
+}
+
+/** Logs and reports as events that the queue is paused or resumed, on this or another node. */
+function followPauses(queue: Queue, events: TaskEvents, log: Log): void {
+  const note = (isPaused: boolean) =>
+    isPaused
+      ? log.warn('the queue is paused: no task is processed until it is resumed')
+      : log.info('the queue is resumed');
+  if (queue.paused) note(true);
+  queue.onPauseChange((isPaused) => {
+    note(isPaused);
+    events.record({ event: isPaused ? 'paused' : 'resumed', at: Date.now() });
+  });
 }
 
 function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {

@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto';
 import { EventEmitter } from 'node:events';
-import type { TaskEvent } from './queue/queue.ts';
+import type { PauseEvent, TaskEvent } from './queue/queue.ts';
 
 /** Number of recent events kept for subscribers that have not read them yet. */
 const WINDOW = 10_000;
 /** Time for which events are kept after the last subscriber leaves, in case the subscriber reconnects. */
 const RETENTION_MS = 60_000;
 
+export type QueueEvent = TaskEvent | PauseEvent;
+
 /** Events that end a task. A failed task can still be redriven. */
-const ENDS: ReadonlySet<TaskEvent['event']> = new Set(['completed', 'failed', 'cancelled']);
+const ENDS: ReadonlySet<QueueEvent['event']> = new Set(['completed', 'failed', 'cancelled']);
 
 /** A subscriber's position in the event stream: the number of the last event it has read. */
 export interface Cursor {
@@ -16,14 +18,14 @@ export interface Cursor {
 }
 
 /**
- * Numbers task events and keeps the newest, so each subscriber can read at its own pace. A subscriber that falls too
- * far behind learns how many events it missed. A minute after the last subscriber leaves, events are counted but no
- * longer kept.
+ * Numbers the events of tasks and of the queue's pause, and keeps the newest, so each subscriber can read at its own
+ * pace. A subscriber that falls too far behind learns how many events it missed. A minute after the last subscriber
+ * leaves, events are counted but no longer kept.
  */
 export class TaskEvents {
   /** Random prefix of event ids. Distinguishes the events of this process from the events of earlier processes. */
   readonly #epoch = randomBytes(4).toString('hex');
-  readonly #window: (TaskEvent | undefined)[] = [];
+  readonly #window: (QueueEvent | undefined)[] = [];
   readonly #subscribers = new Set<{ wake: () => void; end: () => void }>();
   /** Emits an event when a task is completed, discarded or cancelled. The event's name is the task's id. */
   readonly #ends = new EventEmitter().setMaxListeners(0);
@@ -40,14 +42,14 @@ export class TaskEvents {
   }
 
   /** Numbers an event. While `#recording` is true, also keeps the event and wakes all subscribers. */
-  readonly record = (event: TaskEvent): void => {
+  readonly record = (event: QueueEvent): void => {
     this.#newest += 1;
     if (this.#recording) {
       this.#window[this.#newest % WINDOW] = event;
       this.#evicted = Math.max(this.#evicted, this.#newest - WINDOW);
       for (const { wake } of this.#subscribers) wake();
     }
-    if (ENDS.has(event.event)) this.#ends.emit(event.id);
+    if ('id' in event && ENDS.has(event.event)) this.#ends.emit(event.id);
   };
 
   /** Calls `wake` after each new event, and `end` when `close` is called. @returns a function that unsubscribes */
@@ -98,7 +100,7 @@ export class TaskEvents {
   }
 
   /** Returns the event after the cursor and advances the cursor. Returns undefined if the cursor is at the newest event. */
-  next(cursor: Cursor): TaskEvent | undefined {
+  next(cursor: Cursor): QueueEvent | undefined {
     if (cursor.seen >= this.#newest) return undefined;
     cursor.seen += 1;
     return this.#window[cursor.seen % WINDOW];

@@ -113,6 +113,10 @@ describeWith(lackingProgram('promtool'), 'the alerts', () => {
     });
   }
 
+  it('do not raise TasksStuck while the queue is paused', async () => {
+    await expectAlerts({ ...well, tasks_completed_total: '7x80', tasks_paused: '1x80' }, []);
+  });
+
   it('are all tried', () => {
     expect([...new Set(ill.map(([alert]) => alert))]).to.deep.equal(alerts.map(({ alert }) => alert));
   });

@@ -11,6 +11,7 @@ import { describeFinding } from './finding.ts';
 import { describeIdempotency } from './idempotency.ts';
 import type { BytesOf, FreshQueue, QueueBounds, Reopen } from './inbox.ts';
 import { describeListing } from './listing.ts';
+import { describePausing } from './pausing.ts';
 import { describeCounts } from './random-operations.ts';
 import { describeSettling } from './settling.ts';
 
@@ -47,6 +48,7 @@ export function describeDriver(
     describeIdempotency(fresh);
     describeBounds(fresh);
     describeCounts(fresh, bytesOf, randomRuns);
+    describePausing(fresh);
     describeClosing(fresh, reopen);
   });
 }

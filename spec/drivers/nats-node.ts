@@ -22,7 +22,7 @@ export function ownPrefix(nats: NatsConnection): string {
   const prefix = ownName();
   afterTest(async () => {
     const manager = await jetstreamManager(nats);
-    for (const kind of ['tasks', 'letters', 'notes', 'keys', 'cancelled'])
+    for (const kind of ['tasks', 'letters', 'notes', 'keys', 'cancelled', 'pause'])
       await manager.streams.delete(`${prefix}-${kind}`);
   });
   return prefix;

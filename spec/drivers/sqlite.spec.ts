@@ -97,6 +97,39 @@ describe('the durable queue, opened again', () => {
     expect(delivery).to.deep.include({ attempt: 2, crashes: 1 });
   });
 
+  it('stays paused until it is resumed', async () => {
+    const path = await freshFile();
+    const before = open(path);
+    await publishAll(before, 'a');
+    await before.pause();
+    // The queue is not closed, as when its process is killed.
+    const after = open(path);
+    expect(after.paused).to.equal(true);
+    expect(await openInbox(after).takeReady(1)).to.deep.equal([]);
+    await after.resume();
+    expect(open(path).paused).to.equal(false);
+  });
+
+  it('is neither paused nor resumed if that cannot be stored', async () => {
+    const path = await freshFile();
+    const queue = open(path);
+    const other = beside(path);
+    const failing = async (change: () => Promise<void>) => {
+      other.exec('BEGIN IMMEDIATE');
+      const error = await change().catch((reason: Error) => reason);
+      other.exec('COMMIT');
+      expect(error).to.be.instanceOf(Error).with.property('message', 'database is locked');
+    };
+    await failing(() => queue.pause());
+    expect(queue.paused).to.equal(false);
+    await publishAll(queue, 'a');
+    await queue.pause();
+    await failing(() => queue.resume());
+    expect(queue.paused).to.equal(true);
+    await publishAll(queue, 'b');
+    expect(open(path).paused).to.equal(true);
+  });
+
   it('keeps its dead letters, except the evicted ones', async () => {
     const path = await freshFile();
     const before = open(path, new DeadLetters({ maxLength: 2, maxBytes: 1000 }));

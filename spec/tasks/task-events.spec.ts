@@ -19,7 +19,8 @@ function note(events: TaskEvents, ...ids: (string | number)[]): void {
 /** Returns the task ids of all events after a cursor. */
 function rest(events: TaskEvents, cursor: Cursor): string[] {
   const ids: string[] = [];
-  for (let event = events.next(cursor); event !== undefined; event = events.next(cursor)) ids.push(event.id);
+  for (let event = events.next(cursor); event !== undefined; event = events.next(cursor))
+    ids.push('id' in event ? event.id : event.event);
   return ids;
 }
 

@@ -1,8 +1,10 @@
 import type { Msg } from '@nats-io/transport-node';
 import { subjectOf } from '../../tasks/queue/event-subject.ts';
+import { Pausable } from '../../tasks/queue/pausable.ts';
 import type { Delivery, Queue, Settlement, SettlementOf, TaskProgress } from '../../tasks/queue/queue.ts';
 import { type Answer, Canceller } from './canceller.ts';
 import { NodeDeliveries } from './node-deliveries.ts';
+import { Operations } from './operations.ts';
 import { OwnCancellations } from './own-cancellations.ts';
 import { type PendingDelivery, pendingDelivery } from './pending-delivery.ts';
 import { NatsPublisher } from './publisher.ts';
@@ -18,6 +20,7 @@ const PROGRESS_ACKS = 4;
  * its original position. After the dispatcher has stopped, released deliveries are requeued for all nodes instead.
  */
 export class NatsConsumer
+  extends Pausable
   implements Pick<Queue, 'onReady' | 'onCancel' | 'take' | 'markRunning' | 'reportProgress' | 'settle' | 'close'>
 {
   protected readonly parts: QueueParts;
@@ -28,17 +31,19 @@ export class NatsConsumer
   readonly #cancellations: OwnCancellations;
   protected readonly deliveries = new NodeDeliveries();
   /** Operations in progress. `close` waits for all of them. */
-  readonly #operations = new Set<Promise<unknown>>();
+  readonly #operations = new Operations();
   readonly #progressTimer: NodeJS.Timeout;
-  /** Pull requester. Undefined unless an `onReady` listener is registered. */
+  /** Pull requester. Undefined unless an `onReady` listener is registered and the queue is not paused. */
   #requester: PullRequester | undefined;
-  #onReady = () => {};
+  /** Listener of `onReady`. */
+  #onReady: (() => void) | undefined;
   /** Number of deliveries that the last `take` asked for but did not get. */
   #wanted = 0;
   /** Number of messages that have arrived at this node. */
   #arrivals = 0;
 
   constructor(parts: QueueParts) {
+    super();
     this.parts = parts;
     this.publisher = new NatsPublisher(parts);
     this.#settler = new NatsSettler(parts);
@@ -46,7 +51,7 @@ export class NatsConsumer
     this.canceller = new Canceller({
       parts,
       cancelHere: (streamSequence) => this.#cancelHere(streamSequence),
-      withdraw: (id, message) => this.#track(this.#cancellations.withdraw(id, message)),
+      withdraw: (id, message) => this.#operations.track(this.#cancellations.withdraw(id, message)),
     });
     parts.events.onElsewhere((id) => this.deliveries.redeliveries.removeTask(id));
     this.#progressTimer = setInterval(() => this.#keepAlive(), parts.ackWaitMs / PROGRESS_ACKS).unref();
@@ -59,16 +64,13 @@ export class NatsConsumer
    */
   onReady(listener: () => void): () => void {
     if (this.isClosed) return () => {};
-    if (this.#requester !== undefined) this.#stop();
-    const requester = new PullRequester({
-      tasks: this.parts.tasks,
-      room: () => this.#wanted - this.deliveries.untaken,
-      receive: (message) => this.#arrive(message),
-    });
-    this.#requester = requester;
+    this.#stop();
     this.#onReady = listener;
+    if (!this.paused) this.#start();
     return () => {
-      if (this.#requester === requester) this.#stop();
+      if (this.#onReady !== listener) return;
+      this.#onReady = undefined;
+      this.#stop();
     };
   }
 
@@ -94,14 +96,14 @@ export class NatsConsumer
     if (pending === undefined) return;
     pending.isRunning = true;
     pending.startedAt = Date.now();
-    await this.#track(this.#settler.markRunning(pending));
+    await this.#operations.track(this.#settler.markRunning(pending));
   }
 
   async settle(delivery: Delivery, settlement: Settlement): Promise<void> {
     const pending = this.deliveries.inFlight(delivery);
     if (pending === undefined) return;
     this.deliveries.end(pending);
-    await this.#track(this.parts.counts.during(() => this.#settle(pending, settlement)));
+    await this.#operations.track(this.parts.counts.during(() => this.#settle(pending, settlement)));
   }
 
   reportProgress(delivery: Delivery, progress: TaskProgress): void {
@@ -114,20 +116,44 @@ export class NatsConsumer
   /** Requeues all deliveries, and waits up to a few seconds for settlements in progress. */
   async close(): Promise<void> {
     this.isClosed = true;
+    this.#onReady = undefined;
     this.#stop();
     this.canceller.close();
     this.deliveries.endAll();
     const { resolving } = this.deliveries;
     // Skips deliveries whose state is still being read. `#admit` requeues them later.
     for (const pending of this.deliveries.all()) if (!resolving.has(pending)) void this.#requeue(pending);
-    while (this.#operations.size > 0) await Promise.all(this.#operations);
+    await this.#operations.settled();
     clearInterval(this.#progressTimer);
   }
 
+  protected override storePause(isPaused: boolean): Promise<void> {
+    this.parts.link.checkUp();
+    return this.parts.pauses.write(isPaused);
+  }
+
+  /** Requeues the deliveries not yet taken when the queue is paused, and requests messages again when it is resumed. */
+  protected override setPaused(isPaused: boolean): boolean {
+    if (!super.setPaused(isPaused)) return false;
+    if (isPaused) this.#stop();
+    else if (this.#onReady !== undefined) {
+      this.#start();
+      this.#onReady();
+    }
+    return true;
+  }
+
+  #start(): void {
+    this.#requester = new PullRequester({
+      tasks: this.parts.tasks,
+      room: () => this.#wanted - this.deliveries.untaken,
+      receive: (message) => this.#arrive(message),
+    });
+  }
+
   #stop(): void {
-    this.#onReady = () => {};
     this.#wanted = 0;
-    if (this.#requester !== undefined) void this.#track(this.#requester.stop());
+    if (this.#requester !== undefined) void this.#operations.track(this.#requester.stop());
     this.#requester = undefined;
     for (let next = this.deliveries.shift(); next !== undefined; next = this.deliveries.shift())
       void this.#requeue(next);
@@ -147,7 +173,7 @@ export class NatsConsumer
     this.publisher.arrived(pending);
     const isFirst = pending.deliveries === 1 && !this.canceller.wasAsked(pending.streamSequence);
     if (isFirst) this.#admit(pending);
-    else void this.#track(this.#resolve(pending));
+    else void this.#operations.track(this.#resolve(pending));
   }
 
   async #resolve(pending: PendingDelivery): Promise<void> {
@@ -166,13 +192,13 @@ export class NatsConsumer
   #admit(pending: PendingDelivery): void {
     if (this.#requester === undefined) return void this.#requeue(pending);
     this.deliveries.admit(pending);
-    this.#onReady();
+    this.#onReady?.();
   }
 
   #cancelHere(streamSequence: number): Promise<Answer> | undefined {
     const cancelled = this.#cancellations.cancel(streamSequence);
     this.#requester?.ask();
-    return cancelled && this.#track(cancelled);
+    return cancelled && this.#operations.track(cancelled);
   }
 
   #settle(pending: PendingDelivery, settlement: Settlement): Promise<void> {
@@ -195,7 +221,7 @@ export class NatsConsumer
     if (this.#requester === undefined) return this.#requeue(pending);
     const recorded = this.#settler.unmarkRunning(pending);
     this.deliveries.putBack(pending);
-    this.#onReady();
+    this.#onReady?.();
     await recorded;
   }
 
@@ -203,19 +229,12 @@ export class NatsConsumer
     this.deliveries.redeliveries.add(pending);
     this.#remove(pending);
     // If the requeue fails, JetStream redelivers the message after the ack wait.
-    return this.#track(this.parts.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
+    return this.#operations.track(this.parts.counts.during(() => this.#settler.requeue(pending)).catch(() => {}));
   }
 
   #remove(pending: PendingDelivery): void {
     this.deliveries.remove(pending);
     this.#requester?.ask();
-  }
-
-  #track<T>(operation: Promise<T>): Promise<T> {
-    const untrack = () => void this.#operations.delete(tracked);
-    const tracked: Promise<void> = operation.then(untrack, untrack);
-    this.#operations.add(tracked);
-    return operation;
   }
 
   #keepAlive(): void {
@@ -226,8 +245,9 @@ export class NatsConsumer
       pending.progressAt = now;
       link.connection.publish(pending.reply, '+WPI');
     }
-    this.deliveries.redeliveries.evict(ackWaitMs);
-    void this.#track(this.#cancellations.removeWithdrawn());
+    // While the queue is paused, no node takes the messages that this node has requeued.
+    if (!this.paused) this.deliveries.redeliveries.evict(ackWaitMs);
+    void this.#operations.track(this.#cancellations.removeWithdrawn());
     this.#requester?.check();
   }
 }

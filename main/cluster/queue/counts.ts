@@ -25,7 +25,7 @@ export interface OwnMessages {
  * left the task stream, but was neither dead-lettered nor cancelled, is completed.
  *
  * Two counts are inexact. A dead letter redriven by another node, or before this node started, counts as dropped and is
- * accepted again. Delayed messages of other nodes count as in flight.
+ * accepted again. Messages that other nodes have delayed or requeued count as in flight until their redelivery.
  */
 export class NatsCounts {
   /** Number of messages that are waiting, delayed or in flight. */

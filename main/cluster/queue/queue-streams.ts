@@ -7,6 +7,7 @@ import type { NatsLink } from '../nats-link.ts';
 import { CancellationStore, MAX_CANCELLATIONS } from './cancellation-store.ts';
 import { DeadLetterStore } from './dead-letter-store.ts';
 import type { DeliveryState } from './delivery-state.ts';
+import { PauseStore } from './pause-store.ts';
 import type { KeyRecord } from './publish-once.ts';
 import { RevisionedStore } from './revisioned-store.ts';
 import { Stream } from './stream.ts';
@@ -22,6 +23,7 @@ import { Stream } from './stream.ts';
  * | P-notes     | P.notes.<token>     | settlement: delivery state | settlement; queue: find    | 2 × QUEUE_MAX_LENGTH (evicts oldest)        |
  * | P-keys      | P.keys.<digest>     | publishOnce                | publishOnce                | IDEMPOTENCY_MAX_KEYS, 24 h (evicts oldest)  |
  * | P-cancelled | P.cancelled.<token> | settlement: cancel         | settlement; canceller      | 10,000 cancellations (evicts oldest)        |
+ * | P-pause     | P.pause.queue       | queue: pause, resume       | queue, every second        | one message                                 |
  * | none        | P.events            | events of this node        | events of other nodes      | not stored                                  |
  * | none        | P.cancel            | canceller (sequence)       | the node with the message  | not stored                                  |
  *
@@ -73,6 +75,8 @@ export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs
   await keys.setUp({ discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });
   const cancellations = new CancellationStore(link, 'cancelled');
   await cancellations.setUp({ discard: DiscardPolicy.Old, max_msgs: MAX_CANCELLATIONS });
+  const pauses = new PauseStore(link, 'pause');
+  await pauses.setUp({ discard: DiscardPolicy.Old });
   await link.manager.consumers.add(tasks.name, {
     durable_name: CONSUMER_NAME,
     ack_policy: AckPolicy.Explicit,
@@ -81,5 +85,5 @@ export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs
     max_ack_pending: -1,
     max_waiting: 10_000,
   });
-  return { tasks, letters, notes, keys, cancellations };
+  return { tasks, letters, notes, keys, cancellations, pauses };
 }

@@ -63,9 +63,12 @@ class NatsQueue extends NatsConsumer implements Queue {
   readonly #lists = new NatsTaskLists(this.parts, this.deliveries);
   readonly #refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
 
-  /** Reads queue-wide counts from JetStream. @throws {Error} if JetStream does not respond */
+  /** Reads queue-wide counts and the pause from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
-    if (this.parts.link.up) await this.parts.counts.refresh(() => this.deliveries.own());
+    const { link, counts, pauses } = this.parts;
+    if (!link.up) return;
+    const [isPaused] = await Promise.all([pauses.read(), counts.refresh(() => this.deliveries.own())]);
+    if (isPaused !== undefined && !this.isClosed) this.setPaused(isPaused);
   }
 
   async publish(message: Message, keyed?: KeyedSubmission): Promise<string> {

@@ -13,8 +13,8 @@ interface Redelivery {
 
 /**
  * Messages that this node returned to JetStream for redelivery, by stream sequence. A message is removed when it
- * arrives again, or when another node reports an event of its task. Other messages are evicted two ack waits after
- * `dueAt`.
+ * arrives again, or when another node reports an event of its task. Unless the queue is paused, other messages are
+ * evicted two ack waits after `dueAt`.
  */
 export class Redeliveries {
   readonly #awaited = new Map<number, Redelivery>();

@@ -6,8 +6,8 @@ import type { Outcome, WorkerPool } from '../pool/worker-pool.ts';
 import type { Delivery, Queue, Settlement } from '../queue/queue.ts';
 import { DiscardCheck } from './discard-check.ts';
 import { DispatchMetrics } from './dispatch-metrics.ts';
-import { Pause } from './pause.ts';
 import { decide, discardExhausted, type RetryPolicy, retryPolicies } from './retry-policy.ts';
+import { WriteBackoff } from './write-backoff.ts';
 
 export interface DispatcherOptions {
   queue: Queue;
@@ -29,8 +29,8 @@ export class Dispatcher {
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
   readonly #policyOf: (body: string) => RetryPolicy;
-  /** Pause after a failed write of a row or a delivery. The dispatcher takes no deliveries during a pause. */
-  readonly #pause = new Pause(() => this.start());
+  /** Backoff after a failed write of a row or a delivery. The dispatcher takes no deliveries during a backoff. */
+  readonly #backoff = new WriteBackoff(() => this.start());
   /** Schedules `#fill` once for all deliveries that settle together, so that a single `take` replaces them. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
@@ -42,6 +42,7 @@ export class Dispatcher {
   #stopped = false;
   #unsubscribe = () => {};
   readonly #ignoreCancellations: () => void;
+  readonly #ignorePauses: () => void;
   /** Resolves when deliveries are taken or an `#unfinished` operation ends. Awaited by `drain` and `stop`. */
   #progress = Promise.withResolvers<void>();
 
@@ -50,12 +51,16 @@ export class Dispatcher {
     this.#queue = options.queue;
     this.#policyOf = retryPolicies(this.#options.actions);
     this.#ignoreCancellations = this.#queue.onCancel((delivery) => options.pool.cancel(delivery));
+    this.#ignorePauses = this.#queue.onPauseChange((isPaused) => {
+      if (isPaused) options.pool.releaseWaiting();
+      this.#advance();
+    });
     this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
   }
 
-  /** Reason for the last pause; undefined once a row has been stored again. */
-  get paused(): string | undefined {
-    return this.#pause.reason;
+  /** Reason why rows or deliveries could not be stored; undefined once a row has been stored again. */
+  get writeFailure(): string | undefined {
+    return this.#backoff.reason;
   }
 
   start(): void {
@@ -64,8 +69,9 @@ export class Dispatcher {
   }
 
   /**
-   * Waits until all messages in the queue are settled or `deadline` resolves. Once `abort` has resolved, returns as
-   * soon as a delivery is in flight. `stop` can then abort the delivery's handler before the deadline.
+   * Waits until all messages in the queue are settled, the queue is paused or `deadline` resolves. Once `abort` has
+   * resolved, returns as soon as a delivery is in flight. `stop` can then abort the delivery's handler before the
+   * deadline.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     let isOver = false;
@@ -78,7 +84,8 @@ export class Dispatcher {
       isAbortDue = true;
       this.#advance();
     });
-    while (!isOver && !(isAbortDue && this.#inFlight > 0) && unsettled(this.#queue) > 0) await this.#progress.promise;
+    const isDone = () => isOver || this.#queue.paused || (isAbortDue && this.#inFlight > 0);
+    while (!isDone() && unsettled(this.#queue) > 0) await this.#progress.promise;
   }
 
   /**
@@ -88,20 +95,21 @@ export class Dispatcher {
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
     this.#unsubscribe();
-    this.#pause.stop();
+    this.#backoff.stop();
     await this.#options.pool.stop(deadline);
     this.#ignoreCancellations();
+    this.#ignorePauses();
     while (this.#unfinished > 0) await this.#progress.promise;
   }
 
   /** Takes deliveries from the queue until `prefetch` of them are in flight or no message is ready. */
   #fill(): void {
-    while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#pause.on && !this.#stopped) {
+    while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#backoff.on && !this.#stopped) {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // If nothing is in flight, no successful write will reset the pause.
-        if (this.#inFlight === 0) this.#pause.reset();
+        // If nothing is in flight, no successful write will reset the backoff.
+        if (this.#inFlight === 0) this.#backoff.reset();
         return;
       }
       for (const delivery of taken) void this.#process(delivery);
@@ -113,9 +121,12 @@ export class Dispatcher {
     this.#taking = true;
     this.#unfinished += 1;
     try {
-      for (const delivery of await taken) void this.#process(delivery);
+      for (const delivery of await taken) {
+        // The queue may have been paused while the delivery was recorded.
+        void (this.#queue.paused ? this.#release(delivery) : this.#process(delivery));
+      }
     } catch (error) {
-      this.#startPause(`the queue cannot write: ${error}`);
+      this.#startBackoff(`the queue cannot write: ${error}`);
     }
     this.#taking = false;
     this.#finish();
@@ -139,6 +150,12 @@ export class Dispatcher {
     this.#finish();
   }
 
+  async #release(delivery: Delivery): Promise<void> {
+    this.#unfinished += 1;
+    await this.#queue.settle(delivery, { kind: 'release' }).catch(() => {});
+    this.#finish();
+  }
+
   async #settlementOf(delivery: Delivery): Promise<Settlement> {
     const policy = this.#policyOf(delivery.message.body);
     const discard = this.#discardCheck.waitingFor(delivery) ?? discardExhausted(delivery, policy);
@@ -148,8 +165,8 @@ export class Dispatcher {
       startedAt = Date.now();
       return this.#queue.markRunning(delivery);
     });
-    if (outcome.ended === 'returned') this.#pause.reset();
-    if (outcome.ended === 'unstored') this.#startPause(outcome.reason);
+    if (outcome.ended === 'returned') this.#backoff.reset();
+    if (outcome.ended === 'unstored') this.#startBackoff(outcome.reason);
     const isAttempt = outcome.ended !== 'unstored' && outcome.ended !== 'interrupted';
     if (isAttempt && startedAt > 0 && delivery.attempt === 1) this.metrics.noteWait(startedAt - delivery.acceptedAt);
     const settlement = this.#options.decide(delivery, outcome, policy);
@@ -158,9 +175,9 @@ export class Dispatcher {
     return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
   }
 
-  /** Stops taking deliveries until the pause ends, and releases deliveries that have not started. */
-  #startPause(reason: string): void {
-    const delayMs = this.#pause.start(reason);
+  /** Stops taking deliveries until the backoff ends, and releases deliveries that have not started. */
+  #startBackoff(reason: string): void {
+    const delayMs = this.#backoff.start(reason);
     if (delayMs === undefined) return;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
     this.#options.pool.releaseWaiting();

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Middleware } from 'koa';
 import { authenticationRequired, HttpError } from '../../http/errors.ts';
 
-export type Action = 'create' | 'read' | 'delete';
+export type Action = 'create' | 'read' | 'update' | 'delete';
 export type Resource = 'task' | 'dead_letter' | 'queue';
 
 /** The authenticated user of a request. */

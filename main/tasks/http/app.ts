@@ -34,10 +34,7 @@ export interface TaskStore {
 }
 
 export interface TasksAppOptions {
-  queue: Pick<
-    Queue,
-    'durable' | 'publish' | 'cancel' | 'find' | 'listTasks' | 'counts' | 'newestDeadLetters' | 'redrive' | 'purge'
-  >;
+  queue: Omit<Queue, 'take' | 'settle' | 'markRunning' | 'reportProgress' | 'onReady' | 'onCancel' | 'close'>;
   tasks: TaskStore;
   events: TaskEvents;
   monitor: Pick<QueueMonitor, 'status' | 'history'>;

@@ -5,7 +5,7 @@ import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
 import { rateLimitKey } from '../../http/rate-limit-key.ts';
 import { apiHeaders } from '../../http/security-headers.ts';
 import type { TaskEvent } from '../queue/queue.ts';
-import type { Cursor, TaskEvents } from '../task-events.ts';
+import type { Cursor, QueueEvent, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
 import { retryFields } from './task-status.ts';
 
@@ -113,7 +113,8 @@ function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string 
 }
 
 /** Returns the data of an event, with the same field names as the response to `GET /tasks/<id>`. */
-function dataOf(event: TaskEvent): object {
+function dataOf(event: QueueEvent): object {
+  if (!('id' in event)) return { at: event.at };
   const { event: name, id, action, at, ...details } = event;
   return { id, action, status: STATUSES[name], ...fieldsOf(event, details), at };
 }

@@ -14,9 +14,21 @@ const LISTING_SIZE = 100;
 /** Header that tells the client to retry after one second, sent if the queue is full or the idempotency key is in use. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** Routes for dead letters (`/dead-letters`). */
+/** Routes for the queue's pause (`/queue/pause`, `/queue/resume`) and dead letters (`/dead-letters`). */
 export function queueRouter({ queue, admission, responses }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
+
+  router.post('/queue/pause', async (ctx) => {
+    authorize(ctx.state, 'update', 'queue');
+    await queue.pause().catch(unavailable);
+    replyJson(ctx, 200, { paused: true });
+  });
+
+  router.post('/queue/resume', async (ctx) => {
+    authorize(ctx.state, 'update', 'queue');
+    await queue.resume().catch(unavailable);
+    replyJson(ctx, 200, { paused: false });
+  });
 
   router.get('/dead-letters', async (ctx) => {
     authorize(ctx.state, 'read', 'dead_letter');
@@ -45,6 +57,8 @@ export function queueRouter({ queue, admission, responses }: TasksRouterOptions)
     ctx.status = 204;
   });
 
+  router.all('/queue/pause', refuseOtherMethods('POST'));
+  router.all('/queue/resume', refuseOtherMethods('POST'));
   router.all('/dead-letters', refuseOtherMethods('GET', 'HEAD'));
   router.all('/dead-letters/:id', refuseOtherMethods('DELETE'));
   router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));

@@ -41,7 +41,7 @@ export interface QueueStatus {
 export interface QueueMonitorOptions {
   /** History to which the queue's events are recorded. */
   history: QueueHistory;
-  queue: Pick<Queue, 'counts' | 'oldest'>;
+  queue: Pick<Queue, 'counts' | 'oldest' | 'paused'>;
   pool: Pick<WorkerPool, 'threads' | 'busy' | 'durations'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
@@ -83,7 +83,7 @@ export class QueueMonitor {
       },
       oldestAge: oldest === undefined ? undefined : Math.max(0, this.#now() - oldest) / 1000,
       threads: { busy: pool.busy, total: pool.threads },
-      paused: isPaused(queue),
+      paused: queue.paused,
       stalled: this.#stalled,
       waiting: this.#waiting.percentiles(),
       running: this.#running.percentiles(),
@@ -131,9 +131,4 @@ export class QueueMonitor {
     }
     return undefined;
   }
-}
-
-/** Whether the queue is paused. No queue can be paused yet. */
-function isPaused(_queue: QueueMonitorOptions['queue']): boolean {
-  return false;
 }

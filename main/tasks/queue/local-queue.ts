@@ -5,8 +5,10 @@ import { DeadLettering } from './dead-lettering.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { subjectOf } from './event-subject.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
+import { InFlightRecords } from './in-flight-records.ts';
 import { listBacklog } from './listing.ts';
 import type { LocalQueueOptions } from './local-queue-options.ts';
+import { Pausable } from './pausable.ts';
 import type {
   Delivery,
   KeyedSubmission,
@@ -34,15 +36,14 @@ const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 const RECORDED = Promise.resolve();
 
 /** The specification's in-memory queue. With a journal, its messages also survive if the process is killed. */
-export class LocalQueue implements Queue {
+export class LocalQueue extends Pausable implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
   readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
   readonly #deadLettering: DeadLettering;
   readonly #cancellations: Cancellations;
-  /** Deliveries being written to the journal. `take` has not returned these deliveries yet. */
-  readonly #recording = new Set<Delivery>();
+  readonly #inFlightRecords: InFlightRecords;
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   #clearSnapshot: (() => void) | undefined;
@@ -54,8 +55,11 @@ export class LocalQueue implements Queue {
   #closed = false;
 
   constructor(bounds: QueueBounds, options: LocalQueueOptions = {}) {
+    super(options.snapshot?.paused);
     this.#onEvent = options.onEvent ?? (() => {});
     this.#backlog = new Backlog(bounds, () => this.#onReady());
+    const release = (delivery: Delivery) => void this.settle(delivery, { kind: 'release' }).catch(() => {});
+    this.#inFlightRecords = new InFlightRecords(this.#backlog, release);
     this.#deadLetters = options.deadLetters ?? new DeadLetters();
     this.#keys = new IdempotencyKeys(bounds.maxKeys);
     this.durable = options.journal !== undefined;
@@ -96,14 +100,14 @@ export class LocalQueue implements Queue {
   }
 
   take(max: number): Delivery[] | Promise<Delivery[]> {
-    const deliveries = this.#backlog.take(max);
+    const deliveries = this.paused ? [] : this.#backlog.take(max);
     if (this.#journal === undefined || deliveries.length === 0) return deliveries;
-    return this.#recordInFlight(deliveries, this.#journal);
+    return this.#inFlightRecords.record(deliveries, this.#journal);
   }
 
   async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
     await this.#deadLettering.settled(id);
-    return this.#cancellations.cancel(id, (delivery) => !this.#recording.has(delivery));
+    return this.#cancellations.cancel(id, (delivery) => !this.#inFlightRecords.has(delivery));
   }
 
   onCancel(listener: (delivery: Delivery) => boolean): () => void {
@@ -189,7 +193,12 @@ export class LocalQueue implements Queue {
 
   /** Returns the contents of the queue, for the next process. */
   snapshot(): QueueSnapshot {
-    return { messages: this.#backlog.list(), deadLetters: this.#deadLetters.list(), keys: this.#keys.list() };
+    return {
+      messages: this.#backlog.list(),
+      deadLetters: this.#deadLetters.list(),
+      keys: this.#keys.list(),
+      paused: this.paused,
+    };
   }
 
   async close(): Promise<void> {
@@ -199,6 +208,16 @@ export class LocalQueue implements Queue {
     // Settlements after `close` are not written to the journal, so the next process redelivers the messages.
     this.#journal = undefined;
     await journal?.close();
+  }
+
+  protected override async storePause(isPaused: boolean): Promise<void> {
+    await this.#journal?.storePause(isPaused);
+  }
+
+  protected override setPaused(isPaused: boolean): boolean {
+    const isChange = super.setPaused(isPaused);
+    if (!isPaused) this.#onReady();
+    return isChange;
   }
 
   #restore({ messages, deadLetters, keys }: QueueSnapshot): void {
@@ -217,25 +236,6 @@ export class LocalQueue implements Queue {
     this.#onEvent({ event: 'accepted', ...subjectOf(entry) });
     this.#backlog.add(entry);
     this.#onReady();
-  }
-
-  /**
-   * Writes to the journal that messages are in flight. Skips suspects, because they are already stored as suspects.
-   *
-   * @returns the deliveries that were not cancelled during the write
-   */
-  async #recordInFlight(deliveries: Delivery[], journal: Journal): Promise<Delivery[]> {
-    const entries = deliveries.flatMap((delivery) => this.#backlog.entryOf(delivery) ?? []);
-    for (const delivery of deliveries) this.#recording.add(delivery);
-    try {
-      await Promise.all(entries.map((entry) => (entry.suspect ? undefined : journal.update(entry, true))));
-      return deliveries.filter((delivery) => this.#backlog.entryOf(delivery) !== undefined);
-    } catch (error) {
-      for (const delivery of deliveries) this.settle(delivery, { kind: 'release' }).catch(() => {});
-      throw error;
-    } finally {
-      for (const delivery of deliveries) this.#recording.delete(delivery);
-    }
   }
 
   #postpone(entry: Entry, { delayMs, reason }: SettlementOf<'retry' | 'snooze'>): Promise<void> {

@@ -68,9 +68,10 @@ function openMemory(bounds: QueueBounds, dataDir: string, log: Log, options: Loc
   return { queue, close };
 }
 
-function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys }: QueueSnapshot): void {
+function writeSnapshot(stored: QueuedMessages, { messages, deadLetters, keys, paused }: QueueSnapshot): void {
   stored.clear();
   for (const entry of messages) stored.insert(entry);
   for (const letter of deadLetters) stored.insertDeadLetter(letter);
   for (const record of keys) stored.insertKey(record);
+  if (paused) stored.storePause(true);
 }

@@ -50,6 +50,19 @@ export interface Queue {
    * removes the listener.
    */
   onCancel(listener: (delivery: Delivery) => boolean): () => void;
+  /** Whether the queue is paused. `take` returns no deliveries of a paused queue. A queue shared by several nodes is paused on all. */
+  readonly paused: boolean;
+  /**
+   * Pauses the queue. Deliveries in flight may still be settled, and messages published. A durable queue stores that it is paused
+   * before the promise resolves. On other nodes, the pause takes effect within a second or two.
+   *
+   * @throws {Error} if the pause cannot be stored; the queue is then not paused
+   */
+  pause(): Promise<void>;
+  /** Ends a pause. @throws {Error} if this cannot be stored; the queue then stays paused */
+  resume(): Promise<void>;
+  /** Calls `listener` whenever the queue is paused or resumed, on this or another node. The returned function removes the listener. */
+  onPauseChange(listener: (isPaused: boolean) => void): () => void;
   /** Sets the progress of a running delivery, and reports it as an event. `find` returns the progress until the attempt ends. */
   reportProgress(delivery: Delivery, progress: TaskProgress): void;
   /** Marks a delivery as started. A durable queue stores the start of a suspect. @throws {Error} if this write fails */
@@ -185,6 +198,12 @@ export interface EventSubject {
   /** The first characters of the action; see `actionStart`. Absent if the event comes from a node of version 0.1.0. */
   action?: string | undefined;
   /** Time of the event in milliseconds since the epoch. */
+  at: number;
+}
+
+/** A pause of the queue, or its end, at the time `at` in milliseconds since the epoch. */
+export interface PauseEvent {
+  event: 'paused' | 'resumed';
   at: number;
 }
 

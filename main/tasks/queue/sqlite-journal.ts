@@ -35,8 +35,8 @@ export type Journal = Omit<SqliteJournal, 'read' | 'problem' | 'unsynced'>;
 /**
  * Makes a queue durable by storing its changes in a SQLite file. All changes of one event loop turn share a transaction
  * (group commit). Once a method's promise resolves, its write survives the death of the process; the writes of
- * `accept`, `cancel`, `deadLetter` and `redrive` also survive a power loss. A rejected `accept`, `cancel` or `redrive`
- * wrote nothing. Any other failed write is retried.
+ * `accept`, `cancel`, `deadLetter`, `redrive` and `storePause` also survive a power loss. A rejected `accept`, `cancel`,
+ * `redrive` or `storePause` wrote nothing. Any other failed write is retried.
  */
 export class SqliteJournal {
   readonly #database: Database;
@@ -121,6 +121,10 @@ export class SqliteJournal {
       this.#messages.delete(sequence);
       this.#messages.deleteDeadLetter(sequence);
     });
+  }
+
+  storePause(isPaused: boolean): Promise<void> {
+    return this.#write(true, undefined, () => this.#messages.storePause(isPaused));
   }
 
   /** Returns the reason why writes fail, or undefined if the last write succeeded and the file can be read. */

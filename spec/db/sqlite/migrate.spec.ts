@@ -30,7 +30,7 @@ function failure(folder: string): string {
 
 describe('migrate', () => {
   it('makes again whichever table of queue.db was dropped, and leaves the others', async () => {
-    for (const table of ['messages', 'dead_letters', 'idempotency_keys']) {
+    for (const table of ['messages', 'dead_letters', 'idempotency_keys', 'pauses']) {
       const folder = await temporaryFolder();
       migrate(folder);
       const database = open(join(folder, 'queue.db'));
@@ -38,7 +38,12 @@ describe('migrate', () => {
         `INSERT INTO messages (seq, turn, id, body, first_at) VALUES (1, 1, 'a', '', 1); DROP TABLE ${table}`,
       );
       migrate(folder);
-      expect(tables(join(folder, 'queue.db'))).to.have.members(['messages', 'dead_letters', 'idempotency_keys']);
+      expect(tables(join(folder, 'queue.db'))).to.have.members([
+        'messages',
+        'dead_letters',
+        'idempotency_keys',
+        'pauses',
+      ]);
       const kept = database.prepare('SELECT count(*) AS n FROM messages').get();
       expect(kept, table).to.deep.include({ n: table === 'messages' ? 0 : 1 });
     }

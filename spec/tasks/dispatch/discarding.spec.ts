@@ -25,7 +25,7 @@ function recovered(...messages: { attempts: number; crashes: number }[]) {
       suspect: true,
     };
   });
-  const snapshot = { messages: entries, deadLetters: [], keys: [] };
+  const snapshot = { messages: entries, deadLetters: [], keys: [], paused: false };
   return new LocalQueue({ maxLength: 10, maxBytes: 100, maxKeys: 10 }, { snapshot });
 }
 

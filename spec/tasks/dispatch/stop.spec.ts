@@ -56,6 +56,21 @@ describe('Dispatcher, draining', () => {
     expect(queue.counts()).to.include({ dead: 1, inFlight: 0 });
   });
 
+  it('does not wait for the tasks of a paused queue, but for no more than what is recorded', async () => {
+    const { dispatcher, pool, publish, queue } = start(1);
+    await publish('a', 'b', 'c');
+    await pool.given(1);
+    const drained = dispatcher.drain(never);
+    expect(await isDone(drained)).to.equal(false);
+    await queue.pause();
+    await drained;
+    const stopped = dispatcher.stop(never);
+    expect(await isDone(stopped)).to.equal(false);
+    pool.runs[0]?.end(returned);
+    await stopped;
+    expect(queue.counts()).to.include({ completed: 1, waiting: 2, inFlight: 0 });
+  });
+
   it('waits no longer than its deadline', async () => {
     const { dispatcher, publish, pool, queue } = start();
     await publish('a');

@@ -53,13 +53,13 @@ describe('Dispatcher, while results cannot be stored', () => {
   it('says why until a result was stored', async () => {
     const { pool, publish, dispatcher, reach } = startDispatching(new HandDrivenPool(), { prefetch: 1 });
     await publish('a');
-    expect(dispatcher.paused).to.equal(undefined);
+    expect(dispatcher.writeFailure).to.equal(undefined);
     (await pool.given(1)).end(unstored);
     await pool.given(2);
-    expect(dispatcher.paused).to.equal('disk full');
+    expect(dispatcher.writeFailure).to.equal('disk full');
     pool.runs[1]?.end(returned);
     await reach(({ completed }) => completed === 1);
-    expect(dispatcher.paused).to.equal(undefined);
+    expect(dispatcher.writeFailure).to.equal(undefined);
   });
 
   it('no longer says why once nothing is left to do', async () => {
@@ -68,7 +68,7 @@ describe('Dispatcher, while results cannot be stored', () => {
     (await pool.given(1)).end(unstored);
     (await pool.given(2)).end(raisedForGood);
     await reach(({ dead }) => dead === 1);
-    await until(() => dispatcher.paused === undefined);
+    await until(() => dispatcher.writeFailure === undefined);
   });
 
   it('stops at once, and loses nothing', async () => {

@@ -64,6 +64,8 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'head /queue': ['read', 'queue'],
   'get /queue/history': ['read', 'queue'],
   'head /queue/history': ['read', 'queue'],
+  'post /queue/pause': ['update', 'queue'],
+  'post /queue/resume': ['update', 'queue'],
 };
 
 /** Sends a request and returns its status and error. Does not read a stream of events. */

@@ -1,6 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { expect } from 'chai';
-import type { TaskEvent } from '../../../main/tasks/queue/queue.ts';
+import type { QueueEvent } from '../../../main/tasks/task-events.ts';
 import { request } from '../../support/program.ts';
 import { until } from '../../support/until.ts';
 import { followEvents } from './event-client.ts';
@@ -16,7 +16,7 @@ describe('GET /tasks/events', () => {
     const client = await followEvents(url);
     const subject = { id: A, action: 'sum', at: 5 };
     const due = { next_attempt_at: 2, next_attempt_at_ms: 1500 };
-    const steps: [TaskEvent, object][] = [
+    const steps: [QueueEvent, object][] = [
       [
         { event: 'accepted', ...subject },
         { ...subject, status: 'queued' },
@@ -45,6 +45,8 @@ describe('GET /tasks/events', () => {
         { event: 'cancelled', id: B, action: undefined, at: 6 },
         { id: B, status: 'cancelled', at: 6 },
       ],
+      [{ event: 'paused', at: 1500 }, { at: 1500 }],
+      [{ event: 'resumed', at: 2500 }, { at: 2500 }],
     ];
     for (const [event] of steps) events.record(event);
     for (const [{ event }, data] of steps) {

@@ -1,24 +1,25 @@
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5000;
 
-/** A pause after a failed write. Its length doubles with each failure until a write succeeds. */
-export class Pause {
-  /** Reason for the last pause; undefined once a write has succeeded. */
+/** A backoff after a failed write, during which no deliveries are taken. Its length doubles with each failure until a write succeeds. */
+export class WriteBackoff {
+  /** Reason for the last backoff; undefined once a write has succeeded. */
   reason: string | undefined;
   readonly #onOver: () => void;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
 
-  /** @param onOver called when a pause ends */
+  /** @param onOver called when a backoff ends */
   constructor(onOver: () => void) {
     this.#onOver = onOver;
   }
 
+  /** Whether a backoff is active. */
   get on(): boolean {
     return this.#timer !== undefined;
   }
 
-  /** Starts a pause unless one is active. @returns the length in milliseconds, or undefined if a pause is active */
+  /** Starts a backoff unless one is active. @returns the length in milliseconds, or undefined if a backoff is active */
   start(reason: string): number | undefined {
     if (this.on) return undefined;
     const delayMs = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** this.#failures++);
@@ -30,13 +31,13 @@ export class Pause {
     return delayMs;
   }
 
-  /** Resets the length of the next pause to the minimum. Called after a successful write. */
+  /** Resets the length of the next backoff to the minimum. Called after a successful write. */
   reset(): void {
     this.#failures = 0;
     this.reason = undefined;
   }
 
-  /** Stops the timer of the current pause, so that `onOver` is not called. */
+  /** Stops the timer of the current backoff, so that `onOver` is not called. */
   stop(): void {
     clearTimeout(this.#timer);
   }

@@ -1,0 +1,17 @@
+/** Operations in progress. Each is removed when it ends. */
+export class Operations {
+  readonly #operations = new Set<Promise<void>>();
+
+  /** Adds an operation. @returns the same operation */
+  track<T>(operation: Promise<T>): Promise<T> {
+    const untrack = () => void this.#operations.delete(tracked);
+    const tracked: Promise<void> = operation.then(untrack, untrack);
+    this.#operations.add(tracked);
+    return operation;
+  }
+
+  /** Waits until all operations have ended, including those that are added meanwhile. Never rejects. */
+  async settled(): Promise<void> {
+    while (this.#operations.size > 0) await Promise.all(this.#operations);
+  }
+}

@@ -1,0 +1,43 @@
+import type { Backlog } from './backlog.ts';
+import type { Delivery } from './queue.ts';
+import type { Journal } from './sqlite-journal.ts';
+
+/** Records in a journal which messages are in flight. */
+export class InFlightRecords {
+  readonly #backlog: Backlog;
+  readonly #release: (delivery: Delivery) => void;
+  /** Deliveries that `record` has not returned yet. */
+  readonly #recording = new Set<Delivery>();
+
+  /** @param release releases a delivery that cannot be recorded */
+  constructor(backlog: Backlog, release: (delivery: Delivery) => void) {
+    this.#backlog = backlog;
+    this.#release = release;
+  }
+
+  /** Whether the delivery is being recorded, so that the dispatcher does not know it yet. */
+  has(delivery: Delivery): boolean {
+    return this.#recording.has(delivery);
+  }
+
+  /**
+   * Records that messages are in flight. Suspects are skipped, because they stay stored as suspects until an attempt has ended.
+   *
+   * @returns the deliveries whose messages have not been cancelled in the meantime
+   * @throws {Error} if the journal cannot write; the deliveries are then released
+   */
+  async record(deliveries: Delivery[], journal: Pick<Journal, 'update'>): Promise<Delivery[]> {
+    const backlog = this.#backlog;
+    const entries = deliveries.flatMap((delivery) => backlog.entryOf(delivery) ?? []);
+    for (const delivery of deliveries) this.#recording.add(delivery);
+    try {
+      await Promise.all(entries.map((entry) => (entry.suspect ? undefined : journal.update(entry, true))));
+      return deliveries.filter((delivery) => backlog.entryOf(delivery) !== undefined);
+    } catch (error) {
+      for (const delivery of deliveries) this.#release(delivery);
+      throw error;
+    } finally {
+      for (const delivery of deliveries) this.#recording.delete(delivery);
+    }
+  }
+}

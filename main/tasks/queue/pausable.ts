@@ -1,0 +1,39 @@
+/** The part of a queue that can be paused. See `Queue` for the public members. */
+export abstract class Pausable {
+  #isPaused: boolean;
+  readonly #listeners = new Set<(isPaused: boolean) => void>();
+
+  constructor(isPaused = false) {
+    this.#isPaused = isPaused;
+  }
+
+  get paused(): boolean {
+    return this.#isPaused;
+  }
+
+  async pause(): Promise<void> {
+    await this.storePause(true);
+    this.setPaused(true);
+  }
+
+  async resume(): Promise<void> {
+    await this.storePause(false);
+    this.setPaused(false);
+  }
+
+  onPauseChange(listener: (isPaused: boolean) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Stores whether the queue is paused, before this takes effect. */
+  protected abstract storePause(isPaused: boolean): Promise<void>;
+
+  /** Sets whether the queue is paused. Calls the listeners if this is a change. @returns whether this is a change */
+  protected setPaused(isPaused: boolean): boolean {
+    if (isPaused === this.#isPaused) return false;
+    this.#isPaused = isPaused;
+    for (const listener of this.#listeners) listener(isPaused);
+    return true;
+  }
+}
