@@ -1,3 +1,11 @@
+import {
+  type AttemptHistory,
+  historyText,
+  PROCESS_DIED,
+  readHistory,
+  sharedReason,
+  withAttempt,
+} from '../attempt-history.ts';
 import type { Database } from './database.ts';
 
 /** A queued message and its state. Times are milliseconds since the epoch. */
@@ -15,14 +23,18 @@ export interface StoredMessage {
   suspect: boolean;
   /** Reason for the last failure or snooze. Null if the message has not failed or been snoozed. */
   reason: string | null;
+  history: AttemptHistory;
   /** Time of the next delivery; 0 if the message is not delayed. */
   dueAt: number;
   acceptedAt: number;
 }
 
 /** A dead letter: a message that failed and will not be retried. */
-export interface DeadLetter extends Pick<StoredMessage, 'sequence' | 'id' | 'body' | 'attempts' | 'acceptedAt'> {
+export interface DeadLetter
+  extends Pick<StoredMessage, 'sequence' | 'id' | 'body' | 'attempts' | 'acceptedAt' | 'history'> {
   reason: string;
+  /** Whether the last attempt failed with a permanent error. */
+  permanent: boolean;
   failedAt: number;
 }
 
@@ -59,20 +71,20 @@ export class QueuedMessages {
   read(): QueueSnapshot {
     const messages = this.#database.statement(
       `SELECT seq AS sequence, turn AS position, id, body, attempts + charged AS attempts, crashes + charged AS crashes, suspect OR running AS suspect,
-         iif(charged, 'the process died while the task was running', reason) AS reason,
+         reason, history, charged,
          iif(running, 0, due_at) AS dueAt, first_at AS acceptedAt
        FROM (SELECT *, suspect AND running AS charged FROM messages) ORDER BY turn, seq`,
     );
     const deadLetters = this.#database.statement(
-      `SELECT seq AS sequence, id, body, reason, attempts, first_at AS acceptedAt, last_at AS failedAt
+      `SELECT seq AS sequence, id, body, reason, attempts, history, permanent, first_at AS acceptedAt, last_at AS failedAt
        FROM dead_letters ORDER BY last_at, seq`,
     );
     const keys = this.#database.statement(
       `SELECT key, fingerprint, task_id AS taskId, accepted_at AS acceptedAt FROM idempotency_keys ORDER BY accepted_at, rowid`,
     );
     return {
-      messages: messages.all().map((row) => ({ ...row, suspect: row.suspect === 1 })) as unknown as StoredMessage[],
-      deadLetters: deadLetters.all() as unknown as DeadLetter[],
+      messages: messages.all().map((row) => messageOf(row as unknown as MessageRow)),
+      deadLetters: deadLetters.all().map((row) => deadLetterOf(row as unknown as DeadLetterRow)),
       keys: keys.all() as unknown as KeyRecord[],
       paused: this.#database.statement('SELECT 1 FROM pauses').get() !== undefined,
     };
@@ -89,9 +101,12 @@ export class QueuedMessages {
 
   insert(message: StoredMessage): void {
     const { sequence, position, id, body, attempts, crashes, suspect, reason, dueAt, acceptedAt } = message;
-    const columns = 'seq, turn, id, body, attempts, crashes, suspect, reason, due_at, first_at';
-    const values = [sequence, position, id, body, attempts, crashes, Number(suspect), reason, dueAt, acceptedAt];
-    this.#run(`INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
+    const columns = 'seq, turn, id, body, attempts, crashes, suspect, reason, due_at, first_at, history';
+    const state = [attempts, crashes, Number(suspect), reason, dueAt, acceptedAt, historyText(message.history)];
+    this.#run(
+      `INSERT INTO messages (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      ...[sequence, position, id, body, ...state],
+    );
   }
 
   /**
@@ -100,20 +115,40 @@ export class QueuedMessages {
    * @param running whether the message is in flight; for a suspect, whether its attempt has started
    */
   update(message: StoredMessage, running: boolean): void {
-    const { sequence, position, attempts, crashes, suspect, reason, dueAt } = message;
-    const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, due_at = ?';
-    const values = [Number(running), position, attempts, crashes, Number(suspect), reason, dueAt, sequence];
-    this.#run(`UPDATE messages SET ${set} WHERE seq = ?`, ...values);
+    const { sequence, position, attempts, crashes, suspect, reason, history, dueAt } = message;
+    const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, history = ?, due_at = ?';
+    const values = [Number(running), position, attempts, crashes, Number(suspect), reason, historyText(history), dueAt];
+    this.#run(`UPDATE messages SET ${set} WHERE seq = ?`, ...values, sequence);
   }
 
   delete(sequence: number): void {
     this.#run('DELETE FROM messages WHERE seq = ?', sequence);
   }
 
-  insertDeadLetter({ sequence, id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter): void {
-    const columns = 'seq, id, body, reason, attempts, first_at, last_at';
-    const values = [sequence, id, body, reason, attempts, acceptedAt, failedAt];
-    this.#run(`INSERT OR REPLACE INTO dead_letters (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, ...values);
+  insertDeadLetter({
+    sequence,
+    id,
+    body,
+    reason,
+    attempts,
+    history,
+    permanent,
+    acceptedAt,
+    failedAt,
+  }: DeadLetter): void {
+    const columns = 'seq, id, body, reason, attempts, history, permanent, first_at, last_at';
+    const values = [
+      sequence,
+      id,
+      body,
+      reason,
+      attempts,
+      historyText(history),
+      Number(permanent),
+      acceptedAt,
+      failedAt,
+    ];
+    this.#run(`INSERT OR REPLACE INTO dead_letters (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, ...values);
   }
 
   deleteDeadLetter(sequence: number): void {
@@ -138,4 +173,28 @@ export class QueuedMessages {
   #run(sql: string, ...values: (string | number | null)[]): void {
     this.#database.statement(sql).run(...values);
   }
+}
+
+/** A row of `messages`. `charged` is 1 if the process died during an attempt that is charged to the message. */
+interface MessageRow extends Omit<StoredMessage, 'suspect' | 'history'> {
+  suspect: number;
+  history: string | null;
+  charged: number;
+}
+
+function messageOf({ charged, suspect, history: text, ...row }: MessageRow): StoredMessage {
+  const stored = readHistory(text);
+  const history = charged === 1 ? withAttempt(stored, Date.now(), PROCESS_DIED) : stored;
+  const reason = charged === 1 ? PROCESS_DIED : row.reason;
+  return { ...row, suspect: suspect === 1, history, reason: reason && sharedReason(history, reason) };
+}
+
+interface DeadLetterRow extends Omit<DeadLetter, 'history' | 'permanent'> {
+  history: string | null;
+  permanent: number;
+}
+
+function deadLetterOf({ history: text, permanent, ...row }: DeadLetterRow): DeadLetter {
+  const history = readHistory(text);
+  return { ...row, reason: sharedReason(history, row.reason), history, permanent: permanent === 1 };
 }

@@ -1,6 +1,8 @@
 import project from '../../package.json' with { type: 'json' };
 import { adminPaths, adminSchemas } from './admin-paths.ts';
 import { browserClientPaths } from './browser-client-paths.ts';
+import { deadLetterPaths } from './dead-letter-paths.ts';
+import { deadLetterSchemas } from './dead-letter-schemas.ts';
 import type { PathItem } from './path-item.ts';
 import { queueSchemas } from './queue-schemas.ts';
 import { apiHeaderComponents, errorComponents } from './responses.ts';
@@ -33,9 +35,18 @@ export const openApi = {
     { name: 'clients', description: 'The browser clients' },
     { name: 'admin', description: 'Health, metrics and API documents, for operators' },
   ],
-  paths: { ...tickerPaths, ...tasksPaths, ...adminPaths, ...browserClientPaths } as Readonly<Record<string, PathItem>>,
+  paths: { ...tickerPaths, ...tasksPaths, ...deadLetterPaths, ...adminPaths, ...browserClientPaths } as Readonly<
+    Record<string, PathItem>
+  >,
   components: {
-    schemas: { ...tickerSchemas, ...taskSchemas, ...taskListSchemas, ...queueSchemas, ...adminSchemas },
+    schemas: {
+      ...tickerSchemas,
+      ...taskSchemas,
+      ...taskListSchemas,
+      ...queueSchemas,
+      ...deadLetterSchemas,
+      ...adminSchemas,
+    },
     headers: apiHeaderComponents,
     responses: errorComponents,
     securitySchemes,

@@ -28,6 +28,11 @@ export const taskEvents = {
   completed: eventData('completed'),
   cancelled: eventData('cancelled'),
   failed: eventData('failed', { reason, attempts }, examples.FAILURE),
+  purged: strictObject(
+    'A dead letter was purged, or evicted because of a bound.',
+    { id: taskFields.taskId, action: eventAction, at: eventTime },
+    { id: ID, action: 'uppercase', at: QUEUED_AT * 1000 + 5 },
+  ),
   paused: pauseEvent('The queue was paused.'),
   resumed: pauseEvent('The queue was resumed.'),
   gap: strictObject(

@@ -17,20 +17,26 @@ export function strictObject(description: string, properties: TProperties, ...ex
 export const ID = '3f0f4c1e-8f6b-4d7e-9a51-0f4f3c2b1a90';
 export const QUEUED_AT = 1_790_000_000;
 const PAYLOAD = JSON.stringify({ id: ID, action: 'uppercase', data: { text: 'hello' }, created_at: QUEUED_AT });
-const SUBMITTED = { payload: PAYLOAD, accepted_at_ms: QUEUED_AT * 1000 + 4 };
+const SUBMITTED = { payload: PAYLOAD, accepted_at_ms: QUEUED_AT * 1000 + 4, history: [] };
 const PROGRESS = { fraction: 0.25, note: 'page 1 of 4' };
 const DUE = { next_attempt_at: QUEUED_AT + 2, next_attempt_at_ms: QUEUED_AT * 1000 + 1545 };
 const RETRY = { attempts: 1, reason: 'the thread ended with exit code 1', ...DUE };
 const FAILURE = { reason: 'data.text must be a string', attempts: 1 };
 
 const taskId = Type.String({ format: 'uuid', description: 'UUID v4, assigned at submission', examples: [ID] });
-const payload = Type.String({
+export const payload = Type.String({
   contentMediaType: 'application/json',
   description:
     'JSON text of the submitted task: `id`, `action`, `data`, `created_at`. Numbers are doubles: integers above 2^53 lose precision, `-0` becomes `0`, and numbers above 1.8e308 become `null`',
 });
-const reason = Type.String({ description: 'why the last attempt failed' });
-const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
+export const reason = Type.String({ description: 'why the last attempt failed' });
+export const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
+
+/** Schema of a history. */
+export const failedAttempts = Type.Array(
+  Type.Object({ at_ms: Type.Integer({ minimum: 0 }), reason: Type.String({ maxLength: 1000 }) }, strict),
+  { maxItems: 20, description: 'The newest failed attempts, oldest first. `at_ms` is in Unix milliseconds.' },
+);
 
 const attempt = Type.Integer({ minimum: 1, description: 'number of the attempt' });
 const progress = Type.Optional(
@@ -51,6 +57,7 @@ const nextAttemptAt = Type.Integer({ minimum: 0, description: 'time of the next 
 const submitted = {
   payload,
   accepted_at_ms: Type.Integer({ minimum: 0, description: 'time of acceptance in Unix milliseconds' }),
+  history: failedAttempts,
 };
 const retryProperties = { attempts, reason, next_attempt_at: unixSeconds, next_attempt_at_ms: nextAttemptAt };
 
@@ -120,27 +127,11 @@ export const taskSchemas = {
     'A task whose last attempt failed and that will be retried.',
     'retrying',
     { ...retryProperties, ...submitted },
-    { ...RETRY, ...SUBMITTED },
-  ),
-  FailedTask: taskState(
-    'A dead letter: a task that failed and will not be retried.',
-    'failed',
-    {
-      payload,
-      reason,
-      attempts,
-      first_at: Type.Integer({ minimum: 0, description: 'time of acceptance, in Unix seconds' }),
-      last_at: Type.Integer({ minimum: 0, description: 'time of dead-lettering, in Unix seconds' }),
-    },
-    { payload: PAYLOAD, ...FAILURE, first_at: QUEUED_AT, last_at: QUEUED_AT + 1 },
+    { ...RETRY, ...SUBMITTED, history: [{ at_ms: QUEUED_AT * 1000 + 512, reason: RETRY.reason }] },
   ),
   TaskList: Type.Object(
     { tasks: Type.Array(ref('Task'), { maxItems: 100 }), count },
     { ...strict, description: 'Newest first. `count` is the number of tasks in the list.' },
-  ),
-  DeadLetterList: Type.Object(
-    { dead_letters: Type.Array(ref('FailedTask'), { maxItems: 100 }), count },
-    { ...strict, description: 'Latest first. `count` is the number of dead letters in the list.' },
   ),
   ActionList: strictObject(
     'The actions that have a handler, built-in ones first.',

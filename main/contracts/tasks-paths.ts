@@ -10,7 +10,7 @@ import { ref, strictObject } from './task-schemas.ts';
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
 /** Returns the path item of a task queue path, with errors for cross-site writes and missing tokens or permissions. */
-function tasksPath(operations: Operations): PathItem {
+export function tasksPath(operations: Operations): PathItem {
   const secured = Object.entries(operations).map(([method, { errors = [], ...details }]) => {
     const refusals: ErrorName[] = method === 'get' ? ['actionNotAllowed'] : ['crossSiteRequest', 'actionNotAllowed'];
     return [method, { ...details, security: [{}, { bearer: [] }], errors: [...errors, ...TOKEN_ERRORS, ...refusals] }];
@@ -19,7 +19,7 @@ function tasksPath(operations: Operations): PathItem {
   return pathItem('tasks', [servers.tasks], { ...Object.fromEntries(secured), others });
 }
 
-const id: Parameter = { name: 'id', in: 'path', required: true, schema: Type.String() };
+export const id: Parameter = { name: 'id', in: 'path', required: true, schema: Type.String() };
 
 const status: Parameter = {
   name: 'status',
@@ -86,13 +86,13 @@ const lastEventId: Parameter = {
   schema: Type.String(),
 };
 
-const queued = json('The task is in the queue.', ref('QueuedTask'), {
+export const queued = json('The task is in the queue.', ref('QueuedTask'), {
   Location: { required: true, description: 'URL of the task', schema: { type: 'string', pattern: '^/tasks/.' } },
 });
 
 const paused = (value: boolean) => strictObject('', { paused: Type.Literal(value) }, { paused: value });
 
-/** OpenAPI path items of service B, except those of its browser client. */
+/** OpenAPI path items of service B, except those of its dead letters and its browser client. */
 export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/tasks': tasksPath({
     get: {
@@ -182,32 +182,6 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       operationId: 'listActions',
       summary: 'The actions that have a handler',
       responses: { 200: json('The actions.', ref('ActionList')) },
-    },
-  }),
-  '/dead-letters': tasksPath({
-    get: {
-      operationId: 'listDeadLetters',
-      summary: 'The newest 100 dead letters',
-      responses: { 200: json('Dead letters, newest first.', ref('DeadLetterList')) },
-      errors: ['queueUnavailable', 'serverBusy'],
-    },
-  }),
-  '/dead-letters/{id}': tasksPath({
-    delete: {
-      operationId: 'dropDeadLetter',
-      summary: 'Purges a dead letter',
-      parameters: [id],
-      responses: { 204: { description: 'The dead letter is deleted.' } },
-      errors: ['deadLetterNotFound', 'queueUnavailable'],
-    },
-  }),
-  '/dead-letters/{id}/retry': tasksPath({
-    post: {
-      operationId: 'retryDeadLetter',
-      summary: 'Puts a dead letter back into the queue, with its attempts reset',
-      parameters: [id],
-      responses: { 202: queued },
-      errors: ['deadLetterNotFound', 'failedToQueueTask'],
     },
   }),
   '/queue/tasks': tasksPath({

@@ -4,6 +4,7 @@ import { adminRouter } from '../../main/admin/app.ts';
 import { openApi } from '../../main/contracts/openapi.ts';
 import { servers } from '../../main/contracts/servers.ts';
 import { actionsRouter } from '../../main/tasks/http/actions-router.ts';
+import { deadLettersRouter } from '../../main/tasks/http/dead-letters-router.ts';
 import { eventsRouter } from '../../main/tasks/http/events-router.ts';
 import { queueRouter } from '../../main/tasks/http/queue-router.ts';
 import { queueStatusRouter } from '../../main/tasks/http/queue-status-router.ts';
@@ -45,6 +46,7 @@ describe('The routes', () => {
       tasksRouter(nothing),
       queueRouter(nothing),
       queueStatusRouter(nothing),
+      deadLettersRouter(nothing),
     );
     const contract = described(servers.tasks);
     expect(new Map(contract.map(([path, methods]) => [path, new Set(methods)]))).to.deep.equal(real);

@@ -1,6 +1,6 @@
 import type { Msg } from '@nats-io/transport-node';
+import { DeadLetterQueue } from '../../tasks/queue/dead-letter-queue.ts';
 import { subjectOf } from '../../tasks/queue/event-subject.ts';
-import { Pausable } from '../../tasks/queue/pausable.ts';
 import type { Delivery, Queue, Settlement, SettlementOf, TaskProgress } from '../../tasks/queue/queue.ts';
 import { type Answer, Canceller } from './canceller.ts';
 import { NodeDeliveries } from './node-deliveries.ts';
@@ -19,8 +19,8 @@ const PROGRESS_ACKS = 4;
  * Receives messages from JetStream and settles them. A released delivery stays on this node and can be taken again, in
  * its original position. After the dispatcher has stopped, released deliveries are requeued for all nodes instead.
  */
-export class NatsConsumer
-  extends Pausable
+export abstract class NatsConsumer
+  extends DeadLetterQueue
   implements Pick<Queue, 'onReady' | 'onCancel' | 'take' | 'markRunning' | 'reportProgress' | 'settle' | 'close'>
 {
   protected readonly parts: QueueParts;
@@ -57,11 +57,7 @@ export class NatsConsumer
     this.#progressTimer = setInterval(() => this.#keepAlive(), parts.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
-  /**
-   * Starts requesting messages; see `Queue.onReady`.
-   *
-   * @returns a function that stops the requests and requeues deliveries not yet taken
-   */
+  /** Starts requesting messages. @returns a function that stops the requests and requeues deliveries not yet taken */
   onReady(listener: () => void): () => void {
     if (this.isClosed) return () => {};
     this.#stop();

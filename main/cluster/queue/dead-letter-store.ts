@@ -1,11 +1,22 @@
-import { DeliverPolicy, type PubAck, type StoredMsg } from '@nats-io/jetstream';
-import type { DeadLetter, ListedDeadLetter } from '../../tasks/queue/queue.ts';
-import { Stream, token } from './stream.ts';
+import { DeliverPolicy, type JsMsg, type PubAck, type StoredMsg } from '@nats-io/jetstream';
+import { headers } from '@nats-io/transport-node';
+import { type AttemptHistory, withoutOldest } from '../../../db/attempt-history.ts';
+import { actionStart } from '../../../workers/parse-submission.ts';
+import type { DeadLetter } from '../../tasks/queue/queue.ts';
+import { HEADERS, taskIdOf } from './pending-delivery.ts';
+import { digest, Stream, token } from './stream.ts';
 
 /** Timeout for fetching a batch of dead letters. */
 const LISTING_WAIT_MS = 2000;
+/** Maximum number of heads that are fetched at once. They arrive in one event loop turn. */
+const MAX_BATCH = 500;
 /** Maximum length of a stored failure reason. Longer reasons are truncated, because NATS limits the message size. */
 const MAX_REASON_LENGTH = 4096;
+/** Maximum size of a stored head in bytes, within the bytes that the publisher reserves for it. */
+const MAX_HEAD_BYTES = 30 * 1024;
+
+/** Headers of a stored dead letter, which can be read without the body. Version 0.1.0 stores none of them. */
+const LETTER_HEADERS = { reason: 'Reason-Digest', permanent: 'Permanent', action: 'Action' } as const;
 
 /** A dead letter with its stream sequences. */
 export interface StoredLetter {
@@ -16,9 +27,23 @@ export interface StoredLetter {
   taskSequence: number;
 }
 
+/** A dead letter without its body. */
+export interface LetterHead {
+  id: string;
+  /** Sequence of the dead letter in the dead-letter stream. */
+  streamSequence: number;
+  /** Size of the stored dead letter in bytes. */
+  bytes: number;
+  /** Digest of the reason, or undefined for a dead letter that version 0.1.0 stored. */
+  reasonDigest: string | undefined;
+  permanent: boolean;
+  /** First characters of the action, or undefined for a dead letter that version 0.1.0 stored. */
+  action: string | undefined;
+}
+
 /**
  * First line of a stored dead letter. The body follows. The field names must not change, because earlier versions
- * stored them.
+ * stored them. Version 0.1.0 stores neither `permanent` nor `history`.
  */
 interface StoredHead {
   id: string;
@@ -28,17 +53,24 @@ interface StoredHead {
   firstAt: number;
   lastAt: number;
   taskPlace: number;
+  permanent?: boolean;
+  history?: AttemptHistory;
 }
 
 /** Stream of the dead letters of all nodes. When the stream is full, JetStream evicts the oldest dead letter. */
 export class DeadLetterStore extends Stream {
   /** Stores a dead letter. Only one copy is kept if the same dead letter is stored twice. */
   add(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
-    const { id, body, sequence: seq, attempts, acceptedAt: firstAt, failedAt: lastAt } = letter;
+    const { id, body, permanent } = letter;
     const reason = letter.reason.slice(0, MAX_REASON_LENGTH);
-    const head: StoredHead = { id, seq, reason, attempts, firstAt, lastAt, taskPlace: taskSequence };
-    const text = `${JSON.stringify(head)}\n${body}`;
-    return this.store(token(id), text, { msgID: `${token(id)} ${taskSequence}` });
+    const head = headers();
+    head.set(LETTER_HEADERS.reason, digest(reason));
+    // As JSON, because a header must not contain line breaks.
+    head.set(LETTER_HEADERS.action, JSON.stringify(actionStart(body) ?? null));
+    if (permanent) head.set(LETTER_HEADERS.permanent, 'true');
+    if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));
+    const text = `${headText({ ...letter, reason }, taskSequence)}\n${body}`;
+    return this.store(token(id), text, { msgID: `${token(id)} ${taskSequence}`, headers: head });
   }
 
   async get(id: string): Promise<StoredLetter | undefined> {
@@ -46,27 +78,16 @@ export class DeadLetterStore extends Stream {
     return message === null ? undefined : parse(message);
   }
 
-  /** Returns up to `limit` dead letters, newest first, without their bodies. */
-  async newest(limit: number): Promise<ListedDeadLetter[]> {
-    const { messages, first_seq: first, last_seq: last } = await this.state();
-    if (messages === 0) return [];
-    // Doubles the range until it holds `limit` dead letters, because removed dead letters leave gaps in the sequences.
-    for (let range = limit; ; range *= 2) {
-      const from = Math.max(first, last + 1 - range);
-      const heads = await this.#heads(from, last);
-      if (heads.length >= limit || from === first) return heads.slice(-limit).reverse();
-    }
-  }
-
-  async #read(streamSequence: number): Promise<DeadLetter | undefined> {
+  /** Reads a dead letter by its sequence in the dead-letter stream. */
+  async letterAt(streamSequence: number): Promise<DeadLetter | undefined> {
     this.link.checkUp();
     const message = await this.at(streamSequence);
     return message === null ? undefined : parse(message).letter;
   }
 
-  /** Lists the dead letters with stream sequences `from` to `last`, oldest first. */
-  async #heads(from: number, last: number): Promise<ListedDeadLetter[]> {
-    const heads: ListedDeadLetter[] = [];
+  /** Lists the dead letters with stream sequences `from` to `last`, oldest first, without receiving their bodies. */
+  async heads(from: number, last: number): Promise<LetterHead[]> {
+    const heads: LetterHead[] = [];
     const consumer = await this.link.jetstream.consumers.get(this.name, {
       headers_only: true,
       deliver_policy: DeliverPolicy.StartSequence,
@@ -76,10 +97,12 @@ export class DeadLetterStore extends Stream {
       let pending = (await consumer.info()).num_pending;
       while (pending > 0) {
         const before = heads.length;
-        for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
+        for await (const message of await consumer.fetch({
+          max_messages: Math.min(pending, MAX_BATCH),
+          expires: LISTING_WAIT_MS,
+        })) {
           pending = message.info.pending;
-          const bytes = Number(message.headers?.get('Nats-Msg-Size') || 0);
-          if (message.seq <= last) heads.push({ bytes, read: () => this.#read(message.seq) });
+          if (message.seq <= last) heads.push(headOf(message));
           if (pending === 0 || message.seq >= last) return heads;
         }
         // Stops if nothing arrived, because pending dead letters may have been removed.
@@ -93,11 +116,34 @@ export class DeadLetterStore extends Stream {
   }
 }
 
+/** Returns the head of a dead letter as JSON text. Leaves out the oldest attempts if it would be too long. */
+function headText(letter: DeadLetter, taskPlace: number): string {
+  const { id, sequence: seq, reason, attempts, acceptedAt: firstAt, failedAt: lastAt, permanent } = letter;
+  for (let { history } = letter; ; history = withoutOldest(history)) {
+    const head: StoredHead = { id, seq, reason, attempts, firstAt, lastAt, taskPlace, permanent, history };
+    const text = JSON.stringify(head);
+    if (history.length === 0 || Buffer.byteLength(text) <= MAX_HEAD_BYTES) return text;
+  }
+}
+
+function headOf({ subject, seq, headers: head }: Pick<JsMsg, 'subject' | 'seq' | 'headers'>): LetterHead {
+  return {
+    id: taskIdOf(subject, head),
+    streamSequence: seq,
+    bytes: Number(head?.get('Nats-Msg-Size') || 0),
+    reasonDigest: head?.get(LETTER_HEADERS.reason) || undefined,
+    permanent: head?.get(LETTER_HEADERS.permanent) === 'true',
+    action: JSON.parse(head?.get(LETTER_HEADERS.action) || 'null') ?? undefined,
+  };
+}
+
 function parse({ data, seq }: Pick<StoredMsg, 'data' | 'seq'>): StoredLetter {
   const text = Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString();
   const end = text.indexOf('\n');
   const head: StoredHead = JSON.parse(text.slice(0, end));
   const { id, reason, attempts, seq: sequence, firstAt: acceptedAt, lastAt: failedAt, taskPlace: taskSequence } = head;
-  const letter = { id, body: text.slice(end + 1), sequence, reason, attempts, acceptedAt, failedAt };
+  const { permanent = false, history = [] } = head;
+  const body = text.slice(end + 1);
+  const letter = { id, body, sequence, reason, attempts, acceptedAt, failedAt, permanent, history };
   return { letter, streamSequence: seq, taskSequence };
 }

@@ -1,3 +1,5 @@
+import { type AttemptHistory, PROCESS_DIED, withAttempt } from '../../../db/attempt-history.ts';
+
 /**
  * Stored delivery state ("note") of an unfinished task, shared by all nodes. Not stored if the first attempt succeeds.
  */
@@ -6,6 +8,8 @@ export interface DeliveryState {
   streamSequence: number;
   attempts: number;
   crashes: number;
+  /** Failed attempts. Version 0.1.0 does not store them. */
+  history?: AttemptHistory;
   /** Reason for the last failure or snooze. Empty before the first failure or snooze. */
   reason: string;
   /** Earliest time of the next delivery, in milliseconds since the epoch. */
@@ -43,6 +47,6 @@ export function resolveDeliveryState(note: DeliveryState, deliveries: number): D
   if (note.lastSettledDelivery >= deliveries - 1) return { ...note, running: false };
   const suspect = { ...note, dueAt: 0, lastSettledDelivery: deliveries - 1, running: false, suspect: true };
   if (!note.running) return suspect;
-  const reason = 'the process died while the task was running';
-  return { ...suspect, attempts: note.attempts + 1, crashes: note.crashes + 1, reason };
+  const history = withAttempt(note.history ?? [], Date.now(), PROCESS_DIED);
+  return { ...suspect, attempts: note.attempts + 1, crashes: note.crashes + 1, reason: PROCESS_DIED, history };
 }

@@ -12,7 +12,7 @@ type Kind = TaskEvent['event'];
 const FIRST_KINDS: ReadonlySet<Kind> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
 
 /** Task event kinds known to this version. Other kinds are ignored. */
-const KINDS: ReadonlySet<Kind> = new Set([...FIRST_KINDS, 'cancelled', 'progress']);
+const KINDS: ReadonlySet<Kind> = new Set([...FIRST_KINDS, 'cancelled', 'progress', 'purged']);
 
 /** Maximum number of tasks remembered as running on other nodes. The oldest are evicted first. */
 const MAX_ELSEWHERE = 10_000;

@@ -1,7 +1,6 @@
 import { totalOf } from '../../tasks/queue/listing.ts';
 import type {
   KeyedSubmission,
-  ListedDeadLetter,
   ListedState,
   Message,
   OpenQueue,
@@ -16,6 +15,7 @@ import type { NatsLink } from '../nats-link.ts';
 import { HOLD_MS } from './canceller.ts';
 import { NatsConsumer } from './consumer.ts';
 import { NatsCounts } from './counts.ts';
+import { NatsDeadLetters } from './dead-letters.ts';
 import { NatsEvents } from './events.ts';
 import { acceptedAtOf, inFlightState, textOf } from './pending-delivery.ts';
 import { publishOnce } from './publish-once.ts';
@@ -58,8 +58,7 @@ export async function openNatsQueue(
 /** Queue of one node, with the node's deliveries and the state shared by all nodes. */
 class NatsQueue extends NatsConsumer implements Queue {
   readonly durable = true;
-  /** Latest redrive in progress for each task, by task id. */
-  readonly #redriving = new Map<string, Promise<unknown>>();
+  protected readonly deadLettering = new NatsDeadLetters(this.parts, this.publisher, () => this.#checkOpen());
   readonly #lists = new NatsTaskLists(this.parts, this.deliveries);
   readonly #refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
 
@@ -86,23 +85,30 @@ class NatsQueue extends NatsConsumer implements Queue {
   async find(id: string): Promise<Progress | undefined> {
     this.parts.link.checkUp();
     const { tasks, notes, letters, events } = this.parts;
-    await this.#redriving.get(id)?.catch(() => {});
+    await this.deadLettering.settled(id);
     const pending = this.deliveries.find(id);
-    if (pending?.isRunning) return { ...inFlightState(pending), body: pending.body, acceptedAt: pending.acceptedAt };
+    const ownHistory = pending?.note.history;
+    if (pending?.isRunning) {
+      const { body, acceptedAt } = pending;
+      return { ...inFlightState(pending), body, acceptedAt, history: ownHistory ?? [] };
+    }
     // A task is always in the task stream or the dead-letter stream. A redrive or discard adds it to one stream before
     // removing it from the other.
     const message = await tasks.last(token(id));
     if (message !== null) {
+      const found = await notes.get(token(id));
+      // A delivery state with a lower stream sequence is from before a redrive.
+      const note = found === undefined || found.value.streamSequence < message.seq ? undefined : found.value;
       const submitted = {
         body: textOf(message.data),
         acceptedAt: acceptedAtOf(message.header, message.time.getTime()),
+        history: ownHistory ?? note?.history ?? [],
       };
       const elsewhere = events.runningElsewhere(id);
       if (pending === undefined && elsewhere !== undefined) return { state: 'running', ...elsewhere, ...submitted };
-      const note = await notes.get(token(id));
-      const isQueued = pending !== undefined || note === undefined || note.value.dueAt <= Date.now();
+      const isQueued = pending !== undefined || note === undefined || note.dueAt <= Date.now();
       if (isQueued) return { state: 'queued', ...submitted };
-      const { attempts, reason, dueAt } = note.value;
+      const { attempts, reason, dueAt } = note;
       return { state: 'retrying', attempts, reason, dueAt, ...submitted };
     }
     const stored = await letters.get(id);
@@ -111,7 +117,7 @@ class NatsQueue extends NatsConsumer implements Queue {
 
   async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
     this.#checkOpen();
-    await this.#redriving.get(id)?.catch(() => {});
+    await this.deadLettering.settled(id);
     return this.canceller.cancel(id);
   }
 
@@ -128,36 +134,6 @@ class NatsQueue extends NatsConsumer implements Queue {
     return this.parts.counts.oldest(this.deliveries.unsettled());
   }
 
-  async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
-    this.parts.link.checkUp();
-    return this.parts.letters.newest(limit);
-  }
-
-  async redrive(id: string): Promise<boolean> {
-    const earlier = this.#redriving.get(id)?.catch(() => {});
-    const redriving = this.parts.counts.during(async () => {
-      await earlier;
-      return this.#redrive(id);
-    });
-    this.#redriving.set(id, redriving);
-    try {
-      return await redriving;
-    } finally {
-      if (this.#redriving.get(id) === redriving) this.#redriving.delete(id);
-    }
-  }
-
-  async purge(id: string): Promise<boolean> {
-    this.parts.link.checkUp();
-    const { counts, letters } = this.parts;
-    return counts.during(async () => {
-      const stored = await letters.get(id);
-      const removed = stored !== undefined && (await letters.remove(stored.streamSequence));
-      if (removed) counts.removed(false);
-      return removed;
-    });
-  }
-
   override async close(): Promise<void> {
     if (this.isClosed) return;
     clearInterval(this.#refreshTimer);
@@ -168,23 +144,5 @@ class NatsQueue extends NatsConsumer implements Queue {
   #checkOpen(): void {
     if (this.isClosed) throw new Error('the queue is closed');
     this.parts.link.checkUp();
-  }
-
-  /**
-   * Stores the message, then removes the dead letter, so the task is never lost. If several nodes redrive a dead letter
-   * at once, JetStream stores only one message.
-   */
-  async #redrive(id: string): Promise<boolean> {
-    this.#checkOpen();
-    const { letters, counts } = this.parts;
-    const stored = await letters.get(id);
-    if (stored === undefined) return false;
-    const { letter, streamSequence, taskSequence } = stored;
-    const { body, sequence, acceptedAt } = letter;
-    const messageId = `${token(id)} ${taskSequence}`;
-    const { duplicate } = await this.publisher.publish({ id, body }, { messageId, sequence, acceptedAt });
-    const removed = await letters.remove(streamSequence);
-    if (removed) counts.removed(true);
-    return removed || !duplicate;
   }
 }

@@ -1,4 +1,5 @@
 import type { StoredMsg } from '@nats-io/jetstream';
+import { withAttempt } from '../../../db/attempt-history.ts';
 import { actionStart } from '../../../workers/parse-submission.ts';
 import { subjectOf } from '../../tasks/queue/event-subject.ts';
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
@@ -73,7 +74,7 @@ export class NatsSettler {
     dueAt: number,
   ): Promise<boolean> {
     const { kind, reason } = settlement;
-    const note = kind === 'retry' ? afterAttempt(pending.note, settlement.failure) : pending.note;
+    const note = kind === 'retry' ? afterAttempt(pending.note, settlement) : pending.note;
     const { deliveries: lastSettledDelivery } = pending;
     // Skips the nak if a newer delivery exists, because JetStream would apply the nak to the newer delivery.
     if (!(await this.#storeNote(pending, { ...note, running: false, reason, dueAt, lastSettledDelivery })))
@@ -84,7 +85,7 @@ export class NatsSettler {
   }
 
   /** Stores the dead letter before removing the message, so that the task is never lost. */
-  async deadLetter(pending: PendingDelivery, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
+  async deadLetter(pending: PendingDelivery, settlement: SettlementOf<'discard'>): Promise<void> {
     const { letters, counts, events, cancellations } = this.#parts;
     const { id, body, sequence, streamSequence, acceptedAt } = pending;
     // Another node may have cancelled the task while this node was disconnected.
@@ -92,7 +93,13 @@ export class NatsSettler {
       events.tell({ event: 'cancelled', ...subjectOf(pending) });
       return this.#finish(pending, '+TERM');
     }
-    const letter: DeadLetter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
+    const { reason, attempts, failure } = settlement;
+    const failedAt = Date.now();
+    const earlier = pending.note.history ?? [];
+    // An exhausted message is discarded without a further attempt.
+    const history = attempts > pending.note.attempts ? withAttempt(earlier, failedAt, reason) : earlier;
+    const failed = { reason, attempts, permanent: failure === 'permanent', history, acceptedAt, failedAt };
+    const letter: DeadLetter = { id, body, sequence, ...failed };
     const stored = await letters.add(letter, streamSequence);
     counts.deadLettered(stored.seq);
     events.tell({ event: 'failed', ...subjectOf(pending), attempts, reason });
@@ -183,7 +190,8 @@ function isStale(note: DeliveryState, { streamSequence }: PendingDelivery): bool
   return note.streamSequence < streamSequence;
 }
 
-function afterAttempt(note: DeliveryState, failure: 'transient' | 'crash'): DeliveryState {
+function afterAttempt(note: DeliveryState, { failure, reason }: SettlementOf<'retry'>): DeliveryState {
   const crashes = note.crashes + (failure === 'crash' ? 1 : 0);
-  return { ...note, attempts: note.attempts + 1, crashes, suspect: false };
+  const history = withAttempt(note.history ?? [], Date.now(), reason);
+  return { ...note, attempts: note.attempts + 1, crashes, suspect: false, history };
 }

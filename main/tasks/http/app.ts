@@ -17,6 +17,7 @@ import type { Queue } from '../queue/queue.ts';
 import type { TaskEvents } from '../task-events.ts';
 import { requireToken, type TaskAccess } from './access.ts';
 import { actionsRouter } from './actions-router.ts';
+import { deadLettersRouter } from './dead-letters-router.ts';
 import { eventsRouter } from './events-router.ts';
 import { queueRouter } from './queue-router.ts';
 import { queueStatusRouter } from './queue-status-router.ts';
@@ -81,7 +82,8 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   app.use(actionsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());
   app.use(queueStatusRouter({ ...options, admission }).routes());
-  app.use(queueRouter({ ...options, admission }).routes());
+  app.use(queueRouter(options).routes());
+  app.use(deadLettersRouter({ ...options, admission }).routes());
   app.use(notFound);
   return app;
 }

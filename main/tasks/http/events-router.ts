@@ -115,6 +115,7 @@ function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string 
 /** Returns the data of an event, with the same field names as the response to `GET /tasks/<id>`. */
 function dataOf(event: QueueEvent): object {
   if (!('id' in event)) return { at: event.at };
+  if (event.event === 'purged') return { id: event.id, action: event.action, at: event.at };
   const { event: name, id, action, at, ...details } = event;
   return { id, action, status: STATUSES[name], ...fieldsOf(event, details), at };
 }

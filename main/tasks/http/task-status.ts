@@ -1,10 +1,16 @@
+import type { AttemptHistory } from '../../../db/attempt-history.ts';
+import { actionStart } from '../../../workers/parse-submission.ts';
 import type { DeadLetter, ListedTask, Progress, UnfinishedState } from '../queue/queue.ts';
+
+/** Maximum length in characters of a payload in a summary. */
+const SUMMARY_LENGTH = 256;
 
 /** Returns the response body for an unfinished or failed task, which has no stored row. Times are Unix seconds. */
 export function unfinishedTask(id: string, progress: Progress): object {
   if (progress.state === 'failed') return failedTask(progress.letter);
   const { body: payload, acceptedAt: accepted_at_ms } = progress;
-  return { id, status: progress.state, ...stateFields(progress), payload, accepted_at_ms };
+  const fields = { ...stateFields(progress), payload, accepted_at_ms, history: historyOf(progress) };
+  return { id, status: progress.state, ...fields };
 }
 
 /** Returns the response body for an unfinished task in a list. */
@@ -34,7 +40,24 @@ export function retryFields({ attempts, reason, dueAt }: RetryState) {
 type RetryState = Omit<Extract<UnfinishedState, { state: 'retrying' }>, 'state'>;
 
 /** Returns the response body for a dead letter. `first_at` (accepted) and `last_at` (failed) are in Unix seconds. */
-export function failedTask({ id, body, reason, attempts, acceptedAt, failedAt }: DeadLetter) {
+export function failedTask(letter: DeadLetter): object {
+  const { id, body } = letter;
+  return { id, status: 'failed', payload: body, ...failureOf(letter), history: historyOf(letter) };
+}
+
+/** Returns a dead letter without its history, and with the start of its payload only. */
+export function failedTaskSummary(letter: DeadLetter): object {
+  const { id, body } = letter;
+  const action = actionStart(body) ?? '';
+  const payload = { payload: body.slice(0, SUMMARY_LENGTH), payload_bytes: Buffer.byteLength(body) };
+  return { id, action, status: 'failed', ...payload, ...failureOf(letter) };
+}
+
+function failureOf({ reason, attempts, permanent, acceptedAt, failedAt }: DeadLetter) {
   const [first_at, last_at] = [acceptedAt, failedAt].map((ms) => Math.floor(ms / 1000));
-  return { id, status: 'failed', payload: body, reason, attempts, first_at, last_at };
+  return { reason, attempts, permanent, first_at, last_at };
+}
+
+function historyOf({ history }: { history: AttemptHistory }) {
+  return history.map(({ at, reason }) => ({ at_ms: at, reason }));
 }

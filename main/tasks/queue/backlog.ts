@@ -1,3 +1,4 @@
+import { sharedReason } from '../../../db/attempt-history.ts';
 import type { StoredMessage } from '../../../db/sqlite/queued-messages.ts';
 import { actionStart } from '../../../workers/parse-submission.ts';
 import { Fifo } from './fifo.ts';
@@ -83,20 +84,20 @@ export class Backlog {
     const length = this.#entries.size + this.#reserved;
     if (length >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${length} messages`);
     if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
-    const state = { attempts: 0, crashes: 0, suspect: false, reason: null, dueAt: 0 };
+    const state = { attempts: 0, crashes: 0, suspect: false, reason: null, history: [], dueAt: 0 };
     return { id, body, sequence, position: ++this.#positions, bytes, action: actionStart(body), ...state, acceptedAt };
   }
 
-  /** Counts a message of `bytes` bytes against the bounds until `written` settles. Rejects if `written` rejects. */
-  async reserve(bytes: number, written: Promise<void> | undefined): Promise<void> {
+  /** Counts a message that is not added yet against the bounds. */
+  reserve({ bytes }: Entry): void {
     this.#reserved += 1;
     this.#bytes += bytes;
-    try {
-      await written;
-    } finally {
-      this.#reserved -= 1;
-      this.#bytes -= bytes;
-    }
+  }
+
+  /** Undoes `reserve`, before the message is added or dropped. */
+  unreserve({ bytes }: Entry): void {
+    this.#reserved -= 1;
+    this.#bytes -= bytes;
   }
 
   /** Adds a message. Delays the message if its `dueAt` is in the future. */
@@ -190,7 +191,7 @@ export class Backlog {
   /** Delays a message until the time `dueAt`. Its delivery must have ended. `reason` says why the last attempt failed. */
   postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
-    entry.reason = reason;
+    entry.reason = sharedReason(entry.history, reason);
     entry.bytes = textMemoryBytes(entry);
     this.#bytes += entry.bytes;
     entry.dueAt = dueAt;
@@ -199,7 +200,9 @@ export class Backlog {
 
   find(id: string): Progress | undefined {
     const entry = this.#entries.get(id);
-    return entry && { ...this.stateOf(entry), body: entry.body, acceptedAt: entry.acceptedAt };
+    if (entry === undefined) return undefined;
+    const { body, acceptedAt, history } = entry;
+    return { ...this.stateOf(entry), body, acceptedAt, history };
   }
 
   stateOf(entry: Entry): UnfinishedState {

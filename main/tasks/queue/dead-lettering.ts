@@ -1,21 +1,36 @@
+import { setImmediate } from 'node:timers/promises';
+import { sharedReason, withAttempt } from '../../../db/attempt-history.ts';
+import { actionStart } from '../../../workers/parse-submission.ts';
 import type { Backlog, Entry } from './backlog.ts';
+import type {
+  BulkResult,
+  DeadLetterFilter,
+  DeadLetterOperations,
+  DeadLetterReasons,
+  DeadLetterSelection,
+  ListedDeadLetter,
+} from './dead-letter-operations.ts';
 import type { DeadLetters } from './dead-letters.ts';
 import { subjectOf } from './event-subject.ts';
-import type { DeadLetter, SettlementOf, TaskEvent } from './queue.ts';
+import { type DeadLetter, QueueFull, type SettlementOf, type TaskEvent } from './queue.ts';
 import type { Journal } from './sqlite-journal.ts';
+import { textMemoryBytes } from './text-memory.ts';
+
+/** Maximum number and size in bytes of the dead letters that a bulk redrive or purge handles in an event loop turn. */
+const SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
 
 interface DeadLetteringOptions {
   backlog: Backlog;
   deadLetters: DeadLetters;
   /** Returns the journal that records every change, or undefined if the queue is in memory only. */
-  journal: () => Pick<Journal, 'deadLetter' | 'redrive' | 'purge'> | undefined;
+  journal: () => Pick<Journal, 'deadLetter' | 'redrive' | 'purge' | 'purgeAll'> | undefined;
   onEvent: (event: TaskEvent) => void;
   /** Adds a redriven message to the backlog. */
   enqueue: (entry: Entry) => void;
 }
 
 /** Moves messages between the backlog and the dead letters of a local queue. */
-export class DeadLettering {
+export class DeadLettering implements DeadLetterOperations {
   readonly #options: DeadLetteringOptions;
   /** Redrives that are being recorded, by task id. */
   readonly #redriving = new Map<string, Promise<void>>();
@@ -25,33 +40,57 @@ export class DeadLettering {
   }
 
   /** Turns a message into a dead letter. Its delivery must have ended. */
-  async discard(entry: Entry, { reason, attempts }: SettlementOf<'discard'>): Promise<void> {
+  async discard(entry: Entry, { reason, attempts, failure }: SettlementOf<'discard'>): Promise<void> {
     const { backlog, deadLetters, journal, onEvent } = this.#options;
     backlog.remove(entry);
     const { id, body, sequence, acceptedAt } = entry;
-    const letter = { id, body, sequence, reason, attempts, acceptedAt, failedAt: Date.now() };
+    const failedAt = Date.now();
+    // An exhausted message is discarded without a further attempt.
+    const history = attempts > entry.attempts ? withAttempt(entry.history, failedAt, reason) : entry.history;
+    const failed = { reason: sharedReason(history, reason), permanent: failure === 'permanent', history, failedAt };
+    const letter = { id, body, sequence, attempts, acceptedAt, ...failed };
     const evicted = deadLetters.add(letter);
     onEvent({ event: 'failed', ...subjectOf(entry), attempts, reason });
+    for (const old of evicted) this.#notePurge(old);
     await Promise.all([journal()?.deadLetter(letter), ...evicted.map((old) => journal()?.purge(old))]);
   }
 
   /** Adds a dead letter that is already stored. */
   add(letter: DeadLetter): void {
-    const { deadLetters, journal } = this.#options;
-    for (const evicted of deadLetters.add(letter))
-      void journal()
-        ?.purge(evicted)
-        .catch(() => {});
+    this.#purgeEvicted(this.#options.deadLetters.add(letter));
+  }
+
+  async newestDeadLetters(limit: number, filter?: DeadLetterFilter): Promise<readonly ListedDeadLetter[]> {
+    return this.#options.deadLetters.newest(limit, filter);
+  }
+
+  async deadLetterReasons(): Promise<DeadLetterReasons> {
+    return this.#options.deadLetters.reasons();
   }
 
   /** Puts a dead letter back into the queue; see `Queue.redrive`. */
   async redrive(id: string): Promise<boolean> {
     const letter = this.#options.deadLetters.get(id);
     if (letter === undefined) return false;
-    const redriving = this.#redrive(letter).finally(() => this.#redriving.delete(id));
-    this.#redriving.set(id, redriving);
-    await redriving;
+    await this.#redrive([letter], [this.#reserve(letter)]);
     return true;
+  }
+
+  /** Puts dead letters back into the queue; see `Queue.redriveAll`. Each event loop turn redrives one slice. */
+  async redriveAll(selection: DeadLetterSelection): Promise<BulkResult> {
+    const { deadLetters } = this.#options;
+    const selected = deadLetters.select(selection);
+    const remaining = () => selected.filter((letter) => deadLetters.get(letter.id) === letter);
+    let count = 0;
+    for (let rest = selected; rest.length > 0; rest = remaining()) {
+      const slice = firstSlice(rest);
+      const entries = this.#reserveAll(slice);
+      if (entries.length === 0) break;
+      await this.#redrive(slice.slice(0, entries.length), entries);
+      count += entries.length;
+      await setImmediate();
+    }
+    return { count, remaining: remaining().length };
   }
 
   /** Waits until the task's pending redrive, if any, is recorded or has failed. */
@@ -65,22 +104,102 @@ export class DeadLettering {
     const letter = deadLetters.get(id);
     if (letter === undefined) return false;
     deadLetters.drop(letter);
+    this.#notePurge(letter);
     await journal()?.purge(letter);
     return true;
   }
 
-  async #redrive(letter: DeadLetter): Promise<void> {
-    const { backlog, deadLetters, journal, enqueue } = this.#options;
+  /** Deletes dead letters; see `Queue.purgeAll`. Each event loop turn purges one slice. */
+  async purgeAll(selection: DeadLetterSelection): Promise<BulkResult> {
+    const { deadLetters, journal } = this.#options;
+    const selected = deadLetters.select(selection);
+    const remaining = () => selected.filter((letter) => deadLetters.get(letter.id) === letter);
+    let count = 0;
+    for (let rest = selected; rest.length > 0; rest = remaining()) {
+      const slice = firstSlice(rest);
+      for (const letter of slice) deadLetters.startRemoval(letter, 'purge');
+      try {
+        await journal()?.purgeAll(slice);
+      } catch (error) {
+        this.#keep(slice);
+        throw error;
+      }
+      for (const letter of slice) deadLetters.finishRemoval(letter);
+      for (const letter of slice) this.#notePurge(letter);
+      count += slice.length;
+      await setImmediate();
+    }
+    return { count, remaining: remaining().length };
+  }
+
+  /** Creates the entry of a dead letter, and counts it against the bounds of the queue. @throws {QueueFull} */
+  #reserve(letter: DeadLetter): Entry {
+    const { backlog } = this.#options;
     const entry = backlog.createEntry(letter, letter.sequence, letter.acceptedAt);
-    const endRedrive = deadLetters.startRedrive(letter);
+    backlog.reserve(entry);
+    return entry;
+  }
+
+  /** Reserves the entries of dead letters, in order, until a bound of the queue is reached. */
+  #reserveAll(letters: readonly DeadLetter[]): Entry[] {
+    const entries: Entry[] = [];
     try {
-      await backlog.reserve(entry.bytes, journal()?.redrive(entry));
+      for (const letter of letters) entries.push(this.#reserve(letter));
     } catch (error) {
-      this.add(letter);
+      if (!(error instanceof QueueFull)) throw error;
+    }
+    return entries;
+  }
+
+  /** Redrives dead letters whose entries are reserved. If this cannot be recorded, keeps the dead letters. */
+  async #redrive(letters: readonly DeadLetter[], entries: readonly Entry[]): Promise<void> {
+    for (const letter of letters) this.#options.deadLetters.startRemoval(letter, 'redrive');
+    const redriving = this.#recordRedrive(letters, entries);
+    for (const { id } of letters) this.#redriving.set(id, redriving);
+    await redriving;
+  }
+
+  async #recordRedrive(letters: readonly DeadLetter[], entries: readonly Entry[]): Promise<void> {
+    const { backlog, deadLetters, journal, enqueue } = this.#options;
+    try {
+      await journal()?.redrive(entries);
+    } catch (error) {
+      this.#keep(letters);
       throw error;
     } finally {
-      endRedrive();
+      for (const entry of entries) backlog.unreserve(entry);
+      for (const { id } of letters) this.#redriving.delete(id);
     }
-    enqueue(entry);
+    // No await in this loop, so that `find` finds each message either here or in the backlog.
+    for (const letter of letters) deadLetters.finishRemoval(letter);
+    for (const entry of entries) enqueue(entry);
   }
+
+  /** Keeps dead letters whose removal could not be recorded. */
+  #keep(letters: readonly DeadLetter[]): void {
+    for (const letter of letters) this.#purgeEvicted(this.#options.deadLetters.undoRemoval(letter));
+  }
+
+  #notePurge({ id, body }: DeadLetter): void {
+    this.#options.onEvent({ event: 'purged', ...subjectOf({ id, action: actionStart(body) }) });
+  }
+
+  #purgeEvicted(evicted: readonly DeadLetter[]): void {
+    const { journal } = this.#options;
+    for (const letter of evicted) this.#notePurge(letter);
+    for (const letter of evicted)
+      void journal()
+        ?.purge(letter)
+        .catch(() => {});
+  }
+}
+
+/** Returns the first dead letters, at least one, that do not exceed {@link SLICE}. */
+function firstSlice(letters: readonly DeadLetter[]): DeadLetter[] {
+  let bytes = 0;
+  const end = letters.findIndex((letter, index) => {
+    bytes += textMemoryBytes(letter);
+    return index === SLICE.maxLength || (index > 0 && bytes > SLICE.maxBytes);
+  });
+  return letters.slice(0, end === -1 ? letters.length : end);
 }

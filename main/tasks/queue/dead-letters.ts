@@ -1,7 +1,16 @@
-import type { DeadLetter, ListedDeadLetter, Progress } from './queue.ts';
+import {
+  type DeadLetterFilter,
+  type DeadLetterReasons,
+  type DeadLetterSelection,
+  type ListedDeadLetter,
+  mostFrequent,
+  type ReasonCount,
+  UnknownDeadLetter,
+} from './dead-letter-operations.ts';
+import type { DeadLetter, Progress } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Limits on the number of dead letters and on the memory used by their bodies and reasons; see `textMemoryBytes`. */
+/** Limits on the number of dead letters and on the memory used by their texts; see `textMemoryBytes`. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
 /** Dead letters of a queue, in memory. Evicts the oldest dead letters if a limit is exceeded. */
@@ -12,69 +21,120 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Dead letters whose redrive is being written, by task id. */
-  readonly #redriving = new Map<string, DeadLetter>();
+  /** Task ids of dead letters whose redrive or purge is being written. Only a bulk purge is written before it takes effect. */
+  readonly #removing = new Map<string, 'redrive' | 'purge'>();
+  /** Memory used by the dead letters that are not being removed. */
   #bytes = 0;
 
   constructor(bounds = deadLetterBounds) {
     this.#bounds = bounds;
   }
 
-  /** Number of dead letters, including those that are being redriven. */
+  /** Number of dead letters, including those that are being removed. */
   get size(): number {
-    return this.#letters.size + this.#redriving.size;
+    return this.#letters.size;
   }
 
   /** Adds a dead letter. @returns the dead letters that were evicted as a result */
   add(letter: DeadLetter): DeadLetter[] {
-    const evicted: DeadLetter[] = [];
     this.#letters.set(letter.id, letter);
     this.#bytes += textMemoryBytes(letter);
+    return this.#evict();
+  }
+
+  /** Returns a dead letter, or undefined if there is none or it is being removed. */
+  get(id: string): DeadLetter | undefined {
+    return this.#removing.has(id) ? undefined : this.#letters.get(id);
+  }
+
+  find(id: string): Progress | undefined {
+    const letter = this.#letters.get(id);
+    if (letter === undefined) return undefined;
+    const { body, acceptedAt } = letter;
+    const isRedriven = this.#removing.get(id) === 'redrive';
+    return isRedriven ? { state: 'queued', body, acceptedAt, history: [] } : { state: 'failed', letter };
+  }
+
+  /** Returns the newest dead letters, newest first. @throws {UnknownDeadLetter} */
+  newest(limit: number, { before, reason }: DeadLetterFilter = {}): ListedDeadLetter[] {
+    if (before !== undefined && this.get(before) === undefined) throw new UnknownDeadLetter();
+    const older = before === undefined ? this.list() : this.#olderThan(before);
+    const matching = reason === undefined ? older : older.filter((letter) => letter.reason === reason);
+    const newest = limit > 0 ? matching.slice(-limit).reverse() : [];
+    return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
+  }
+
+  /** Returns the selected dead letters, oldest first. */
+  select(selection: DeadLetterSelection): DeadLetter[] {
+    if ('all' in selection) return this.list();
+    if ('reason' in selection) return this.list().filter(({ reason }) => reason === selection.reason);
+    const ids = new Set(selection.ids);
+    return this.list().filter(({ id }) => ids.has(id));
+  }
+
+  reasons(): DeadLetterReasons {
+    const counts = new Map<string, ReasonCount>();
+    for (const { reason, permanent } of this.list()) {
+      const known = counts.get(reason);
+      if (known === undefined) counts.set(reason, { reason, count: 1, permanent });
+      else {
+        known.count += 1;
+        known.permanent &&= permanent;
+      }
+    }
+    return mostFrequent([...counts.values()]);
+  }
+
+  /** Starts to remove a dead letter, before this is written. */
+  startRemoval(letter: DeadLetter, kind: 'redrive' | 'purge'): void {
+    this.#removing.set(letter.id, kind);
+    this.#bytes -= textMemoryBytes(letter);
+  }
+
+  /** Keeps a dead letter whose removal could not be written. @returns the dead letters that were evicted as a result */
+  undoRemoval(letter: DeadLetter): DeadLetter[] {
+    this.#removing.delete(letter.id);
+    this.#bytes += textMemoryBytes(letter);
+    return this.#evict();
+  }
+
+  /** Removes a dead letter once this is written. A purged dead letter counts in `dropped`. */
+  finishRemoval({ id }: DeadLetter): void {
+    if (this.#removing.get(id) === 'purge') this.dropped += 1;
+    this.#removing.delete(id);
+    this.#letters.delete(id);
+  }
+
+  /** Removes an evicted or purged dead letter, and counts it in `dropped`. */
+  drop(letter: DeadLetter): void {
+    if (this.#letters.delete(letter.id)) this.#bytes -= textMemoryBytes(letter);
+    this.dropped += 1;
+  }
+
+  /** Returns all dead letters that are not being removed, oldest first. */
+  list(): DeadLetter[] {
+    const letters = [...this.#letters.values()];
+    return this.#removing.size === 0 ? letters : letters.filter(({ id }) => !this.#removing.has(id));
+  }
+
+  #olderThan(before: string): DeadLetter[] {
+    const letters = this.list();
+    return letters.slice(
+      0,
+      letters.findIndex(({ id }) => id === before),
+    );
+  }
+
+  #evict(): DeadLetter[] {
+    const { maxLength, maxBytes } = this.#bounds;
+    const evicted: DeadLetter[] = [];
     for (const oldest of this.#letters.values()) {
-      if (this.#letters.size <= this.#bounds.maxLength && this.#bytes <= this.#bounds.maxBytes) break;
+      if (this.#letters.size - this.#removing.size <= maxLength && this.#bytes <= maxBytes) break;
+      if (this.#removing.has(oldest.id)) continue;
       this.drop(oldest);
       this.evicted += 1;
       evicted.push(oldest);
     }
     return evicted;
-  }
-
-  get(id: string): DeadLetter | undefined {
-    return this.#letters.get(id);
-  }
-
-  find(id: string): Progress | undefined {
-    const redriven = this.#redriving.get(id);
-    if (redriven !== undefined) return { state: 'queued', body: redriven.body, acceptedAt: redriven.acceptedAt };
-    const letter = this.#letters.get(id);
-    return letter && { state: 'failed', letter };
-  }
-
-  /** Returns the newest dead letters, newest first. */
-  newest(limit: number): ListedDeadLetter[] {
-    const newest = this.list().slice(-limit).reverse();
-    return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
-  }
-
-  /** Removes a dead letter before its redrive is written. @returns a function to call when the write has ended */
-  startRedrive(letter: DeadLetter): () => void {
-    this.#remove(letter);
-    this.#redriving.set(letter.id, letter);
-    return () => this.#redriving.delete(letter.id);
-  }
-
-  /** Removes an evicted or purged dead letter, and counts it in `dropped`. */
-  drop(letter: DeadLetter): void {
-    this.#remove(letter);
-    this.dropped += 1;
-  }
-
-  /** Returns all dead letters, oldest first. */
-  list(): DeadLetter[] {
-    return [...this.#letters.values()];
-  }
-
-  #remove(letter: DeadLetter): void {
-    if (this.#letters.delete(letter.id)) this.#bytes -= textMemoryBytes(letter);
   }
 }

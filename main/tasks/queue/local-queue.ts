@@ -1,6 +1,8 @@
+import { withAttempt } from '../../../db/attempt-history.ts';
 import type { QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { Backlog, type Entry, entryOf } from './backlog.ts';
 import { Cancellations } from './cancellations.ts';
+import { DeadLetterQueue } from './dead-letter-queue.ts';
 import { DeadLettering } from './dead-lettering.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { subjectOf } from './event-subject.ts';
@@ -8,11 +10,9 @@ import { IdempotencyKeys } from './idempotency-keys.ts';
 import { InFlightRecords } from './in-flight-records.ts';
 import { listBacklog } from './listing.ts';
 import type { LocalQueueOptions } from './local-queue-options.ts';
-import { Pausable } from './pausable.ts';
 import type {
   Delivery,
   KeyedSubmission,
-  ListedDeadLetter,
   ListedState,
   Message,
   Progress,
@@ -36,12 +36,12 @@ const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 const RECORDED = Promise.resolve();
 
 /** The specification's in-memory queue. With a journal, its messages also survive if the process is killed. */
-export class LocalQueue extends Pausable implements Queue {
+export class LocalQueue extends DeadLetterQueue implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
   readonly #deadLetters: DeadLetters;
   readonly #keys: IdempotencyKeys;
-  readonly #deadLettering: DeadLettering;
+  protected readonly deadLettering: DeadLettering;
   readonly #cancellations: Cancellations;
   readonly #inFlightRecords: InFlightRecords;
   readonly #onEvent: (event: TaskEvent) => void;
@@ -65,7 +65,7 @@ export class LocalQueue extends Pausable implements Queue {
     this.durable = options.journal !== undefined;
     this.#journal = options.journal;
     const shared = { backlog: this.#backlog, journal: () => this.#journal, onEvent: this.#onEvent };
-    this.#deadLettering = new DeadLettering({
+    this.deadLettering = new DeadLettering({
       ...shared,
       deadLetters: this.#deadLetters,
       enqueue: (entry) => this.#enqueue(entry),
@@ -81,9 +81,13 @@ export class LocalQueue extends Pausable implements Queue {
     if (earlier !== undefined) return earlier;
     const entry = this.#backlog.createEntry(message, ++this.#lastSequence, now);
     const record = keyed && { key: keyed.key, fingerprint: keyed.fingerprint, taskId: message.id, acceptedAt: now };
-    const write = (evictedKeys?: readonly string[]) =>
-      this.#backlog.reserve(entry.bytes, this.#journal?.accept(entry, record, evictedKeys));
-    await (record === undefined ? write() : this.#keys.accept(record, write));
+    const write = async (evictedKeys?: readonly string[]) => this.#journal?.accept(entry, record, evictedKeys);
+    this.#backlog.reserve(entry);
+    try {
+      await (record === undefined ? write() : this.#keys.accept(record, write));
+    } finally {
+      this.#backlog.unreserve(entry);
+    }
     this.#accepted += 1;
     this.#enqueue(entry);
     return message.id;
@@ -106,7 +110,7 @@ export class LocalQueue extends Pausable implements Queue {
   }
 
   async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
-    await this.#deadLettering.settled(id);
+    await this.deadLettering.settled(id);
     return this.#cancellations.cancel(id, (delivery) => !this.#inFlightRecords.has(delivery));
   }
 
@@ -140,11 +144,12 @@ export class LocalQueue extends Pausable implements Queue {
         entry.attempts += 1;
         if (settlement.failure === 'crash') entry.crashes += 1;
         entry.suspect = false;
+        entry.history = withAttempt(entry.history, Date.now(), settlement.reason);
         return this.#postpone(entry, settlement);
       case 'snooze':
         return this.#postpone(entry, settlement);
       case 'discard':
-        return this.#deadLettering.discard(entry, settlement);
+        return this.deadLettering.discard(entry, settlement);
       case 'release':
         this.#backlog.putBack(entry);
         this.#onReady();
@@ -177,18 +182,6 @@ export class LocalQueue extends Pausable implements Queue {
 
   oldest(): number | undefined {
     return this.#backlog.oldest;
-  }
-
-  async newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]> {
-    return this.#deadLetters.newest(limit);
-  }
-
-  redrive(id: string): Promise<boolean> {
-    return this.#deadLettering.redrive(id);
-  }
-
-  purge(id: string): Promise<boolean> {
-    return this.#deadLettering.purge(id);
   }
 
   /** Returns the contents of the queue, for the next process. */
@@ -225,7 +218,7 @@ export class LocalQueue extends Pausable implements Queue {
     for (const message of messages) {
       this.#backlog.add(entryOf({ ...message, dueAt: Math.min(message.dueAt, latest) }));
     }
-    for (const letter of deadLetters) this.#deadLettering.add(letter);
+    for (const letter of deadLetters) this.deadLettering.add(letter);
     for (const record of keys) this.#keys.add(record);
     const stored = [...messages, ...deadLetters];
     for (const { sequence } of stored) this.#lastSequence = Math.max(this.#lastSequence, sequence);

@@ -5,9 +5,10 @@ import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
 import { DeadLetters } from './dead-letters.ts';
+import { LastWriteFailed } from './last-write-failed.ts';
 import { LocalQueue, type LocalQueueOptions } from './local-queue.ts';
 import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
-import { BUSY_TIMEOUT_MS, LastWriteFailed, SqliteJournal } from './sqlite-journal.ts';
+import { BUSY_TIMEOUT_MS, SqliteJournal } from './sqlite-journal.ts';
 
 /**
  * Opens the configured queue and restores the previous process's messages. The caller has locked the data folder.

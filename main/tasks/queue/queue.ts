@@ -1,5 +1,6 @@
 import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
 import type { TaskProgress } from '../../../workers/messages.ts';
+import type { DeadLetterOperations } from './dead-letter-operations.ts';
 import type { ListedState, ListedTask, Progress, TaskListing, UnfinishedState } from './task-state.ts';
 
 export type { DeadLetter, ListedState, ListedTask, Progress, TaskListing, TaskProgress, UnfinishedState };
@@ -8,7 +9,7 @@ export type { DeadLetter, ListedState, ListedTask, Progress, TaskListing, TaskPr
  * The queue between the tasks router and the dispatcher. A message is published, taken as a delivery, and settled. The
  * conformance suite for all drivers is in `spec/drivers`.
  */
-export interface Queue {
+export interface Queue extends DeadLetterOperations {
   /** Whether accepted messages survive if the process is killed. */
   readonly durable: boolean;
   /**
@@ -82,17 +83,6 @@ export interface Queue {
   counts(): QueueCounts;
   /** Returns the acceptance time of the oldest message in milliseconds since the epoch, or undefined if empty. */
   oldest(): number | undefined;
-  /** Returns the newest dead letters, newest first, without their bodies. */
-  newestDeadLetters(limit: number): Promise<readonly ListedDeadLetter[]>;
-  /**
-   * Requeues a dead letter and resets its attempts.
-   *
-   * @returns whether the dead letter existed
-   * @throws {QueueFull} if a bound is reached; the dead letter is then kept
-   */
-  redrive(id: string): Promise<boolean>;
-  /** Deletes a dead letter. @returns whether the dead letter existed */
-  purge(id: string): Promise<boolean>;
   /** Closes the queue. Unsettled messages that are not stored are lost. @throws {Error} if the last changes could not be stored */
   close(): Promise<void>;
 }
@@ -186,6 +176,8 @@ export type SettlementOf<Kind extends Settlement['kind']> = Extract<Settlement, 
 export type TaskEvent = EventSubject &
   (
     | { event: 'accepted' | 'completed' | 'cancelled' }
+    /** A dead letter was purged, or evicted because of a bound. */
+    | { event: 'purged' }
     | { event: 'started'; attempt: number }
     | { event: 'progress'; attempt: number; fraction: number; note?: string }
     | { event: 'retrying'; attempts: number; reason: string; dueAt: number }
@@ -222,14 +214,6 @@ export interface QueueCounts {
   inFlight: number;
   /** Total size in bytes of the messages that are waiting, delayed or in flight. */
   bytes: number;
-}
-
-/** A dead letter in a listing. Its contents are read only when needed. */
-export interface ListedDeadLetter {
-  /** Approximate size of the dead letter in bytes. */
-  bytes: number;
-  /** Reads the dead letter. Returns undefined if it no longer exists. */
-  read(): Promise<DeadLetter | undefined>;
 }
 
 /** Thrown if the queue has reached its limit on the number or total size of messages. */

@@ -1,6 +1,7 @@
 import { Database } from '../../../db/sqlite/database.ts';
 import { type KeyRecord, QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import type { Entry } from './backlog.ts';
+import { LastWriteFailed } from './last-write-failed.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
 /** Maximum wait if another program, such as a backup, has locked `queue.db`. Short, because the wait blocks the event loop. */
@@ -9,17 +10,6 @@ export const BUSY_TIMEOUT_MS = 100;
 const RETRY_MS = 1000;
 /** Maximum number of completed messages waiting for a sync. Any older messages run again at the next start. */
 const MAX_UNSYNCED = 100_000;
-
-/** Thrown by `close` if the last changes could not be written. `stored` holds the sequence numbers of the messages in the file. */
-export class LastWriteFailed extends Error {
-  override name = 'LastWriteFailed';
-  readonly stored: ReadonlySet<number>;
-
-  constructor(reason: string, stored: ReadonlySet<number>) {
-    super(reason);
-    this.stored = stored;
-  }
-}
 
 interface Operation {
   write(): void;
@@ -36,7 +26,7 @@ export type Journal = Omit<SqliteJournal, 'read' | 'problem' | 'unsynced'>;
  * Makes a queue durable by storing its changes in a SQLite file. All changes of one event loop turn share a transaction
  * (group commit). Once a method's promise resolves, its write survives the death of the process; the writes of
  * `accept`, `cancel`, `deadLetter`, `redrive` and `storePause` also survive a power loss. A rejected `accept`, `cancel`,
- * `redrive` or `storePause` wrote nothing. Any other failed write is retried.
+ * `redrive`, `purgeAll` or `storePause` wrote nothing. Any other failed write is retried.
  */
 export class SqliteJournal {
   readonly #database: Database;
@@ -108,11 +98,20 @@ export class SqliteJournal {
     });
   }
 
-  /** Deletes a dead letter and stores the requeued message. */
-  redrive(entry: Entry): Promise<void> {
+  /** Deletes dead letters and stores the requeued messages. */
+  redrive(entries: readonly Entry[]): Promise<void> {
     return this.#write(true, undefined, () => {
-      this.#messages.deleteDeadLetter(entry.sequence);
-      this.#messages.insert(entry);
+      for (const entry of entries) {
+        this.#messages.deleteDeadLetter(entry.sequence);
+        this.#messages.insert(entry);
+      }
+    });
+  }
+
+  /** Deletes dead letters before this takes effect. */
+  purgeAll(letters: readonly DeadLetter[]): Promise<void> {
+    return this.#write(false, undefined, () => {
+      for (const { sequence } of letters) this.#messages.deleteDeadLetter(sequence);
     });
   }
 

@@ -1,3 +1,4 @@
+import type { AttemptHistory } from '../../../db/attempt-history.ts';
 import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
 import type { TaskProgress } from '../../../workers/messages.ts';
 
@@ -11,7 +12,7 @@ export type UnfinishedState =
 
 /** State of an unfinished or failed task. `body` is the message, accepted at `acceptedAt` in milliseconds since the epoch. */
 export type Progress =
-  | (UnfinishedState & { body: string; acceptedAt: number })
+  | (UnfinishedState & { body: string; acceptedAt: number; history: AttemptHistory })
   | { state: 'failed'; letter: DeadLetter };
 
 /** Lists of unfinished tasks. `running` are the deliveries in flight, of which some may not have started. */

@@ -1,12 +1,20 @@
+import type { AttemptHistory } from '../../../db/attempt-history.ts';
+
 /** Matches a character outside Latin-1. V8 uses two bytes per character for a string with such a character, and one for any other. */
 const BEYOND_LATIN1 = /[^\0-\xff]/;
 
 /**
- * Returns the memory used by the body and reason of a message or dead letter, in bytes. All
- * other memory is bounded by the limits on the number of messages and dead letters.
+ * Returns the memory used by the texts of a message or dead letter, in bytes: its body, its reason and its history. All
+ * other memory is bounded by the limits on the number of messages and dead letters. Equal reasons share a string (see
+ * `sharedReason`), so they count once.
  */
-export function textMemoryBytes({ body, reason }: { body: string; reason: string | null }): number {
-  return textBytes(body) + (reason === null ? 0 : textBytes(reason));
+export function textMemoryBytes(texts: { body: string; reason: string | null; history?: AttemptHistory }): number {
+  const { body, reason, history = [] } = texts;
+  const reasons = new Set(history.map((attempt) => attempt.reason));
+  if (reason !== null) reasons.add(reason);
+  let bytes = textBytes(body);
+  for (const each of reasons) bytes += textBytes(each);
+  return bytes;
 }
 
 /** Returns the memory used by a string, in bytes. Fast for one-byte strings, because V8 knows that the expression cannot match them. */

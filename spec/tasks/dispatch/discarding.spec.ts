@@ -18,6 +18,7 @@ function recovered(...messages: { attempts: number; crashes: number }[]) {
       ...order,
       bytes: 1,
       reason: null,
+      history: [],
       dueAt: 0,
       acceptedAt: 1,
       attempts,

@@ -56,6 +56,10 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'head /actions': ['read', 'task'],
   'get /dead-letters': ['read', 'dead_letter'],
   'head /dead-letters': ['read', 'dead_letter'],
+  'get /dead-letters/reasons': ['read', 'dead_letter'],
+  'head /dead-letters/reasons': ['read', 'dead_letter'],
+  'post /dead-letters/redrive': ['create', 'task'],
+  'post /dead-letters/purge': ['delete', 'dead_letter'],
   'delete /dead-letters/{id}': ['delete', 'dead_letter'],
   'post /dead-letters/{id}/retry': ['create', 'task'],
   'get /queue/tasks': ['read', 'task'],
@@ -68,6 +72,12 @@ const permissions: Record<string, [action: string, resource: string]> = {
   'post /queue/resume': ['update', 'queue'],
 };
 
+const bodies: Record<string, string> = {
+  'post /tasks': '{"action":"x"}',
+  'post /dead-letters/redrive': '{"all":true}',
+  'post /dead-letters/purge': '{"all":true}',
+};
+
 /** Sends a request and returns its status and error. Does not read a stream of events. */
 async function ask({ url }: TasksServer, operation: string, headers: Record<string, string> = {}) {
   const [method = '', path = ''] = operation.split(' ');
@@ -76,7 +86,7 @@ async function ask({ url }: TasksServer, operation: string, headers: Record<stri
     if (response.ok) await response.body?.cancel();
     return { status: response.status, error: response.ok ? undefined : (await response.json()).error };
   }
-  const body = operation === 'post /tasks' ? '{"action":"x"}' : null;
+  const body = bodies[operation] ?? null;
   const answer = await request(url + path.replace('{id}', ID), { method: method.toUpperCase(), headers, body });
   return { status: answer.status, error: answer.body?.error, headers: answer.headers };
 }

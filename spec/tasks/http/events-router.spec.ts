@@ -45,6 +45,7 @@ describe('GET /tasks/events', () => {
         { event: 'cancelled', id: B, action: undefined, at: 6 },
         { id: B, status: 'cancelled', at: 6 },
       ],
+      [{ event: 'purged', ...subject }, subject],
       [{ event: 'paused', at: 1500 }, { at: 1500 }],
       [{ event: 'resumed', at: 2500 }, { at: 2500 }],
     ];

@@ -16,6 +16,7 @@ class HeldJournal implements Journal {
   async deadLetter() {}
   async redrive() {}
   async purge() {}
+  async purgeAll() {}
   async storePause() {}
   async close() {}
 }

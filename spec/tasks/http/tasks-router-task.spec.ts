@@ -20,7 +20,7 @@ describe('GET /tasks/:id', () => {
     const { status, body, headers } = await request(server.url + location);
     const { accepted_at_ms, ...task } = body;
     const payload = delivery.message.body;
-    expect({ status, task }).to.deep.equal({ status: 200, task: { id, status: 'queued', payload } });
+    expect({ status, task }).to.deep.equal({ status: 200, task: { id, status: 'queued', payload, history: [] } });
     expect(accepted_at_ms).to.be.within(before, Date.now());
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
   });
@@ -33,11 +33,12 @@ describe('GET /tasks/:id', () => {
     const startedAfter = Date.now();
     await delivery.markRunning();
     const { started_at_ms, ...running } = await look();
-    expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted });
+    expect(running).to.deep.equal({ id, status: 'running', attempt: 1, ...submitted, history: [] });
     expect(started_at_ms).to.be.within(startedAfter, Date.now());
     const before = Date.now() / 1000;
     await delivery.settle({ ...retry(60_000), reason: 'query failed' });
-    const { next_attempt_at, next_attempt_at_ms, ...retrying } = await look();
+    const { next_attempt_at, next_attempt_at_ms, history, ...retrying } = await look();
+    expect(history.map(({ reason }: { reason: string }) => reason)).to.deep.equal(['query failed']);
     expect(retrying).to.deep.equal({ id, status: 'retrying', attempts: 1, reason: 'query failed', ...submitted });
     expect(Math.ceil(next_attempt_at_ms / 1000)).to.equal(next_attempt_at);
     expect(next_attempt_at)
@@ -81,10 +82,12 @@ describe('GET /tasks/:id', () => {
     const before = Math.floor(Date.now() / 1000);
     const { id, location, delivery } = await submitAndTake(server);
     await delivery.settle(discard('data.text must be a string', 1));
-    const { first_at, last_at, ...letter } = (await request(server.url + location)).body;
+    const { first_at, last_at, history, ...letter } = (await request(server.url + location)).body;
     const payload = delivery.message.body;
     const reason = 'data.text must be a string';
-    expect(letter).to.deep.equal({ id, status: 'failed', payload, reason, attempts: 1 });
+    expect(letter).to.deep.equal({ id, status: 'failed', payload, reason, attempts: 1, permanent: true });
+    expect(history).to.have.length(1);
+    expect(history[0]).to.include({ reason });
     expect(first_at)
       .to.satisfy(Number.isSafeInteger)
       .and.to.be.within(before, Date.now() / 1000);

@@ -4,7 +4,7 @@ import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-le
 import type { DeadLetter } from '../../../main/tasks/queue/queue.ts';
 
 function letter(id: string, body = '', reason = ''): DeadLetter {
-  return { id, body, sequence: 1, reason, attempts: 1, acceptedAt: 1, failedAt: 2 };
+  return { id, body, sequence: 1, reason, attempts: 1, permanent: false, history: [], acceptedAt: 1, failedAt: 2 };
 }
 
 /**
@@ -54,7 +54,7 @@ describe('DeadLetters', () => {
     expect(letters.dropped).to.equal(0);
     letters.add(letter('c', 'x'));
     expect(ids(letters)).to.deep.equal(['b', 'c']);
-    letters.startRedrive(letters.get('b') as DeadLetter);
+    letters.startRemoval(letters.get('b') as DeadLetter, 'redrive');
     letters.add(letter('d', '123456789'));
     expect(ids(letters)).to.deep.equal(['c', 'd']);
   });

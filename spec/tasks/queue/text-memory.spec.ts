@@ -50,8 +50,8 @@ describe('the bytes that a queue counts', () => {
     expect(queue.counts().bytes).to.equal(10);
   });
 
-  it('include the reason of the last failed attempt, and are zero in the end', async () => {
-    const letters = new DeadLetters({ maxLength: 10, maxBytes: 5 });
+  it('include the reasons of all failed attempts, equal ones once, and are zero in the end', async () => {
+    const letters = new DeadLetters({ maxLength: 10, maxBytes: 1 + 4 + 2 + 'it failed'.length });
     const queue = new LocalQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 }, { deadLetters: letters });
     afterTest(() => queue.close());
     await queue.publish({ id: 'a', body: 'a' });
@@ -59,11 +59,14 @@ describe('the bytes that a queue counts', () => {
     await (await inbox.next()).settle(retry());
     expect(queue.counts().bytes).to.equal(1 + 'it failed'.length);
     await (await inbox.next()).settle({ ...retry(), reason: '€' });
-    expect(queue.counts().bytes).to.equal(1 + 2);
+    expect(queue.counts().bytes).to.equal(1 + 2 + 'it failed'.length);
+    await (await inbox.next()).settle(retry());
+    expect(queue.counts().bytes).to.equal(1 + 2 + 'it failed'.length);
     await (await inbox.next()).settle(discard('€€'));
     expect(queue.counts()).to.include({ bytes: 0, dead: 1 });
     expect(letters.evicted).to.equal(0);
-    letters.add({ id: 'b', body: '', sequence: 1, reason: '1', attempts: 1, acceptedAt: 1, failedAt: 1 });
+    const failed = { reason: '1', attempts: 1, permanent: false, history: [], failedAt: 1 };
+    letters.add({ id: 'b', body: '', sequence: 1, acceptedAt: 1, ...failed });
     expect([letters.evicted, letters.size]).to.deep.equal([1, 1]);
   });
 });

@@ -1,0 +1,122 @@
+import {
+  type DeadLetterFilter,
+  type DeadLetterReasons,
+  type DeadLetterSelection,
+  type ListedDeadLetter,
+  mostFrequent,
+  type ReasonCount,
+  UnknownDeadLetter,
+} from '../../tasks/queue/dead-letter-operations.ts';
+import { concurrently } from './concurrently.ts';
+import type { DeadLetterStore, LetterHead } from './dead-letter-store.ts';
+import { digest } from './stream.ts';
+
+/** Maximum number of dead letters that are read at once. */
+const MAX_READS = 16;
+
+/** Lists and counts the dead letters of all nodes, mostly from their headers. */
+export class DeadLetterListing {
+  readonly #letters: DeadLetterStore;
+  /** Last count of the reasons, and the state of the stream that it describes. */
+  #reasons: { state: string; reasons: DeadLetterReasons } | undefined;
+
+  constructor(letters: DeadLetterStore) {
+    this.#letters = letters;
+  }
+
+  /** Returns up to `limit` dead letters, newest first, without their bodies. @throws {UnknownDeadLetter} */
+  async newest(limit: number, { before, reason }: DeadLetterFilter): Promise<ListedDeadLetter[]> {
+    const { messages, first_seq: first, last_seq } = await this.#letters.state();
+    const last = before === undefined ? last_seq : (await this.#sequenceOf(before)) - 1;
+    if (messages === 0 || last < first) return [];
+    // Doubles the range until it holds `limit` dead letters, because removed dead letters leave gaps in the sequences.
+    for (let range = limit; ; range *= 2) {
+      const from = Math.max(first, last + 1 - range);
+      const heads = await this.#withReason(await this.#letters.heads(from, last), reason);
+      if (heads.length < limit && from > first) continue;
+      return heads
+        .slice(-limit)
+        .reverse()
+        .map(({ bytes, streamSequence }) => ({ bytes, read: () => this.#letters.letterAt(streamSequence) }));
+    }
+  }
+
+  /** Returns the selected dead letters, oldest first. */
+  async select(selection: DeadLetterSelection): Promise<LetterHead[]> {
+    const heads = await this.#all();
+    if ('all' in selection) return heads;
+    if ('reason' in selection) return this.#withReason(heads, selection.reason);
+    const ids = new Set(selection.ids);
+    return heads.filter(({ id }) => ids.has(id));
+  }
+
+  /** Counts the dead letters by their reasons. Counts again only if the stream has changed. */
+  async reasons(): Promise<DeadLetterReasons> {
+    const { messages, first_seq, last_seq } = await this.#letters.state();
+    const state = `${first_seq} ${last_seq} ${messages}`;
+    if (this.#reasons?.state !== state) this.#reasons = { state, reasons: await this.#countReasons() };
+    return this.#reasons.reasons;
+  }
+
+  async #countReasons(): Promise<DeadLetterReasons> {
+    const counts = new Map<string | undefined, ReasonCount & { streamSequence: number }>();
+    for (const { reasonDigest = '', streamSequence, permanent } of await this.#withDigests(await this.#all())) {
+      const known = counts.get(reasonDigest);
+      if (known === undefined) counts.set(reasonDigest, { reason: reasonDigest, count: 1, permanent, streamSequence });
+      else {
+        known.count += 1;
+        known.permanent &&= permanent;
+        known.streamSequence = streamSequence;
+      }
+    }
+    const { reasons, total } = mostFrequent([...counts.values()]);
+    const texts = new Map<string, string>();
+    await concurrently(reasons, MAX_READS, async ({ reason }) => {
+      const counted = reason === null ? undefined : counts.get(reason);
+      const letter = counted && (await this.#letters.letterAt(counted.streamSequence));
+      if (reason !== null && letter !== undefined) texts.set(reason, letter.reason);
+    });
+    // A dead letter that was removed meanwhile has no text; the next count is a new one.
+    const readable = reasons.filter(({ reason }) => reason === null || texts.has(reason));
+    return {
+      reasons: readable.map(({ reason, count, permanent }) => ({
+        reason: texts.get(reason ?? '') ?? null,
+        count,
+        permanent,
+      })),
+      total,
+    };
+  }
+
+  async #all(): Promise<LetterHead[]> {
+    const { messages, first_seq, last_seq } = await this.#letters.state();
+    return messages === 0 ? [] : this.#letters.heads(first_seq, last_seq);
+  }
+
+  async #sequenceOf(id: string): Promise<number> {
+    const stored = await this.#letters.get(id);
+    if (stored === undefined) throw new UnknownDeadLetter();
+    return stored.streamSequence;
+  }
+
+  async #withReason(heads: LetterHead[], reason: string | undefined): Promise<LetterHead[]> {
+    if (reason === undefined) return heads;
+    const wanted = digest(reason);
+    return (await this.#withDigests(heads)).filter(({ reasonDigest }) => reasonDigest === wanted);
+  }
+
+  /** Reads the dead letters that have no digest of their reason. Those that no longer exist are left out. */
+  async #withDigests(heads: LetterHead[]): Promise<LetterHead[]> {
+    const digests = new Map<number, string>();
+    const unknown = heads.filter(({ reasonDigest }) => reasonDigest === undefined);
+    await concurrently(unknown, MAX_READS, async ({ streamSequence }) => {
+      const letter = await this.#letters.letterAt(streamSequence);
+      if (letter !== undefined) digests.set(streamSequence, digest(letter.reason));
+    });
+    const complete = heads.map((head) => ({
+      ...head,
+      reasonDigest: head.reasonDigest ?? digests.get(head.streamSequence),
+    }));
+    return complete.filter(({ reasonDigest }) => reasonDigest !== undefined);
+  }
+}

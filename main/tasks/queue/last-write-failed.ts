@@ -1,0 +1,11 @@
+/** Thrown when a journal is closed and its last changes could not be written. */
+export class LastWriteFailed extends Error {
+  override name = 'LastWriteFailed';
+  /** Sequence numbers of the messages in the file. */
+  readonly stored: ReadonlySet<number>;
+
+  constructor(reason: string, stored: ReadonlySet<number>) {
+    super(reason);
+    this.stored = stored;
+  }
+}
