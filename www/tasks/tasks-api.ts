@@ -61,17 +61,25 @@ export function authorization(): Record<string, string> {
   return token === undefined ? {} : { Authorization: `Bearer ${token}` };
 }
 
+interface RefusalDetails {
+  wrongField?: WrongField | undefined;
+  retryAfterMs?: number | undefined;
+}
+
 /** Thrown if the service responds with an error. `message` is the service's error text. */
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
   /** Set if the data of a submission does not match its schema. */
   readonly wrongField: WrongField | undefined;
+  /** Milliseconds after which the service wants the request again. Undefined if it names no time. */
+  readonly retryAfterMs: number | undefined;
 
-  constructor(message: string, status: number, wrongField?: WrongField) {
+  constructor(message: string, status: number, { wrongField, retryAfterMs }: RefusalDetails = {}) {
     super(message);
     this.status = status;
     this.wrongField = wrongField;
+    this.retryAfterMs = retryAfterMs;
   }
 
   /** Whether the request lacked a valid token. */
@@ -87,13 +95,13 @@ export class Unreachable extends Error {
 
 /** Queues a task. @returns its id @throws {Refused | Unreachable} */
 export async function submitTask(submission: Submission): Promise<string> {
-  const { id } = await call('/tasks', { method: 'POST', body: JSON.stringify(submission) });
+  const { id } = await request('/tasks', { method: 'POST', body: JSON.stringify(submission) });
   return id;
 }
 
 /** Returns the state of a task, or undefined if the service does not know the task. @throws {Refused | Unreachable} */
 export async function findTask(id: string): Promise<TaskState | undefined> {
-  return call(`/tasks/${id}`, {}).catch((error) => {
+  return request(`/tasks/${id}`).catch((error) => {
     if (error instanceof Refused && error.status === 404) return undefined;
     throw error;
   });
@@ -106,35 +114,40 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
  * @throws {Refused | Unreachable}
  */
 export async function cancelTask(id: string): Promise<boolean> {
-  const { status } = await call(`/tasks/${id}`, { method: 'DELETE' });
+  const { status } = await request(`/tasks/${id}`, { method: 'DELETE' });
   return status !== 'cancelling';
 }
 
 /** Returns the actions that have a handler. @throws {Refused | Unreachable} */
 export async function listActions(): Promise<ActionList> {
-  return call('/actions', {});
+  return request('/actions');
 }
 
 /** Puts a dead-lettered task back into the queue. @throws {Refused | Unreachable} */
 export async function retryTask(id: string): Promise<void> {
-  await call(`/dead-letters/${id}/retry`, { method: 'POST' });
+  await request(`/dead-letters/${id}/retry`, { method: 'POST' });
 }
 
 /** Returns the newest 100 stored tasks, filtered by `status` unless it is empty. @throws {Refused | Unreachable} */
 export async function listTasks(status: string): Promise<TaskRow[]> {
-  const { tasks } = await call(status === '' ? '/tasks' : `/tasks?${new URLSearchParams({ status })}`, {});
+  const { tasks } = await request(status === '' ? '/tasks' : `/tasks?${new URLSearchParams({ status })}`);
   return tasks;
 }
 
-async function call(path: string, options: RequestInit) {
+/** Sends a request with the user's token. @returns the body of the response @throws {Refused | Unreachable} */
+export async function request(path: string, options: RequestInit = {}, timeoutMs = 10_000) {
   const headers = authorization();
-  const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(10_000) }).catch((cause) => {
+  const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(timeoutMs) }).catch((cause) => {
     throw new Unreachable('The service cannot be reached.', { cause });
   });
   const body = await response.json().catch(() => ({}));
   if (!response.ok) {
     const { error = `status ${response.status}`, path, detail } = body;
-    throw new Refused(error, response.status, path === undefined ? undefined : { path, detail });
+    const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN);
+    throw new Refused(error, response.status, {
+      wrongField: path === undefined ? undefined : { path, detail },
+      retryAfterMs: retryAfter >= 0 ? retryAfter * 1000 : undefined,
+    });
   }
   return body;
 }

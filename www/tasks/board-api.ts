@@ -1,0 +1,105 @@
+import { type BoardTask, present, type State } from './board-task.ts';
+import { request, type TaskProgress } from './tasks-api.ts';
+
+/** Percentiles of a duration in seconds. */
+export interface Percentiles {
+  p50: number;
+  p95: number;
+  p99: number;
+}
+
+/** Response to `GET /queue`. Times are Unix seconds. */
+export interface QueueStatus {
+  accepted: number;
+  completed: number;
+  dead: number;
+  waiting: number;
+  delayed: number;
+  in_flight: number;
+  bytes: number;
+  limits: { length: number; bytes: number; dead_letters: number; prefetch: number };
+  oldest_age_seconds: number | null;
+  threads: { busy: number; total: number };
+  paused: boolean;
+  /** Why no task can be processed, and since when. */
+  stalled: { reason: string; since: number } | null;
+  latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
+}
+
+/** Restricts a listing. */
+export interface ListQuery {
+  action?: string;
+  reason?: string;
+  /** Id of the task whose older neighbours are listed. */
+  before?: string;
+}
+
+/** Maximum number of tasks in a listing. */
+export const PAGE_SIZE = 100;
+
+/** Returns the queue's counts and condition. @throws {Refused | Unreachable} */
+export function readQueue(timeoutMs?: number): Promise<QueueStatus> {
+  return request('/queue', {}, timeoutMs);
+}
+
+/** Returns up to {@link PAGE_SIZE} tasks in a state, in the order of the service. @throws {Refused | Unreachable} */
+export async function listState(state: State, query: ListQuery = {}): Promise<BoardTask[]> {
+  const { action, reason, before } = query;
+  if (state === 'completed') {
+    const { tasks } = await request(`/tasks?${search({ status: 'completed', action, before, summary: '1' })}`);
+    return tasks.map(fromRow);
+  }
+  if (state === 'failed') {
+    const { dead_letters } = await request(`/dead-letters?${search({ reason, before, summary: '1' })}`);
+    return dead_letters.map(fromDeadLetter);
+  }
+  const { tasks } = await request(`/queue/tasks?${search({ state })}`);
+  return tasks.map(fromQueue);
+}
+
+function search(fields: Record<string, string | undefined>): URLSearchParams {
+  return new URLSearchParams(present(fields) as Record<string, string>);
+}
+
+interface Summary {
+  id: string;
+  action: string;
+  payload: string;
+  payload_bytes: number;
+}
+
+function fromRow(row: Summary & { result: string; result_bytes: number; created_at: number; processed_at: number }) {
+  const { result, result_bytes: resultBytes, created_at, processed_at } = row;
+  const times = { acceptedAtMs: created_at * 1000, endedAtMs: processed_at * 1000 };
+  return { ...summaryOf(row), state: 'completed' as const, result, resultBytes, ...times };
+}
+
+function fromDeadLetter(
+  letter: Summary & { reason: string; attempts: number; permanent: boolean; first_at: number; last_at: number },
+) {
+  const { reason, attempts, permanent, first_at, last_at } = letter;
+  const times = { acceptedAtMs: first_at * 1000, endedAtMs: last_at * 1000 };
+  return { ...summaryOf(letter), state: 'failed' as const, reason, attempts, permanent, ...times };
+}
+
+function fromQueue(
+  task: Summary & {
+    status: 'queued' | 'running' | 'retrying';
+    accepted_at_ms: number;
+    started_at_ms?: number;
+    attempt?: number;
+    attempts?: number;
+    reason?: string;
+    next_attempt_at_ms?: number;
+    progress?: TaskProgress;
+  },
+): BoardTask {
+  const { attempt, attempts, reason, progress, started_at_ms, next_attempt_at_ms } = task;
+  const times = { startedAtMs: started_at_ms, nextAttemptAtMs: next_attempt_at_ms };
+  const optional = present({ attempt, attempts, reason, progress, ...times });
+  return { ...summaryOf(task), state: task.status, acceptedAtMs: task.accepted_at_ms, ...optional };
+}
+
+function summaryOf({ id, action, payload, payload_bytes: payloadBytes }: Summary) {
+  return { id, action, payload, payloadBytes };
+}

@@ -1,0 +1,87 @@
+import type { TaskProgress } from './tasks-api.ts';
+
+/** Task states that have a tab. */
+export type State = 'queued' | 'running' | 'retrying' | 'completed' | 'failed';
+
+export const STATES: readonly State[] = ['queued', 'running', 'retrying', 'completed', 'failed'];
+
+/**
+ * A task as the board shows it. Fields are absent until a listing or an event has reported them. Texts may be cut to
+ * 256 characters; the `Bytes` fields are the true lengths. Times are milliseconds since the epoch.
+ */
+export interface BoardTask {
+  id: string;
+  action: string;
+  state: State | 'cancelled';
+  acceptedAtMs?: number;
+  startedAtMs?: number;
+  endedAtMs?: number;
+  /** Number of the attempt that is running. */
+  attempt?: number;
+  /** Number of attempts that have failed. */
+  attempts?: number;
+  /** Why the last attempt failed. */
+  reason?: string;
+  nextAttemptAtMs?: number;
+  progress?: TaskProgress;
+  payload?: string;
+  payloadBytes?: number;
+  result?: string | null;
+  resultBytes?: number;
+  /** Whether the task failed with a permanent error. */
+  permanent?: boolean;
+}
+
+/** Event of the stream `GET /tasks/events` about one task. Names are those of the service. */
+export interface TaskEvent {
+  event: 'accepted' | 'started' | 'progress' | 'retrying' | 'completed' | 'failed' | 'cancelled' | 'purged';
+  id: string;
+  action: string;
+  /** Milliseconds since the epoch. */
+  at: number;
+  attempt?: number;
+  attempts?: number;
+  reason?: string;
+  next_attempt_at_ms?: number;
+  progress?: TaskProgress;
+  permanent?: boolean;
+}
+
+/** Returns `task` after an event. Undefined stands for an unknown task. A purged task is no longer known. */
+export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
+  const { id, action, at } = event;
+  const { progress: _, nextAttemptAtMs: __, ...known } = task ?? {};
+  const base = { ...known, id, action };
+  switch (event.event) {
+    case 'accepted':
+      return { id, action, state: 'queued', acceptedAtMs: at, ...texts(task) };
+    case 'started':
+      return { ...base, state: 'running', startedAtMs: at, ...present({ attempt: event.attempt }) };
+    case 'progress':
+      return { ...base, state: 'running', ...present({ attempt: event.attempt, progress: event.progress }) };
+    case 'retrying': {
+      const { attempts, reason, next_attempt_at_ms: nextAttemptAtMs } = event;
+      return { ...base, state: 'retrying', ...present({ attempts, reason, nextAttemptAtMs }) };
+    }
+    case 'completed':
+      return { ...base, state: 'completed', endedAtMs: at };
+    case 'failed': {
+      const { attempts, reason, permanent } = event;
+      return { ...base, state: 'failed', endedAtMs: at, ...present({ attempts, reason, permanent }) };
+    }
+    case 'cancelled':
+      return { ...base, state: 'cancelled', endedAtMs: at };
+    case 'purged':
+      return undefined;
+  }
+}
+
+/** Returns the payload of a task, which a redrive does not change. */
+function texts({ payload, payloadBytes }: Partial<BoardTask> = {}) {
+  return present({ payload, payloadBytes });
+}
+
+/** Returns `fields` without those that are undefined. */
+export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}

@@ -1,0 +1,122 @@
+import { type ListQuery, PAGE_SIZE } from './board-api.ts';
+import type { BoardTask, State } from './board-task.ts';
+
+/** Maximum number of listed tasks of one state, whatever number of older pages is loaded. */
+export const MAX_LISTED = 1_000;
+
+/** Ids of the listed tasks of one state, in the order of the service. Bounded by {@link MAX_LISTED} and the kept tasks. */
+export class LoadedList {
+  readonly state: State;
+  readonly query: ListQuery;
+  /** Whether the service has tasks beyond the last listed one. */
+  more = false;
+  /** Whether events have changed the list in a way that only the service can complete. */
+  isIncomplete = false;
+  readonly #find: (id: string) => BoardTask | undefined;
+  readonly #isKept: (id: string) => boolean;
+  #ids: string[] = [];
+  #limit = PAGE_SIZE;
+  #tasks: readonly BoardTask[] | undefined;
+
+  constructor(
+    state: State,
+    query: ListQuery,
+    source: { find: (id: string) => BoardTask | undefined; isKept: (id: string) => boolean },
+  ) {
+    this.state = state;
+    this.query = query;
+    this.#find = source.find;
+    this.#isKept = source.isKept;
+  }
+
+  /** The listed tasks. The same array until the list or one of its tasks changes. */
+  get tasks(): readonly BoardTask[] {
+    this.#tasks ??= this.#ids.map(this.#find).filter((task) => task !== undefined);
+    return this.#tasks;
+  }
+
+  has(id: string): boolean {
+    return this.#ids.includes(id);
+  }
+
+  /** Replaces the newest page. Listed tasks in `added` and kept tasks stay, and so do older pages that still adjoin. */
+  replace(page: readonly string[], more: boolean, added: readonly string[]): void {
+    const before = this.#ids;
+    const end = before.indexOf(page.at(-1) ?? '');
+    const older = page.length > 0 && end >= 0 && this.#limit > PAGE_SIZE ? before.slice(end + 1) : [];
+    if (older.length === 0) this.#limit = PAGE_SIZE;
+    this.more = older.length > 0 ? this.more : more;
+    const listed = new Set([...page, ...older]);
+    this.#ids = [...page, ...older];
+    for (const id of added) if (!listed.has(id)) this.#insert(id);
+    for (const id of before) if (this.#isKept(id) && this.#belongs(id) && !this.has(id)) this.#ids.push(id);
+    this.isIncomplete = false;
+    this.#changed();
+  }
+
+  /** Appends an older page. */
+  append(page: readonly string[], more: boolean): void {
+    this.#limit = Math.min(this.#limit + PAGE_SIZE, MAX_LISTED);
+    this.#ids = [...new Set([...this.#ids, ...page])];
+    this.more = more && this.#ids.length < MAX_LISTED;
+    this.#changed();
+  }
+
+  /** Inserts, moves or removes a task after an event. */
+  update(id: string): void {
+    const index = this.#ids.indexOf(id);
+    if (index >= 0 && !this.#belongs(id)) {
+      this.#ids.splice(index, 1);
+      this.isIncomplete ||= this.more;
+    } else if (index < 0 && this.#belongs(id)) {
+      this.#insert(id);
+    } else if (index < 0) {
+      return;
+    }
+    this.#changed();
+  }
+
+  /** Whether the task is in this list's state and fits the query. */
+  #belongs(id: string): boolean {
+    const task = this.#find(id);
+    if (task?.state !== this.state) return false;
+    const { action = task.action, reason = task.reason } = this.query;
+    return task.action === action && task.reason === reason;
+  }
+
+  #insert(id: string): void {
+    const index = this.#indexFor(id);
+    // Tasks beyond the last listed one are on the next page.
+    if (index === this.#ids.length && this.more) return;
+    this.#ids.splice(index, 0, id);
+    const task = this.#find(id);
+    this.isIncomplete ||= task?.payload === undefined || (this.state === 'completed' && task.result === undefined);
+  }
+
+  /** Returns the position at which the service would list a task. */
+  #indexFor(id: string): number {
+    const task = this.#find(id);
+    const isBehind = (other: BoardTask | undefined): boolean => {
+      if (this.state === 'failed') return true;
+      if (this.state === 'retrying') return (other?.nextAttemptAtMs ?? 0) > (task?.nextAttemptAtMs ?? 0);
+      if (this.state === 'completed') return second(other?.acceptedAtMs ?? 0) <= second(task?.acceptedAtMs ?? Infinity);
+      return false;
+    };
+    const index = this.#ids.findIndex((other) => isBehind(this.#find(other)));
+    return index < 0 ? this.#ids.length : index;
+  }
+
+  #changed(): void {
+    this.#tasks = undefined;
+    if (this.#ids.length <= this.#limit) return;
+    const beyond = this.#ids.slice(this.#limit);
+    this.#ids.length = this.#limit;
+    this.more ||= beyond.some((id) => !this.#isKept(id));
+    this.#ids.push(...beyond.filter(this.#isKept));
+  }
+}
+
+/** Returns the second that contains a time, because the service orders rows by seconds. */
+function second(ms: number): number {
+  return Math.floor(ms / 1000);
+}
