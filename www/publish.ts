@@ -1,10 +1,11 @@
 /**
- * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds a gzipped copy of each text file,
- * which koa-static serves.
+ * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds `modulepreload` links to the pages,
+ * and a gzipped copy of each text file, which koa-static serves.
  */
 import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
+import { addModulePreloads } from './module-preloads.ts';
 
 const sources = fileURLToPath(new URL('.', import.meta.url));
 const target = fileURLToPath(new URL('../dist/www/', import.meta.url));
@@ -16,6 +17,12 @@ for (const folder of ['shared', 'ticker', 'tasks']) {
 cpSync(`${uplot}dist/uPlot.esm.js`, `${target}ticker/vendor/uplot.js`);
 cpSync(`${uplot}dist/uPlot.min.css`, `${target}ticker/vendor/uplot.css`);
 cpSync(`${uplot}LICENSE`, `${target}ticker/vendor/uplot.LICENSE.txt`);
+
+for (const client of ['ticker', 'tasks']) {
+  const page = `${target}${client}/index.html`;
+  const fileOf = (path: string) => target + (path.startsWith('/shared/') ? path.slice(1) : client + path);
+  writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
+}
 
 for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {
   writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
