@@ -3,7 +3,7 @@ import { part } from './dom.ts';
 /** Connection state shown by {@link ConnectionPill}. */
 export interface Connection {
   /** State name, used by the stylesheet. */
-  kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'failing' | 'signed-out';
+  kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'offline' | 'failing' | 'signed-out';
   /** Returns the text to show. Called every second, because the text may contain a countdown. */
   text: () => string;
   /** Text for screen readers, announced when `kind` changes. */

@@ -42,6 +42,11 @@ export function readQueue(timeoutMs?: number): Promise<QueueStatus> {
   return request('/queue', {}, timeoutMs);
 }
 
+/** Lets a paused queue go on. @throws {Refused | Unreachable} */
+export async function resumeQueue(): Promise<void> {
+  await request('/queue/resume', { method: 'POST' });
+}
+
 /** Returns up to {@link PAGE_SIZE} tasks in a state, in the order of the service. @throws {Refused | Unreachable} */
 export async function listState(state: State, query: ListQuery = {}): Promise<BoardTask[]> {
   const { action, reason, before } = query;
@@ -63,7 +68,7 @@ function search(fields: Record<string, string | undefined>): URLSearchParams {
 
 interface Summary {
   id: string;
-  action: string;
+  action: string | null;
   payload: string;
   payload_bytes: number;
 }
@@ -100,6 +105,7 @@ function fromQueue(
   return { ...summaryOf(task), state: task.status, acceptedAtMs: task.accepted_at_ms, ...optional };
 }
 
+/** Returns the common fields. A row that another program wrote may have no readable action. */
 function summaryOf({ id, action, payload, payload_bytes: payloadBytes }: Summary) {
-  return { id, action, payload, payloadBytes };
+  return { id, action: action ?? 'unreadable', payload, payloadBytes };
 }

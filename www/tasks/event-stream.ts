@@ -1,86 +1,92 @@
-import type { OwnTaskState } from './own-task-state.ts';
+import { type EventBatch, EventDecoder } from './event-batch.ts';
 import { authorization } from './tasks-api.ts';
 
-/** Milliseconds to wait before reconnecting if the event stream is lost. */
-const LOST_MS = 1_000;
-/** Milliseconds to wait before reconnecting if the service refuses the event stream. */
-const REFUSED_MS = 60_000;
+/** Milliseconds without data after which the stream counts as lost. The service sends a heartbeat every 15 s. */
+const SILENCE_MS = 40_000;
+/** Milliseconds before another attempt if the service refuses the stream. */
+const REFUSED_MS = 30_000;
 
-/** Listeners of the event stream. */
-export interface TaskEventListeners {
-  /** Called without arguments when the state of any task changes. */
+/** Listeners of {@link EventStream}. */
+export interface StreamListeners {
+  onBatch(batch: EventBatch): void;
+  /** Called when data arrives, heartbeats included. */
+  onData(): void;
+  /** Called when the stream starts, and when it ends without a call of `close`. */
   onChange(): void;
-  /** Called with the state of a task that reports progress or is cancelled. */
-  onState(id: string, state: OwnTaskState): void;
 }
 
 /** Client of the event stream `GET /tasks/events`. Uses `fetch`, because `EventSource` cannot send a token. */
-export class TaskEvents {
-  readonly #listeners: TaskEventListeners;
+export class EventStream {
+  readonly #listeners: StreamListeners;
   #connection: AbortController | undefined;
-  #live = false;
+  #isOpen = false;
   #notBefore = 0;
 
-  constructor(listeners: TaskEventListeners) {
+  constructor(listeners: StreamListeners) {
     this.#listeners = listeners;
   }
 
-  /** Whether the stream is connected. */
-  get live(): boolean {
-    return this.#live;
-  }
-
-  /** Connects to the event stream. Does nothing if it is already connected, or during the delay after a failure. */
-  open(): void {
-    if (this.#connection !== undefined || performance.now() < this.#notBefore) return;
-    const connection = new AbortController();
-    this.#connection = connection;
-    void this.#follow(connection.signal).then((pauseMs) => {
-      if (this.#connection !== connection) return;
-      this.close();
-      this.#notBefore = performance.now() + pauseMs;
-      // Reports a change, because events may be missed until the stream is connected again.
-      this.#listeners.onChange();
-    });
-  }
-
-  close(): void {
-    this.#connection?.abort();
-    this.#connection = undefined;
-    this.#live = false;
-    this.#notBefore = 0;
-  }
-
-  /** Reads the event stream until it ends. @returns milliseconds to wait before reconnecting */
-  async #follow(signal: AbortSignal): Promise<number> {
-    try {
-      const response = await fetch('/tasks/events', { headers: authorization(), signal });
-      if (!response.ok || response.body === null) return REFUSED_MS;
-      this.#live = true;
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      let rest = '';
-      for (let text = await reader.read(); !text.done; text = await reader.read()) {
-        const blocks = (rest + text.value).split('\n\n');
-        rest = blocks.pop() ?? '';
-        for (const block of blocks) this.#receive(block);
-      }
-    } catch {
-      // The event stream was lost, or closed by this page.
-    }
-    return LOST_MS;
+  get isOpen(): boolean {
+    return this.#isOpen;
   }
 
   /**
-   * Handles a block of the event stream. The first block has no event but counts as a change, because the service does
-   * not replay earlier events.
+   * Connects, unless the stream is connected or was refused a short time ago.
+   *
+   * @param position id of the last known event, after which the stream continues
    */
-  #receive(block: string): void {
-    // A block that starts with a colon is a heartbeat.
-    if (block.startsWith(':')) return;
-    const event = /^event: (.*)$/m.exec(block)?.[1];
-    if (event !== 'progress') this.#listeners.onChange();
-    if (event !== 'progress' && event !== 'cancelled') return;
-    const { id, ...state } = JSON.parse(/^data: (.*)$/m.exec(block)?.[1] ?? '{}');
-    this.#listeners.onState(id, state);
+  open(position: string | undefined): void {
+    if (this.#connection !== undefined || performance.now() < this.#notBefore) return;
+    const connection = new AbortController();
+    this.#connection = connection;
+    void this.#follow(connection, position)
+      .catch(() => {
+        // The stream was lost, or closed by this page.
+      })
+      .finally(() => {
+        if (this.#connection !== connection) return;
+        this.#end();
+        this.#listeners.onChange();
+      });
+  }
+
+  /** Disconnects, and allows another attempt at once. */
+  close(): void {
+    this.#end();
+    this.#notBefore = 0;
+  }
+
+  #end(): void {
+    this.#connection?.abort();
+    this.#connection = undefined;
+    this.#isOpen = false;
+  }
+
+  /** Reads the stream until it ends. @throws if the stream is lost */
+  async #follow(connection: AbortController, position: string | undefined): Promise<void> {
+    const headers = { ...authorization(), ...(position !== undefined && { 'Last-Event-ID': position }) };
+    const response = await fetch('/tasks/events', { headers, signal: connection.signal });
+    if (!response.ok || response.body === null) {
+      this.#notBefore = performance.now() + REFUSED_MS;
+      return;
+    }
+    this.#isOpen = true;
+    this.#listeners.onChange();
+    const decoder = new EventDecoder(position);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let silence: ReturnType<typeof setTimeout> | undefined;
+    try {
+      for (;;) {
+        silence = setTimeout(() => connection.abort(), SILENCE_MS);
+        const { done, value } = await reader.read();
+        clearTimeout(silence);
+        if (done || connection.signal.aborted) return;
+        this.#listeners.onData();
+        const batch = decoder.decode(value);
+        if (batch !== undefined) this.#listeners.onBatch(batch);
+      }
+    } finally {
+      clearTimeout(silence);
+    }
   }
 }

@@ -15,10 +15,10 @@ export class Access {
   #asking = false;
 
   /** @param onSignIn called after each sign-in, once requests carry the new token */
-  constructor(onSignIn: () => void) {
+  constructor(onSignIn: (userId: string) => void) {
     this.#form = new SignInForm((session) => {
       this.#start(session);
-      onSignIn();
+      onSignIn(session.userId);
     });
     const kept = keptSession();
     if (kept !== undefined) this.#start(kept);
@@ -28,6 +28,11 @@ export class Access {
       // Reloading removes all of the user's data from the page.
       location.reload();
     });
+  }
+
+  /** The signed-in user. Empty if nobody is signed in. */
+  get userId(): string {
+    return this.#session?.userId ?? '';
   }
 
   /** Opens the sign-in form, unless it is open already. */

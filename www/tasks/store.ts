@@ -101,6 +101,11 @@ export class Store {
     return this.#schedule.subscribe(listener);
   }
 
+  /** Calls the subscribers soon, as if a task had changed. */
+  requestRender(): void {
+    this.#schedule.request();
+  }
+
   /** Calls `listener` when events were missed, so that what is shown has to be read again. The store reads its list itself. */
   onGap(listener: () => void): () => void {
     this.#gapListeners.add(listener);
@@ -144,8 +149,7 @@ export class Store {
   async #fetch(list: LoadedList, before?: string): Promise<void> {
     const mark = this.#events;
     if (before === undefined) this.#refreshedAt = performance.now();
-    const fetched = await listState(list.state, { ...list.query, ...(before !== undefined && { before }) });
-    this.#problem = undefined;
+    const fetched = await this.#list(list, before);
     if (this.#lists.get(list.state) !== list) return;
     const page = fetched.filter((task) => this.#merge(task, mark)).map(({ id }) => id);
     const more = fetched.length >= PAGE_SIZE;
@@ -153,6 +157,20 @@ export class Store {
     if (before === undefined) list.replace(page, more, added);
     else list.append(page, more);
     this.#schedule.request();
+  }
+
+  /** Requests a page, and notes whether the newest page could be read. */
+  async #list({ state, query }: LoadedList, before: string | undefined): Promise<BoardTask[]> {
+    if (before !== undefined) return listState(state, { ...query, before });
+    try {
+      const page = await listState(state, query);
+      this.#problem = undefined;
+      return page;
+    } catch (error) {
+      this.#problem = error as Error;
+      this.#schedule.request();
+      throw error;
+    }
   }
 
   /**
@@ -178,9 +196,8 @@ export class Store {
     const list = this.#activeList;
     // While the page is hidden, nothing is read. The page is brought up to date when it is shown.
     if (list !== undefined && document.visibilityState === 'visible') {
-      await this.#fetch(list).catch((error) => {
-        this.#problem = error;
-        this.#schedule.request();
+      await this.#fetch(list).catch(() => {
+        // `problem` tells why. The next answer of `GET /queue` causes another attempt.
       });
     }
     this.#refreshTimer = undefined;

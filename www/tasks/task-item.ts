@@ -1,11 +1,11 @@
 import { part, stamp } from '../shared/dom.ts';
+import type { BoardTask } from './board-task.ts';
 import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { formatBetween, formatMoment } from './durations.ts';
 import { indent, readOutput, readPayload } from './json-text.ts';
-import type { TaskRow } from './tasks-api.ts';
 
-/** List item for one stored task, with a summary line and details. */
+/** List item for one task, with a summary line and details. */
 export class TaskItem {
   readonly element = stamp('task-item');
   #shown = '';
@@ -15,24 +15,27 @@ export class TaskItem {
     makeCopyButton(part(details, 'copy-curl', HTMLButtonElement), part(details, 'curl', HTMLElement));
   }
 
-  show(row: TaskRow): void {
-    const version = JSON.stringify(row);
+  show(task: BoardTask): void {
+    const version = JSON.stringify(task);
     if (version === this.#shown) return;
     this.#shown = version;
-    const submission = readPayload(row.payload);
+    const { id, action, state, payload = '', result = null, acceptedAtMs, endedAtMs } = task;
+    const [created, ended] = [acceptedAtMs, endedAtMs].map((ms) =>
+      ms === undefined ? undefined : Math.floor(ms / 1000),
+    );
     const texts: Record<string, string> = {
-      action: submission.action,
-      output: readOutput(row.result),
-      status: row.status,
-      created: formatMoment(row.created_at),
-      took: formatBetween(row.created_at, row.processed_at),
-      id: row.id,
-      processed: row.processed_at === null ? 'not yet' : formatMoment(row.processed_at),
-      payload: indent(row.payload),
-      result: row.result === null ? 'none' : indent(row.result),
-      curl: curlCommand(location.origin, submission),
+      action,
+      output: readOutput(result),
+      status: state,
+      created: created === undefined ? '' : formatMoment(created),
+      took: created === undefined ? '' : formatBetween(created, ended ?? null),
+      id,
+      processed: ended === undefined ? 'not yet' : formatMoment(ended),
+      payload: indent(payload),
+      result: result === null ? 'none' : indent(result),
+      curl: curlCommand(location.origin, readPayload(payload)),
     };
-    this.element.dataset.id = row.id;
+    this.element.dataset.id = id;
     for (const [name, text] of Object.entries(texts)) part(this.element, name, HTMLElement).textContent = text;
   }
 }

@@ -1,21 +1,21 @@
 import { part } from '../shared/dom.ts';
+import type { BoardTask } from './board-task.ts';
 import { TaskItem } from './task-item.ts';
-import type { TaskRow } from './tasks-api.ts';
 
-/** Shows the newest stored tasks that match the search. Items are updated in place, so that they stay open and focused. */
+/** Shows the listed tasks that match the search. Items are updated in place, so that they stay open and focused. */
 export class TaskList {
   readonly #list = part(document, 'task-list', HTMLElement);
   readonly #count = part(document, 'task-count', HTMLElement);
   readonly #empty = part(document, 'task-empty', HTMLElement);
   readonly #items = new Map<string, TaskItem>();
-  #rows: TaskRow[] = [];
-  #status = '';
+  #tasks: readonly BoardTask[] = [];
+  #state = '';
   #search = '';
 
-  /** Shows the rows of a listing. @param status the status that the listing was filtered by, or empty for all tasks */
-  show(rows: TaskRow[], status: string): void {
-    this.#rows = rows;
-    this.#status = status;
+  /** Shows the tasks of a state. */
+  show(tasks: readonly BoardTask[], state: string): void {
+    this.#tasks = tasks;
+    this.#state = state;
     this.#render();
   }
 
@@ -25,34 +25,34 @@ export class TaskList {
   }
 
   #render(): void {
-    const rows = this.#rows.filter((row) => this.#fits(row));
-    const shown = new Set(rows.map(({ id }) => id));
+    const tasks = this.#tasks.filter((task) => this.#fits(task));
+    const shown = new Set(tasks.map(({ id }) => id));
     for (const [id, item] of this.#items) {
       if (shown.has(id)) continue;
       item.element.remove();
       this.#items.delete(id);
     }
     let before: Element | null = this.#list.firstElementChild;
-    for (const row of rows) {
-      const item = this.#items.get(row.id) ?? new TaskItem();
-      this.#items.set(row.id, item);
-      item.show(row);
+    for (const task of tasks) {
+      const item = this.#items.get(task.id) ?? new TaskItem();
+      this.#items.set(task.id, item);
+      item.show(task);
       if (item.element === before) before = before.nextElementSibling;
       else this.#list.insertBefore(item.element, before);
     }
-    const count = rows.length === this.#rows.length ? `${rows.length}` : `${rows.length} of ${this.#rows.length}`;
-    this.#count.textContent = count;
-    this.#empty.hidden = rows.length > 0;
+    this.#count.textContent =
+      tasks.length === this.#tasks.length ? `${tasks.length}` : `${tasks.length} of ${this.#tasks.length}`;
+    this.#empty.hidden = tasks.length > 0;
     this.#empty.textContent = this.#whyEmpty();
   }
 
   #whyEmpty(): string {
-    if (this.#rows.length > 0) return 'No task holds what you look for.';
-    if (this.#status !== '') return `No stored task has the status “${this.#status}”.`;
+    if (this.#tasks.length > 0) return 'No task holds what you look for.';
+    if (this.#state === 'queued') return 'No task is queued.';
     return 'No stored task yet. Queue one, and it appears here.';
   }
 
-  #fits({ id, payload, result }: TaskRow): boolean {
-    return [id, payload, result ?? ''].some((text) => text.toLowerCase().includes(this.#search));
+  #fits({ id, action, payload = '', result }: BoardTask): boolean {
+    return [id, action, payload, result ?? ''].some((text) => text.toLowerCase().includes(this.#search));
   }
 }

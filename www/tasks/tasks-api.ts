@@ -91,6 +91,11 @@ export class Refused extends Error {
 /** Thrown if the service does not respond. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
+
+  /** Whether no answer arrived in time. Otherwise the connection failed. */
+  get isTimeout(): boolean {
+    return this.cause instanceof DOMException && this.cause.name === 'TimeoutError';
+  }
 }
 
 /** Queues a task. @returns its id @throws {Refused | Unreachable} */

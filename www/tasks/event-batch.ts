@@ -1,0 +1,54 @@
+import type { TaskEvent } from './board-task.ts';
+
+/** Events that were read together from the event stream. */
+export interface EventBatch {
+  /** Id of the event before the first of the batch. Undefined if the stream has just started. */
+  from: string | undefined;
+  /** Id of the last event. */
+  to: string;
+  events: TaskEvent[];
+  /** Whether events before or within the batch were missed. */
+  isGap: boolean;
+  /** Whether the queue was paused or resumed. */
+  isPauseChange: boolean;
+}
+
+/** Decodes the text of the event stream. Buffers at most one block that has not ended yet. */
+export class EventDecoder {
+  #rest = '';
+  #position: string | undefined;
+
+  /** @param position id of the last event that is known. Undefined if no event is known. */
+  constructor(position: string | undefined) {
+    this.#position = position;
+  }
+
+  /** Decodes the next part of the text. @returns undefined if it ends no block, or only blocks without an event */
+  decode(text: string): EventBatch | undefined {
+    const blocks = (this.#rest + text).split('\n\n');
+    this.#rest = blocks.pop() ?? '';
+    const batch: EventBatch = { from: this.#position, to: '', events: [], isGap: false, isPauseChange: false };
+    for (const block of blocks) this.#add(block, batch);
+    if (batch.to === '') return undefined;
+    this.#position = batch.to;
+    return batch;
+  }
+
+  #add(block: string, batch: EventBatch): void {
+    const id = field(block, 'id');
+    // A heartbeat has no id.
+    if (id === undefined) return;
+    const event = field(block, 'event');
+    // The first block has an id but no event. Earlier events are unknown unless the stream continues at this id.
+    if (event === undefined) batch.isGap ||= id !== this.#position;
+    else if (event === 'gap') batch.isGap = true;
+    else if (event === 'paused' || event === 'resumed') batch.isPauseChange = true;
+    else batch.events.push({ event, ...JSON.parse(field(block, 'data') ?? '{}') });
+    batch.to = id;
+  }
+}
+
+function field(block: string, name: string): string | undefined {
+  const line = block.split('\n').find((each) => each.startsWith(`${name}: `));
+  return line?.slice(name.length + 2);
+}

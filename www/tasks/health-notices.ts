@@ -1,0 +1,59 @@
+import { formatMoment } from './durations.ts';
+import type { Health } from './health.ts';
+
+/** What is wrong with the queue, and what the user can do. */
+export interface Notice {
+  kind: 'stalled' | 'paused' | 'full';
+  problem: string;
+  advice: string;
+}
+
+/** Advice for reasons of a stall, by a word of the reason. The first that fits applies. */
+const ADVICE: readonly [RegExp, string][] = [
+  [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
+  [
+    /disk|space|full|stor|row|writ|database|locked/i,
+    'Check the free space and the permissions of DATA_DIR, or the database server.',
+  ],
+  [/NATS|server|connect/i, 'Check the NATS servers and the network between them and this node.'],
+];
+
+const whole = new Intl.NumberFormat('en-US');
+
+/** Returns the notices for the queue's condition, the most urgent first. @param origin address of the service */
+export function noticesOf({ stalled, paused, full, ...health }: Health, origin: string): Notice[] {
+  const notices: Notice[] = [];
+  if (stalled !== null) {
+    const [, advice] = ADVICE.find(([word]) => word.test(stalled.reason)) ?? [];
+    notices.push({
+      kind: 'stalled',
+      problem: `No task can be processed since ${formatMoment(stalled.since)}: ${stalled.reason}.`,
+      advice: `${advice ?? 'See the service’s log.'} Accepted tasks wait, and none is lost.`,
+    });
+  }
+  if (paused) {
+    notices.push({
+      kind: 'paused',
+      problem: 'The queue is paused.',
+      advice: `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`,
+    });
+  }
+  if (full) notices.push({ kind: 'full', ...describeFull(health) });
+  return notices;
+}
+
+function describeFull({ waiting, running, retrying, bytes, limits }: Omit<Health, 'full' | 'paused' | 'stalled'>) {
+  const length = waiting + running + retrying;
+  const isLong = length >= limits.length;
+  const used = isLong
+    ? `${whole.format(length)} of ${whole.format(limits.length)} tasks`
+    : `${formatMegabytes(bytes)} of ${formatMegabytes(limits.bytes)}`;
+  return {
+    problem: `The queue is full: ${used}.`,
+    advice: `New tasks are refused until others are done. Slow down the clients, add task threads, or raise ${isLong ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`,
+  };
+}
+
+function formatMegabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+}

@@ -1,0 +1,226 @@
+import type { QueueStatus } from './board-api.ts';
+import type { TaskEvent } from './board-task.ts';
+import type { EventBatch } from './event-batch.ts';
+import { EventStream } from './event-stream.ts';
+import { Presence } from './presence.ts';
+import { QueueRequests } from './queue-requests.ts';
+import { TabGroup } from './tab-group.ts';
+import { Refused, Unreachable } from './tasks-api.ts';
+
+/** Interval between the leader's requests and messages. */
+const TICK_MS = 1_000;
+/** Milliseconds without an answer or event data after which the service counts as offline. */
+const OFFLINE_MS = 3_500;
+/** Milliseconds without a message of the leader after which another tab takes over. */
+const LEADER_SILENCE_MS = 3_000;
+/** Ticks between the requests by which a tab that is not the leader checks its token. */
+const CHECK_TICKS = 15;
+
+/** State of the connection to the service. */
+export interface LinkState {
+  kind: 'connecting' | 'live' | 'offline' | 'failing' | 'signed-out';
+  /** What the service answers. Undefined unless `kind` is `failing`. */
+  error?: string | undefined;
+  /** Time of the last event in milliseconds since the epoch. Undefined before the first event. */
+  lastEventAt?: number;
+  /** Whether the event stream is connected. If not, changes are noticed only by the counts of `GET /queue`. */
+  isStreaming: boolean;
+}
+
+/** Listeners of {@link ServiceLink}. */
+export interface LinkListeners {
+  onState(state: LinkState, earlier: LinkState): void;
+  onStatus(status: QueueStatus): void;
+  onEvents(events: readonly TaskEvent[]): void;
+  /** Called when events were missed. */
+  onGap(): void;
+}
+
+/** Messages between tabs. All but `hello` come from the leader, `news` at least every {@link TICK_MS}. */
+type Message =
+  | { kind: 'hello' }
+  | { kind: 'batch'; batch: EventBatch }
+  | { kind: 'news'; state: LinkState; position: string | undefined; status: QueueStatus | undefined };
+
+/**
+ * Connection to the service, shared by all tabs of a user. The leader holds the event stream, requests `GET /queue`
+ * every second, and passes both on to the other tabs. A hidden tab leaves the group, so the stream is closed when all
+ * tabs are hidden.
+ */
+export class ServiceLink {
+  readonly #listeners: LinkListeners;
+  readonly #presence: Presence;
+  readonly #group: TabGroup<Message>;
+  readonly #stream: EventStream;
+  readonly #requests: QueueRequests;
+  #state: LinkState = { kind: 'connecting', isStreaming: false };
+  #status: QueueStatus | undefined;
+  /** Id of the last known event. */
+  #position: string | undefined;
+  /** User whose tabs share the connection. Undefined until `start` and while signed out. */
+  #user: string | undefined;
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #ticks = 0;
+  #contactAt = 0;
+
+  constructor(listeners: LinkListeners) {
+    this.#listeners = listeners;
+    this.#group = new TabGroup({
+      onLead: (leads) => this.#onLead(leads),
+      onMessage: (message) => this.#onMessage(message),
+    });
+    this.#stream = new EventStream({
+      onBatch: (batch) => this.#onBatch(batch),
+      onData: () => this.#noteContact(),
+      onChange: () => this.#show({ isStreaming: this.#stream.isOpen }),
+    });
+    this.#requests = new QueueRequests({
+      onAnswer: (status) => this.#onAnswer(status),
+      onFailure: (error) => this.#onFailure(error),
+    });
+    this.#presence = new Presence({ onPresent: () => this.#join(), onAbsent: () => this.#leave() });
+  }
+
+  get state(): LinkState {
+    return this.#state;
+  }
+
+  /** Connects while the page is visible. Only tabs of the same user share a connection. @param user empty without sign-in */
+  start(user: string): void {
+    this.#leave();
+    this.#user = user;
+    this.#position = undefined;
+    if (this.#presence.isPresent) this.#join();
+  }
+
+  /** Asks the service at once, even if it has asked to wait. */
+  now(): void {
+    if (this.#timer !== undefined) this.#requests.sendNow();
+  }
+
+  /** Disconnects until `start` is called. */
+  signOut(): void {
+    this.#user = undefined;
+    this.#leave();
+    this.#show({ kind: 'signed-out', isStreaming: false });
+  }
+
+  #join(): void {
+    if (this.#user === undefined || this.#timer !== undefined) return;
+    this.#noteContact();
+    this.#timer = setInterval(() => this.#tick(), TICK_MS);
+    this.#group.join(`task-board ${this.#user}`);
+    this.#group.send({ kind: 'hello' });
+  }
+
+  #leave(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+    this.#group.leave();
+    this.#disconnect();
+  }
+
+  #disconnect(): void {
+    this.#stream.close();
+    this.#requests.discard();
+  }
+
+  #tick(): void {
+    this.#ticks += 1;
+    if (this.#group.isLeader || this.#ticks % CHECK_TICKS === 0) this.#requests.send();
+    const silenceMs = performance.now() - this.#contactAt;
+    if (silenceMs > OFFLINE_MS) this.#show({ kind: 'offline' });
+    else if (silenceMs > LEADER_SILENCE_MS) this.#group.takeOver();
+    this.#sendNews();
+  }
+
+  #onLead(leads: boolean): void {
+    if (leads) this.#requests.send();
+    else this.#disconnect();
+  }
+
+  #onMessage(message: Message): void {
+    if (message.kind === 'hello') {
+      // A visible tab needs the connection more than a hidden one.
+      if (this.#group.isLeader) this.#presence.yield();
+      this.#sendNews();
+      return;
+    }
+    // A leader that was replaced may send a last message.
+    if (this.#group.isLeader) return;
+    this.#noteContact();
+    if (message.kind === 'batch') this.#onBatch(message.batch);
+    else this.#onNews(message);
+  }
+
+  #onNews({ state, position, status }: Extract<Message, { kind: 'news' }>): void {
+    if (position !== undefined && position !== this.#position) {
+      if (this.#position !== undefined) this.#listeners.onGap();
+      this.#position = position;
+    }
+    this.#show(state);
+    if (status !== undefined) this.#receive(status);
+  }
+
+  #onBatch(batch: EventBatch): void {
+    const isContinued = this.#position === undefined || batch.from === this.#position;
+    this.#position = batch.to;
+    if (batch.isGap || !isContinued) this.#listeners.onGap();
+    if (batch.events.length > 0) this.#listeners.onEvents(batch.events);
+    if (batch.events.length > 0 || batch.isPauseChange) this.#show({ lastEventAt: Date.now() });
+    if (!this.#group.isLeader) return;
+    this.#group.send({ kind: 'batch', batch });
+    if (batch.isPauseChange) this.#requests.send();
+  }
+
+  #onAnswer(status: QueueStatus): void {
+    this.#noteContact();
+    this.#show({ kind: 'live' });
+    this.#receive(status);
+    if (!this.#group.isLeader) return;
+    this.#stream.open(this.#position);
+    this.#sendNews();
+  }
+
+  #onFailure(error: unknown): void {
+    if (error instanceof Refused && error.signedOut) {
+      this.signOut();
+    } else if (!this.#group.isLeader) {
+      // The leader reports all other failures.
+    } else if (error instanceof Refused) {
+      this.#noteContact();
+      this.#show({ kind: 'failing', error: error.message });
+    } else if (error instanceof Unreachable && !error.isTimeout) {
+      this.#show({ kind: 'offline' });
+    }
+  }
+
+  #receive(status: QueueStatus): void {
+    // Without the event stream, a change of the counts stands for the events.
+    const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
+    this.#status = status;
+    this.#listeners.onStatus(status);
+    if (isChanged && !this.#state.isStreaming) this.#listeners.onGap();
+  }
+
+  #noteContact(): void {
+    this.#contactAt = performance.now();
+  }
+
+  #show(change: Partial<LinkState>): void {
+    const state = { ...this.#state, ...change };
+    if (state.kind !== 'failing') state.error = undefined;
+    const earlier = this.#state;
+    this.#state = state;
+    if (JSON.stringify(state) !== JSON.stringify(earlier)) this.#listeners.onState(state, earlier);
+  }
+
+  #sendNews(): void {
+    if (!this.#group.isLeader) return;
+    this.#group.send({ kind: 'news', state: this.#state, position: this.#position, status: this.#status });
+  }
+}
+
+function countsOf({ accepted, completed, dead, waiting, delayed, in_flight }: QueueStatus): string {
+  return [accepted, completed, dead, waiting, delayed, in_flight].join();
+}
