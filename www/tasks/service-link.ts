@@ -14,7 +14,7 @@ const OFFLINE_MS = 3_500;
 /** Milliseconds without a message of the leader after which another tab takes over. */
 const LEADER_SILENCE_MS = 3_000;
 /** Ticks between the requests by which a tab that is not the leader checks its token. */
-const CHECK_TICKS = 15;
+const CHECK_TICKS = 10;
 
 /** State of the connection to the service. */
 export interface LinkState {
@@ -111,6 +111,7 @@ export class ServiceLink {
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
     this.#group.join(`task-board ${this.#user}`);
     this.#group.send({ kind: 'hello' });
+    this.#requests.send();
   }
 
   #leave(): void {
@@ -129,14 +130,18 @@ export class ServiceLink {
     this.#ticks += 1;
     if (this.#group.isLeader || this.#ticks % CHECK_TICKS === 0) this.#requests.send();
     const silenceMs = performance.now() - this.#contactAt;
+    if (silenceMs > LEADER_SILENCE_MS) this.#group.takeOver();
     if (silenceMs > OFFLINE_MS) this.#show({ kind: 'offline' });
-    else if (silenceMs > LEADER_SILENCE_MS) this.#group.takeOver();
     this.#sendNews();
   }
 
   #onLead(leads: boolean): void {
-    if (leads) this.#requests.send();
-    else this.#disconnect();
+    if (!leads) {
+      this.#disconnect();
+      return;
+    }
+    if (this.#state.kind === 'live') this.#stream.open(this.#position);
+    this.#requests.send();
   }
 
   #onMessage(message: Message): void {

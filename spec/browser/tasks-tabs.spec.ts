@@ -1,0 +1,177 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { runCommand } from '../support/command.ts';
+import { post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { describeInBrowser, LOST, reaches, visit } from './chromium.ts';
+import { type FollowedStreams, followStreams, notePillStates, openTabs, setVisible } from './task-tabs.ts';
+
+/** Waits until a tab lists a task with an action. */
+const lists = (page: Page, action: string) =>
+  page.locator('.task-action', { hasText: new RegExp(`^${action}$`) }).waitFor();
+
+describeInBrowser('tabs of the task board', () => {
+  const services = onceForSuite(startServices);
+
+  /** Visits the board in a browser context of its own, whose streams are followed from the start. */
+  const visitTab = async (
+    test: (page: Page, streams: FollowedStreams, tasks: string) => Promise<void>,
+    options = {},
+  ) => {
+    const { tasks } = services();
+    const followed = Promise.withResolvers<FollowedStreams>();
+    const prepare = async (page: Page) => followed.resolve(followStreams(page.context()));
+    await visit(tasks, { ownContext: true, prepare, ...options }, async (page) => {
+      const streams = await followed.promise;
+      await streams.heldBy(page);
+      await test(page, streams, tasks);
+    });
+  };
+
+  it('share one event stream, so that eight tabs load and show a new task', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      const tabs = [page, ...(await openTabs(page, 7))];
+      await streams.heldBy(page);
+      await post(`${tasks}/tasks`, { action: 'for-all-tabs' });
+      for (const tab of tabs) await lists(tab, 'for-all-tabs');
+      expect(streams.requests).to.have.length(1);
+    });
+  });
+
+  it('continue the stream of a closed tab without a gap', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      const [leader, ...others] = await openTabs(page, 3);
+      await page.close();
+      await streams.heldBy(leader as Page);
+      const states = await Promise.all(others.map(notePillStates));
+      await post(`${tasks}/tasks`, { action: 'before-closing' });
+      for (const tab of others) await lists(tab, 'before-closing');
+      await leader?.close();
+      await post(`${tasks}/tasks`, { action: 'after-closing' });
+      for (const tab of others) await lists(tab, 'after-closing');
+      for (const seen of states) expect(await seen()).to.deep.equal(['live']);
+      expect(streams.holders()).to.have.length(1);
+      expect(streams.requests.at(-1)?.headers()).to.have.property('last-event-id');
+    });
+  });
+
+  it('close the stream when all are hidden, and open it when one is shown, with what happened meanwhile', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      const [other] = (await openTabs(page, 1)) as [Page];
+      await streams.heldBy(page);
+      await setVisible(page, false);
+      await streams.heldBy(other);
+      await setVisible(other, false);
+      await streams.heldBy(undefined);
+      let requests = 0;
+      page.context().on('request', () => requests++);
+      await post(`${tasks}/tasks`, { action: 'unseen' });
+      expect(requests).to.equal(0);
+      await setVisible(page, true);
+      await lists(page, 'unseen');
+      await streams.heldBy(page);
+      await reaches(page, 'live');
+    });
+  });
+
+  it('hand the stream over at once to a tab that is shown', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      await setVisible(page, false);
+      const [other] = (await openTabs(page, 1)) as [Page];
+      await streams.heldBy(other);
+      await setVisible(page, true);
+      await post(`${tasks}/tasks`, { action: 'handed-over' });
+      await lists(page, 'handed-over');
+      await lists(other, 'handed-over');
+      expect(streams.holders()).to.deep.equal([other]);
+    });
+  });
+
+  it('replace a tab that holds the stream but sends nothing to the others', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      const [other] = (await openTabs(page, 1)) as [Page];
+      await page.evaluate(() => {
+        BroadcastChannel.prototype.postMessage = () => {};
+      });
+      await streams.heldBy(other);
+      await post(`${tasks}/tasks`, { action: 'taken-over' });
+      for (const tab of [other, page]) {
+        await lists(tab, 'taken-over');
+        await reaches(tab, 'live');
+      }
+    });
+  });
+
+  it('each have a stream where the browser offers no Web Locks, as without HTTPS', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      await page
+        .context()
+        .addInitScript(() => Object.defineProperty(Navigator.prototype, 'locks', { value: undefined }));
+      await page.reload();
+      const [other] = (await openTabs(page, 1)) as [Page];
+      await post(`${tasks}/tasks`, { action: 'without-locks' });
+      for (const tab of [page, other]) await lists(tab, 'without-locks');
+      expect(streams.holders()).to.have.members([page, other]);
+    });
+  });
+
+  it('keep a page in the back/forward cache disconnected, and connect it again when the user returns', async () => {
+    await visitTab(async (page, streams, tasks) => {
+      await page.goto(`${tasks}/actions`);
+      await streams.heldBy(undefined);
+      await post(`${tasks}/tasks`, { action: 'while-away' });
+      await page.evaluate(() => history.back());
+      await lists(page, 'while-away');
+      await streams.heldBy(page);
+    });
+  });
+});
+
+describeInBrowser('tabs of the task board with TASKS_REQUIRE_TOKEN', () => {
+  /** Signs in and returns the token. */
+  async function signIn(page: Page, apiKey: string): Promise<string> {
+    const exchange = page.waitForResponse((response) => response.url().endsWith('/auth/token'));
+    await page.getByLabel('API key', { exact: true }).fill(apiKey);
+    await page.keyboard.press('Enter');
+    const { token } = await (await exchange).json();
+    await reaches(page, 'live');
+    return token;
+  }
+
+  it('share a stream only with the same user, and go on when the token of the tab that holds it is revoked', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { tasks, apiKey } = await startServices({ env: { DATA_DIR, TASKS_REQUIRE_TOKEN: 'true' } });
+    const { stdout } = await runCommand('keys', ['create', '--user', 'alice'], { dataDir: DATA_DIR });
+    await visit(tasks, { ownContext: true, tolerated: LOST }, async (first) => {
+      const context = first.context();
+      const streams = followStreams(context);
+      const [second, stranger] = [await context.newPage(), await context.newPage()];
+      for (const page of [second, stranger]) await page.goto(tasks);
+      const token = await signIn(first, apiKey);
+      await streams.heldBy(first);
+      const secondToken = await signIn(second, apiKey);
+      await signIn(stranger, stdout.trim());
+      await eventually(streams.holders, (found) => found.length === 2);
+      expect(streams.holders()).to.deep.equal([first, stranger]);
+      const headers = { Authorization: `Bearer ${secondToken}` };
+      const queue = (action: string) =>
+        request(`${tasks}/tasks`, { method: 'POST', headers, body: JSON.stringify({ action }) });
+      await queue('signed-in');
+      for (const page of [first, second, stranger]) await lists(page, 'signed-in');
+
+      const states = await notePillStates(second);
+      await request(`${tasks}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${token}` } });
+      await first.getByText('Your session has ended.').waitFor();
+      await queue('taken-over');
+      await lists(second, 'taken-over');
+      expect(await states()).to.deep.equal(['live']);
+      expect(streams.holders()).to.have.members([second, stranger]);
+
+      // The tab that does not hold a stream notices that its own token is revoked.
+      const thirdToken = await signIn(first, apiKey);
+      await request(`${tasks}/auth/token`, { method: 'DELETE', headers: { Authorization: `Bearer ${thirdToken}` } });
+      await first.getByText('Your session has ended.').waitFor();
+    });
+  });
+});
