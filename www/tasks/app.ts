@@ -30,6 +30,7 @@ const connection = new BoardConnection(store, {
 
 store.subscribe(() => {
   if (!paused) taskList.show(store.tasks(selectedState()), selectedState());
+  submitForm.update({ isLive: connection.isLive, isFull: store.health?.full ?? false });
   void readOwnTasks();
 });
 

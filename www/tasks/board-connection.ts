@@ -43,6 +43,10 @@ export class BoardConnection {
     this.#link.start(this.#access.userId);
   }
 
+  get isLive(): boolean {
+    return this.#link.state.kind === 'live';
+  }
+
   /** Asks the service for the state of the queue at once. */
   now(): void {
     this.#link.now();

@@ -1,16 +1,16 @@
 import { part } from '../shared/dom.ts';
 import { ActionField } from './action-field.ts';
-import { makeCopyButton } from './copy-button.ts';
-import { curlCommand } from './curl.ts';
+import { CurlPreview } from './curl-preview.ts';
 import { type Draft, DraftError, type DraftField, parseDraft } from './draft.ts';
+import { type Conditions, SubmitError } from './submit-error.ts';
 import { type ActionList, Refused, type Submission, submitTask, type WrongField } from './tasks-api.ts';
 
 /** Form for queueing a task. */
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
   readonly #button = part(this.#form, 'submit', HTMLButtonElement);
-  readonly #error = part(this.#form, 'submit-error', HTMLElement);
-  readonly #curl = part(document, 'curl', HTMLElement);
+  readonly #error = new SubmitError(this.#form);
+  readonly #curl = new CurlPreview(() => this.#parse(() => {}));
   readonly #action = new ActionField(this.#form);
   readonly #onQueued: (id: string, submission: Submission) => void;
   readonly #onSignedOut: () => void;
@@ -31,7 +31,6 @@ export class SubmitForm {
     this.#form.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#form.requestSubmit();
     });
-    makeCopyButton(part(document, 'copy-curl', HTMLButtonElement), this.#curl);
     this.#showKind();
     this.showCurl();
   }
@@ -43,7 +42,13 @@ export class SubmitForm {
     this.showCurl();
   }
 
+  /** Removes an error whose cause has disappeared. */
+  update(conditions: Conditions): void {
+    this.#error.update(conditions);
+  }
+
   async #submit(): Promise<void> {
+    if (this.#error.isWaiting) return;
     this.#clearErrors();
     const submission = this.#parse((error) => {
       this.#showError(error);
@@ -56,7 +61,7 @@ export class SubmitForm {
     } catch (error) {
       if (error instanceof Refused && error.signedOut) this.#onSignedOut();
       else if (error instanceof Refused && error.wrongField) this.#showWrong(error.message, error.wrongField);
-      else this.#error.textContent = (error as Error).message;
+      else this.#error.show(error as Error);
     } finally {
       this.#button.disabled = false;
     }
@@ -86,9 +91,8 @@ export class SubmitForm {
 
   /** Shows the curl command that queues the task in the form, or hides it if the form is invalid. */
   showCurl(): void {
-    const submission = this.#parse(() => {});
-    part(document, 'curl-panel', HTMLElement).hidden = submission === undefined;
-    if (submission !== undefined) this.#curl.textContent = curlCommand(location.origin, submission);
+    const fields = [...this.#form.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input, textarea')];
+    this.#curl.update(fields.reduce((length, { value }) => length + value.length, 0));
   }
 
   #showError({ field, message }: DraftError): void {
@@ -100,7 +104,7 @@ export class SubmitForm {
   #showWrong(refusal: string, field: WrongField): void {
     const message = `${refusal}: ${field.path === '' ? 'it' : field.path} ${field.detail}`;
     if (this.#kind !== 'other') {
-      this.#error.textContent = message;
+      this.#error.show(new Error(message));
       return;
     }
     this.#showError(new DraftError('json', message));
@@ -109,7 +113,8 @@ export class SubmitForm {
 
   #clearErrors(): void {
     this.#action.clearWrong();
-    for (const error of this.#form.querySelectorAll('.field-error')) {
+    if (!this.#error.isWaiting) this.#error.clear();
+    for (const error of this.#form.querySelectorAll('.field-error:not([data-part="submit-error"])')) {
       if (error.textContent !== '') error.textContent = '';
     }
     for (const field of this.#form.querySelectorAll('[aria-invalid]')) field.removeAttribute('aria-invalid');

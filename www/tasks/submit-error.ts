@@ -1,0 +1,65 @@
+import { part } from '../shared/dom.ts';
+import { Refused, Unreachable } from './tasks-api.ts';
+
+/** State of the service that decides whether an error still applies. */
+export interface Conditions {
+  isLive: boolean;
+  isFull: boolean;
+}
+
+/** Error below the submit form. Disappears when its cause has: once the service is back, or the queue has room. */
+export class SubmitError {
+  readonly #text: HTMLElement;
+  readonly #button: HTMLButtonElement;
+  #error: Error | undefined;
+  /** Time before which the service does not want the task again. */
+  #notBefore = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(form: HTMLFormElement) {
+    this.#text = part(form, 'submit-error', HTMLElement);
+    this.#button = part(form, 'submit', HTMLButtonElement);
+  }
+
+  /** Whether the service has asked to wait before the next attempt. */
+  get isWaiting(): boolean {
+    return performance.now() < this.#notBefore;
+  }
+
+  show(error: Error): void {
+    this.#error = error;
+    const waitMs = error instanceof Refused ? (error.retryAfterMs ?? 0) : 0;
+    this.#notBefore = performance.now() + waitMs;
+    this.#write();
+  }
+
+  clear(): void {
+    this.#error = undefined;
+    this.#write();
+  }
+
+  update({ isLive, isFull }: Conditions): void {
+    const error = this.#error;
+    const isOver =
+      error instanceof Unreachable ? isLive : error instanceof Refused && error.retryAfterMs !== undefined && !isFull;
+    if (isOver && !this.isWaiting) this.clear();
+  }
+
+  #write(): void {
+    clearTimeout(this.#timer);
+    const seconds = Math.ceil((this.#notBefore - performance.now()) / 1000);
+    const isWaiting = seconds > 0;
+    // The `disabled` attribute would make the button lose focus.
+    this.#button.ariaDisabled = String(isWaiting);
+    const wait = isWaiting ? ` Try again in ${seconds} s.` : '';
+    const text = this.#error === undefined ? '' : describe(this.#error) + wait;
+    if (text !== this.#text.textContent) this.#text.textContent = text;
+    if (isWaiting) this.#timer = setTimeout(() => this.#write(), 250);
+  }
+}
+
+/** Returns the text of an error. The service wants a task again that it could not queue only if the queue is full. */
+function describe(error: Error): string {
+  if (!(error instanceof Refused) || error.retryAfterMs === undefined) return error.message;
+  return error.message === 'failed to queue task' ? 'The queue is full.' : `The service answers: ${error.message}.`;
+}
