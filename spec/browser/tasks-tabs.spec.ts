@@ -5,11 +5,8 @@ import { runCommand } from '../support/command.ts';
 import { post, request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, LOST, reaches, visit } from './chromium.ts';
+import { lists } from './task-rows.ts';
 import { type FollowedStreams, followStreams, notePillStates, openTabs, setVisible } from './task-tabs.ts';
-
-/** Waits until a tab lists a task with an action. */
-const lists = (page: Page, action: string) =>
-  page.locator('.task-action', { hasText: new RegExp(`^${action}$`) }).waitFor();
 
 describeInBrowser('tabs of the task board', () => {
   const services = onceForSuite(startServices);

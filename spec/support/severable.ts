@@ -8,6 +8,8 @@ export interface Severable {
   url: string;
   /** Destroys every connection, and every new one until the connection is restored with `mend`. */
   cut(): void;
+  /** Stops passing data on, but closes no connection, until the connection is restored with `mend`. */
+  stall(): void;
   mend(): void;
 }
 
@@ -16,7 +18,12 @@ export async function severable(service: string, host = '127.0.0.1'): Promise<Se
   const { hostname, port } = new URL(service);
   const sockets = new Set<Socket>();
   let severed = false;
+  let stalled = false;
   const server = createServer((near) => {
+    if (stalled) {
+      sockets.add(near.on('error', () => {}));
+      return;
+    }
     if (severed) {
       near.destroy();
       return;
@@ -49,8 +56,15 @@ export async function severable(service: string, host = '127.0.0.1'): Promise<Se
   return {
     url: `http://${host}:${(server.address() as AddressInfo).port}`,
     cut,
+    stall() {
+      stalled = true;
+      for (const socket of sockets) socket.unpipe().pause();
+    },
     mend() {
       severed = false;
+      // Data that was held back is lost, as the packets of a real outage are.
+      if (stalled) for (const socket of sockets) socket.destroy();
+      stalled = false;
     },
   };
 }

@@ -12,7 +12,7 @@ export interface Notice {
 const ADVICE: readonly [RegExp, string][] = [
   [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
   [
-    /disk|space|full|stor|row|writ|database|locked/i,
+    /disk|space|full|stor|row|writ|database|locked|\.db/i,
     'Check the free space and the permissions of DATA_DIR, or the database server.',
   ],
   [/NATS|server|connect/i, 'Check the NATS servers and the network between them and this node.'],

@@ -72,7 +72,7 @@ function figuresOf(health: Health): Record<string, string> {
     dead: whole.format(dead),
     rate: perSecond === undefined ? '–' : `${formatRate(perSecond)} / s`,
     oldest: oldestAgeSeconds === null ? 'none' : formatDuration(oldestAgeSeconds),
-    threads: `${threads.busy} of ${threads.total} busy`,
+    threads: `${threads.busy} of ${threads.total}`,
   };
 }
 

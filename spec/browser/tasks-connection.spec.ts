@@ -1,0 +1,190 @@
+import { rename } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { post, startServices } from '../support/program.ts';
+import { severable } from '../support/severable.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { lists } from './task-rows.ts';
+
+/** Longest time until the pill shows that the service is offline, and until it shows that the service is back. */
+const OFFLINE_WITHIN_MS = 5_000;
+const LIVE_WITHIN_MS = 2_000;
+const tolerated = /net::ERR_|status of [45]/;
+
+const reachesWithin = (page: Page, state: string, timeout: number) =>
+  page.locator(`.pill[data-state="${state}"]`).waitFor({ timeout });
+const queueState = (page: Page, text: string) => part(page, 'queue-state').filter({ hasText: text }).waitFor();
+const notice = (page: Page, kind: string) => page.locator(`.health-notice[data-kind="${kind}"]`);
+const figure = (page: Page, name: string, text: string | RegExp) =>
+  part(page, `health-${name}`).filter({ hasText: text }).waitFor();
+
+describeInBrowser('the state of the connection and of the queue on the task board', () => {
+  const services = onceForSuite(startServices);
+
+  it('is “Offline” within five seconds after the service was killed, and “Live” within two after it is back', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const first = await startServices({ env: { DATA_DIR } });
+    await visit(first.tasks, { tolerated }, async (page) => {
+      await reaches(page, 'live');
+      first.child.kill('SIGKILL');
+      await reachesWithin(page, 'offline', OFFLINE_WITHIN_MS);
+      expect(await part(page, 'connection-text').textContent()).to.equal('Offline');
+      expect(await part(page, 'connection-status').textContent()).to.equal('Offline');
+      expect(await part(page, 'queue-state').textContent()).to.equal('');
+      expect(await page.getByRole('button', { name: 'Retry' }).isVisible()).to.equal(true);
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' }).waitFor();
+      await startServices({ env: { DATA_DIR, TASKS_PORT: new URL(first.tasks).port } });
+      await reachesWithin(page, 'live', LIVE_WITHIN_MS);
+      await page.getByText('The service cannot be reached.').waitFor({ state: 'hidden' });
+      await post(`${first.tasks}/tasks`, { action: 'after-restart' });
+      await lists(page, 'after-restart');
+    });
+  });
+
+  it('is “Offline” within five seconds after the network swallows all data, and “Live” within two after it works again', async () => {
+    const { tasks } = services();
+    const network = await severable(tasks);
+    await visit(network.url, { tolerated }, async (page) => {
+      await reaches(page, 'live');
+      await part(page, 'last-event').filter({ hasText: 'no event yet' }).waitFor();
+      await post(`${tasks}/tasks`, { action: 'before-outage' });
+      await part(page, 'last-event')
+        .filter({ hasText: /last event (under )?\d+ s ago/ })
+        .waitFor();
+      network.stall();
+      await reachesWithin(page, 'offline', OFFLINE_WITHIN_MS);
+      await post(`${tasks}/tasks`, { action: 'during-outage' });
+      network.mend();
+      await reachesWithin(page, 'live', LIVE_WITHIN_MS);
+      await lists(page, 'during-outage');
+    });
+  });
+
+  it('says that the queue is stalled within five seconds, why, and what to do, until tasks are processed again', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const { tasks } = await startServices({ env: { DATA_DIR } });
+    await visit(tasks, { tolerated }, async (page) => {
+      await queueState(page, 'queue running');
+      await rename(join(DATA_DIR, 'tasks.db'), join(DATA_DIR, 'away.db'));
+      await post(`${tasks}/tasks`, { action: 'stuck' });
+      await notice(page, 'stalled').waitFor({ timeout: OFFLINE_WITHIN_MS });
+      await queueState(page, 'queue stalled');
+      expect(await notice(page, 'stalled').textContent()).to.match(/No task can be processed since .*: .*DATA_DIR/s);
+      expect(await violations(page)).to.deep.equal([]);
+      await rename(join(DATA_DIR, 'away.db'), join(DATA_DIR, 'tasks.db'));
+      await notice(page, 'stalled').waitFor({ state: 'hidden' });
+      await queueState(page, 'queue running');
+      await reaches(page, 'live');
+      await lists(page, 'stuck');
+    });
+  });
+
+  it('says that the queue is full, when the task can be queued, and nothing of it once the queue has room', async () => {
+    const { tasks } = await startServices({
+      env: {
+        QUEUE_MAX_LENGTH: '1',
+        TASK_HANDLERS: await writeHandlers(`export default {
+          slow: (_, { signal }) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+        };`),
+      },
+    });
+    await visit(tasks, { tolerated }, async (page) => {
+      const { body } = await post(`${tasks}/tasks`, { action: 'slow' });
+      await notice(page, 'full').filter({ hasText: 'The queue is full: 1 of 1 tasks.' }).waitFor();
+      await figure(page, 'running', '1');
+      const button = page.getByRole('button', { name: 'Queue task' });
+      await button.click();
+      await page
+        .getByRole('alert')
+        .filter({ hasText: /The queue is full\. Try again in \d s\./ })
+        .waitFor();
+      let sent = 0;
+      page.on('request', (request) => {
+        if (request.method() === 'POST') sent += 1;
+      });
+      await button.click({ force: true });
+      expect(sent, 'requests before the time that Retry-After names').to.equal(0);
+      await page
+        .getByRole('alert')
+        .filter({ hasText: /^The queue is full\.$/ })
+        .waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+      await fetch(`${tasks}/tasks/${body.id}`, { method: 'DELETE' });
+      await notice(page, 'full').waitFor({ state: 'hidden' });
+      await page.getByRole('alert').filter({ hasText: 'The queue is full.' }).waitFor({ state: 'hidden' });
+      await button.click();
+      await page.locator('.own-task[data-state="completed"]').waitFor();
+    });
+  });
+
+  it('says that the queue is paused, and resumes it on request', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await queueState(page, 'queue running');
+      await post(`${tasks}/queue/pause`, {});
+      await queueState(page, 'queue paused');
+      await post(`${tasks}/tasks`, { action: 'waits' });
+      await figure(page, 'waiting', '1');
+      await figure(page, 'oldest', /\d\.\d s/);
+      expect(await notice(page, 'paused').textContent()).to.include(`curl -X POST ${tasks}/queue/resume`);
+      expect(await violations(page)).to.deep.equal([]);
+      await page.getByRole('button', { name: 'Resume the queue' }).click();
+      await notice(page, 'paused').waitFor({ state: 'hidden' });
+      await queueState(page, 'queue running');
+      await figure(page, 'waiting', '0');
+      await figure(page, 'rate', /[\d.]+ \/ s/);
+    });
+  });
+
+  it('is “Live” without the event stream, whose events the counts of the queue replace', async () => {
+    const { tasks } = services();
+    const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));
+    await visit(tasks, { prepare, tolerated }, async (page) => {
+      await reaches(page, 'live');
+      await part(page, 'last-event').filter({ hasText: 'no event stream' }).waitFor();
+      await post(`${tasks}/tasks`, { action: 'counted' });
+      await lists(page, 'counted');
+    });
+  });
+
+  it('names the error that the service answers, and waits as long as Retry-After says', async () => {
+    const { tasks } = services();
+    let answers = 0;
+    const prepare = (page: Page) =>
+      page.route('**/queue', async (route) => {
+        answers += 1;
+        if (answers > 2) await route.continue();
+        else await route.fulfill({ status: 503, json: { error: 'server busy' }, headers: { 'Retry-After': '2' } });
+      });
+    await visit(tasks, { prepare, tolerated }, async (page) => {
+      await reaches(page, 'failing');
+      expect(await part(page, 'connection-text').textContent()).to.equal('Service answers: server busy');
+      await reaches(page, 'live');
+      const times = await page.evaluate(() =>
+        performance
+          .getEntriesByType('resource')
+          .flatMap(({ name, startTime }) => (name.endsWith('/queue') ? startTime : [])),
+      );
+      expect((times[2] ?? 0) - (times[1] ?? 0)).to.be.at.least(1_900);
+    });
+  });
+
+  it('is accessible and fits while offline, on a narrow screen', async () => {
+    const { tasks } = services();
+    const network = await severable(tasks);
+    await visit(network.url, { tolerated, width: 320 }, async (page) => {
+      await queueState(page, 'queue running');
+      expect(await violations(page)).to.deep.equal([]);
+      network.cut();
+      await reaches(page, 'offline');
+      expect(await violations(page)).to.deep.equal([]);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+      expect(overflow, 'pixels beyond the width').to.be.at.most(0);
+    });
+  });
+});

@@ -1,0 +1,144 @@
+import { Agent, request as send } from 'node:http';
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { post, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+import { listedActions, lists } from './task-rows.ts';
+
+/** Number of tasks in the burst, and how many are queued each second. */
+const TASKS = 2_500;
+const TASKS_PER_SECOND = 500;
+/** Largest part of the time that the page may spend in long tasks. An idle machine needs none. */
+const MAX_BUSY_SHARE = 0.5;
+/** Longest time for a key press behind a megabyte of text, which the browser alone takes 0.2 s to lay out. */
+const MAX_TYPING_MS = 1_000;
+/** Longest median delay of a key press. */
+const MAX_INPUT_DELAY_MS = 100;
+
+/** What the page observes about itself. */
+interface Observed {
+  startedAt: number;
+  /** Times at which the list was changed. */
+  renderings: number[];
+  /** Durations of the long tasks. */
+  busy: number[];
+  inputDelays: number[];
+}
+
+/** Starts to observe renderings, long tasks and input delays in the page. */
+function observe(page: Page) {
+  return page.evaluateHandle((): Observed => {
+    const observed: Observed = { startedAt: performance.now(), renderings: [], busy: [], inputDelays: [] };
+    const list = document.querySelector('[data-part="list"]') as HTMLElement;
+    new MutationObserver(() => observed.renderings.push(performance.now())).observe(list, {
+      ...{ childList: true, subtree: true, characterData: true },
+    });
+    new PerformanceObserver((entries) => {
+      for (const { duration } of entries.getEntries()) observed.busy.push(duration);
+    }).observe({ type: 'longtask' });
+    addEventListener('keydown', ({ timeStamp }) => observed.inputDelays.push(performance.now() - timeStamp), true);
+    return observed;
+  });
+}
+
+/** Queues tasks at an even rate, over a few connections. */
+async function queueMany(tasks: string): Promise<void> {
+  const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+  const startedAt = performance.now();
+  const queueOne = () =>
+    new Promise<void>((resolve, reject) => {
+      const request = send(`${tasks}/tasks`, { method: 'POST', agent }, (answer) => answer.resume().on('end', resolve));
+      request.on('error', reject).end('{"action":"sum","data":{"numbers":[1,2]}}');
+    });
+  for (let sent = 0; sent < TASKS; ) {
+    const due = Math.min(TASKS, Math.ceil(((performance.now() - startedAt) / 1000) * TASKS_PER_SECOND));
+    await Promise.all(Array.from({ length: due - sent }, queueOne));
+    sent = Math.max(sent, due);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+  agent.destroy();
+}
+
+describeInBrowser('the task board under load', () => {
+  it('renders at most ten times a second, stays responsive and requests few listings while 500 tasks a second are processed', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await reaches(page, 'live');
+      let listings = 0;
+      page.on('request', (request) => {
+        if (new URL(request.url()).pathname === '/tasks') listings += 1;
+      });
+      const handle = await observe(page);
+      let isOver = false;
+      const load = queueMany(tasks).finally(() => {
+        isOver = true;
+      });
+      await page.locator('#text').focus();
+      while (!isOver) await page.keyboard.type('x', { delay: 50 });
+      await load;
+      await part(page, 'health-waiting').filter({ hasText: /^0$/ }).waitFor();
+      await eventually(
+        () => page.evaluate(() => fetch('/queue').then((answer) => answer.json())),
+        ({ completed }) => completed === TASKS,
+      );
+      const observed = await handle.jsonValue();
+      const seconds = ((observed.renderings.at(-1) ?? 0) - observed.startedAt) / 1000;
+      expect(observed.renderings.length, `renderings in ${seconds} s`).to.be.within(5, seconds * 10 + 2);
+      expect(listings, `listings in ${seconds} s`).to.be.at.most(seconds + 3);
+      const busySeconds = observed.busy.reduce((sum, duration) => sum + duration, 0) / 1000;
+      expect(busySeconds / seconds, 'part of the time in long tasks').to.be.below(MAX_BUSY_SHARE);
+      const delays = observed.inputDelays.sort((one, other) => one - other);
+      expect(delays[Math.floor(delays.length / 2)], 'median input delay').to.be.below(MAX_INPUT_DELAY_MS);
+    });
+  });
+
+  it('stays responsive while the user types behind a pasted megabyte, whose curl command is copied whole', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: tasks });
+      const field = page.getByLabel('Text');
+      await field.fill('x'.repeat(1_000_000));
+      await part(page, 'curl').first().filter({ hasText: 'Copy copies all' }).waitFor();
+      const handle = await observe(page);
+      await field.press('End');
+      await page.keyboard.type('typed', { delay: 20 });
+      await part(page, 'copy-curl').first().click();
+      await page.getByRole('button', { name: 'Copied' }).waitFor();
+      const command = await page.evaluate(() => navigator.clipboard.readText());
+      expect(command.length).to.be.above(1_000_000);
+      expect(command).to.include('xtyped');
+      expect(Math.max(0, ...(await handle.jsonValue()).busy), 'longest task of the page').to.be.below(MAX_TYPING_MS);
+    });
+  });
+
+  it('never loads large payloads and results for the list: 60 tasks of a megabyte cost a few kilobytes', async () => {
+    const { tasks } = await startServices();
+    const text = 'x'.repeat(1_000_000);
+    for (let i = 0; i < 60; i++) await post(`${tasks}/tasks`, { action: 'uppercase', data: { text } });
+    let bytes = 0;
+    const prepare = async (page: Page) => {
+      const devtools = await page.context().newCDPSession(page);
+      await devtools.send('Network.enable');
+      const isData = new Set<string>();
+      devtools.on('Network.requestWillBeSent', ({ requestId, type }) => {
+        if (type === 'Fetch') isData.add(requestId);
+      });
+      devtools.on('Network.dataReceived', ({ requestId, encodedDataLength, dataLength }) => {
+        if (isData.has(requestId)) bytes += Math.max(encodedDataLength, dataLength);
+      });
+    };
+    await visit(tasks, { prepare }, async (page) => {
+      await eventually(
+        () => listedActions(page).count(),
+        (count) => count === 60,
+      );
+      expect(bytes, 'bytes of the first list').to.be.within(10_000, 150_000);
+      bytes = 0;
+      await post(`${tasks}/tasks`, { action: 'tiny' });
+      await lists(page, 'tiny');
+      await part(page, 'list').getByText('processed', { exact: true }).first().waitFor();
+      expect(bytes, 'bytes for one more task').to.be.below(150_000);
+    });
+  });
+});

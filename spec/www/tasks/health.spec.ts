@@ -1,0 +1,52 @@
+import { expect } from 'chai';
+import { healthOf, RateMeter } from '../../../www/tasks/health.ts';
+import { noticesOf } from '../../../www/tasks/health-notices.ts';
+
+const status = {
+  ...{ accepted: 9, completed: 5, dead: 1, waiting: 1, delayed: 1, in_flight: 1, bytes: 2e6 },
+  limits: { length: 10, bytes: 4e6, dead_letters: 10_000, prefetch: 5 },
+  ...{ oldest_age_seconds: 1.5, threads: { busy: 1, total: 2 }, paused: false, stalled: null },
+  latency: { window_seconds: 300, waiting: null, running: null },
+};
+const notices = (change: Partial<typeof status> | { stalled: { reason: string; since: number } }) =>
+  noticesOf(healthOf({ ...status, ...change }, 1), 'http://host');
+
+describe('the health of the queue', () => {
+  it('is full at either limit, and the notice names the limit', () => {
+    expect(notices({})).to.deep.equal([]);
+    const [byLength] = notices({ waiting: 8 });
+    expect(byLength?.problem).to.equal('The queue is full: 10 of 10 tasks.');
+    expect(byLength?.advice).to.include('QUEUE_MAX_LENGTH');
+    const [byBytes] = notices({ bytes: 4e6 });
+    expect(byBytes?.problem).to.equal('The queue is full: 4.0 MB of 4.0 MB.');
+    expect(byBytes?.advice).to.include('QUEUE_MAX_BYTES');
+  });
+
+  it('has a notice with advice for each reason of a stall, before all others', () => {
+    const reasons = {
+      'the task threads do not start': 'log',
+      '/data/tasks.db does not exist': 'DATA_DIR',
+      'database or disk is full': 'DATA_DIR',
+      'NATS cannot be reached': 'NATS',
+      'something else': 'log',
+    };
+    for (const [reason, advice] of Object.entries(reasons)) {
+      const [first, second] = notices({ stalled: { reason, since: 0 }, paused: true } as never);
+      expect(first?.problem)
+        .to.match(/^No task can be processed since /)
+        .and.to.include(reason);
+      expect(first?.advice).to.include(advice);
+      expect(second?.kind).to.equal('paused');
+    }
+  });
+
+  it('measures the rate over ten seconds, and anew after a restart', () => {
+    const meter = new RateMeter();
+    expect(meter.add(100, 0)).to.equal(undefined);
+    expect(meter.add(120, 2_000)).to.equal(10);
+    for (let second = 3; second <= 30; second++) meter.add(120, second * 1_000);
+    expect(meter.add(120, 31_000)).to.equal(0);
+    expect(meter.add(3, 32_000)).to.equal(undefined);
+    expect(meter.add(4, 33_000)).to.equal(1);
+  });
+});

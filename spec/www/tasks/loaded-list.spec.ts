@@ -1,0 +1,98 @@
+import { expect } from 'chai';
+import { PAGE_SIZE } from '../../../www/tasks/board-api.ts';
+import type { BoardTask, State } from '../../../www/tasks/board-task.ts';
+import { LoadedList, MAX_LISTED } from '../../../www/tasks/loaded-list.ts';
+
+/** Creates a list over a map of tasks. */
+function startList(state: State, query = {}) {
+  const tasks = new Map<string, BoardTask>();
+  const kept = new Set<string>();
+  const list = new LoadedList(state, query, { find: (id) => tasks.get(id), isKept: (id) => kept.has(id) });
+  const put = (id: string, fields: Partial<BoardTask> = {}) => {
+    tasks.set(id, { id, action: 'a', state, payload: '{}', result: '{}', ...fields });
+    return id;
+  };
+  const page = (from: number, size = PAGE_SIZE) => Array.from({ length: size }, (_, i) => put(`t${from + i}`));
+  return { list, kept, put, page, ids: () => list.tasks.map(({ id }) => id) };
+}
+
+describe('a loaded list of tasks', () => {
+  it('adds a queued task at its end, unless the service has more, and removes a task that leaves the state', () => {
+    const { list, put, page, ids } = startList('queued');
+    list.replace(page(0, 2), false, []);
+    list.update(put('new'));
+    list.update(put('t0', { state: 'running' }));
+    expect(ids()).to.deep.equal(['t1', 'new']);
+    expect(list.isIncomplete).to.equal(false);
+    list.replace(page(1), true, []);
+    list.update(put('beyond'));
+    expect(list.has('beyond')).to.equal(false);
+    list.update(put('t1', { state: 'running' }));
+    expect(list.isIncomplete).to.equal(true);
+  });
+
+  it('puts completed and failed tasks in front, by the second in which they were accepted, and retrying ones by their due time', () => {
+    const completed = startList('completed');
+    completed.list.replace(
+      [completed.put('b', { acceptedAtMs: 3_000 }), completed.put('c', { acceptedAtMs: 1_000 })],
+      false,
+      [],
+    );
+    completed.list.update(completed.put('same', { acceptedAtMs: 3_500 }));
+    completed.list.update(completed.put('older', { acceptedAtMs: 2_000 }));
+    completed.list.update(completed.put('unknown'));
+    expect(completed.ids()).to.deep.equal(['unknown', 'same', 'b', 'older', 'c']);
+    const retrying = startList('retrying');
+    for (const [id, nextAttemptAtMs] of Object.entries({ late: 9, early: 1, middle: 5 })) {
+      retrying.list.update(retrying.put(id, { nextAttemptAtMs }));
+    }
+    expect(retrying.ids()).to.deep.equal(['early', 'middle', 'late']);
+    const failed = startList('failed');
+    for (const id of ['first', 'second']) failed.list.update(failed.put(id));
+    expect(failed.ids()).to.deep.equal(['second', 'first']);
+  });
+
+  it('holds one page, from which kept tasks do not disappear', () => {
+    const { list, kept, put, page, ids } = startList('completed');
+    list.replace(page(0), true, []);
+    kept.add('t99');
+    for (let i = 0; i < 200; i++) list.update(put(`new${i}`));
+    expect(ids()).to.have.length(PAGE_SIZE + 1);
+    expect(ids().at(-1)).to.equal('t99');
+    list.replace(page(500), true, []);
+    expect(ids().at(-1)).to.equal('t99');
+    kept.clear();
+    list.replace(page(500), true, []);
+    expect(ids()).to.have.length(PAGE_SIZE);
+  });
+
+  it('appends older pages up to its bound, and keeps them if the newest page still adjoins', () => {
+    const { list, put, page, ids } = startList('completed');
+    list.replace(page(0), true, []);
+    list.append(page(100), true);
+    list.update(put('new'));
+    list.replace([...page(0, 1), ...page(2, PAGE_SIZE - 1)], true, []);
+    expect(ids()).to.have.length(2 * PAGE_SIZE - 2);
+    for (let from = 200; from < 2_000; from += PAGE_SIZE) list.append(page(from), true);
+    expect(ids()).to.have.length(MAX_LISTED);
+    expect(list.more).to.equal(false);
+    list.replace(page(9_000), true, []);
+    expect(ids()).to.have.length(PAGE_SIZE);
+  });
+
+  it('holds only tasks that fit its query, and those that events added during the request', () => {
+    const { list, put, ids } = startList('failed', { reason: 'no' });
+    list.update(put('other', { reason: 'yes' }));
+    list.update(put('fits', { reason: 'no' }));
+    list.replace([put('listed', { reason: 'no' })], false, ['fits']);
+    expect(ids()).to.deep.equal(['fits', 'listed']);
+  });
+
+  it('is incomplete while a task lacks the texts that only a listing has', () => {
+    const { list, put } = startList('completed');
+    list.update(put('known'));
+    expect(list.isIncomplete).to.equal(false);
+    list.update(put('unknown', { result: undefined as never }));
+    expect(list.isIncomplete).to.equal(true);
+  });
+});
