@@ -8,7 +8,7 @@ export const MAX_LISTED = 1_000;
 export class LoadedList {
   readonly state: State;
   readonly query: ListQuery;
-  /** Whether the service has tasks beyond the last listed one. */
+  /** Whether the service has tasks beyond the last listed one, and the bound lets them be loaded. */
   more = false;
   /** Whether events have changed the list in a way that only the service can complete. */
   isIncomplete = false;
@@ -111,7 +111,7 @@ export class LoadedList {
     if (this.#ids.length <= this.#limit) return;
     const beyond = this.#ids.slice(this.#limit);
     this.#ids.length = this.#limit;
-    this.more ||= beyond.some((id) => !this.#isKept(id));
+    this.more = this.#limit < MAX_LISTED && (this.more || beyond.some((id) => !this.#isKept(id)));
     this.#ids.push(...beyond.filter(this.#isKept));
   }
 }
