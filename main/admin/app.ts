@@ -4,11 +4,12 @@ import type { SubmissionRules } from '../../workers/handlers-manifest.ts';
 import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
 import { Admission, TURN_BYTES } from '../http/admission.ts';
 import { crossSite } from '../http/cross-site.ts';
-import { exactRouter, refuseOtherMethods } from '../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { replyJson } from '../http/json-reply.ts';
 import type { Log } from '../log.ts';
 import type { Check, Checks } from '../readiness-check.ts';
+import { adminPages, indexRouter } from './index-page.ts';
 
 export interface AdminAppOptions {
   /** Readiness checks by name. The process is ready if all checks pass. Checks must not block the main thread. */
@@ -30,6 +31,8 @@ export function createAdminApp(options: AdminAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
   app.use(jsonErrors(options.log));
+  // Registered before the check of cross-site requests, so that links on other sites can open the page.
+  app.use(indexRouter().routes());
   for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'all' })) app.use(middleware);
   app.use(adminRouter(options).routes());
   app.use(notFound);
@@ -37,7 +40,6 @@ export function createAdminApp(options: AdminAppOptions): Koa {
 }
 
 const NO_RULES: SubmissionRules = { actions: new Map(), rejectUnknown: false };
-const PATHS = ['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json'];
 
 /** Creates the router for health checks, metrics, and the contracts of all listeners. */
 export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
@@ -73,7 +75,7 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
     replyJson(ctx, 200, asyncApi(symbols));
   });
 
-  for (const path of PATHS) router.all(path, refuseOtherMethods('GET', 'HEAD'));
+  for (const path of Object.keys(adminPages)) router.all(path, answerOtherMethods('GET', 'HEAD'));
 
   return router;
 }

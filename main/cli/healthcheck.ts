@@ -16,7 +16,7 @@ const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}$
 try {
   if (port === 'off') throw new Error('ADMIN_PORT is off: set a port, or start the container without its health check');
   const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${(await response.text()).trimEnd()}`);
 } catch (error) {
   const { message, cause } = error as Error;
   console.error(cause instanceof Error ? `${url}: ${cause.message}` : message);

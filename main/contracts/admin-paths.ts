@@ -1,5 +1,5 @@
 import Type from 'typebox';
-import { corsPreflight, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
+import { type OperationDetails, type PathItem, pathItem } from './path-item.ts';
 import { errors, json } from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict } from './task-schemas.ts';
@@ -30,7 +30,7 @@ export const adminSchemas = {
 /** Returns the path item of an admin path. Admin paths support only `GET` and refuse all cross-site requests. */
 function adminPath(operationId: string, summary: string, responses: OperationDetails['responses']): PathItem {
   const get: OperationDetails = { operationId, summary, responses, errors: ['crossSiteRequest'] };
-  return pathItem('admin', [servers.admin], { get, others: { ...errors(['crossSiteRequest']), ...corsPreflight } });
+  return pathItem('admin', [servers.admin], { get, others: errors(['crossSiteRequest']) });
 }
 
 const document = { 200: json('The document.', ref('Document')) };

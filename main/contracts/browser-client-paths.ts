@@ -1,8 +1,8 @@
 import Type from 'typebox';
 import { pageHeaders } from '../http/static-files.ts';
 import { mapValues } from './map-values.ts';
-import { corsPreflight, type PathItem, pathItem } from './path-item.ts';
-import { allErrors, constant, errors, type OpenApiResponse, onlyAt } from './responses.ts';
+import { type PathItem, pathItem } from './path-item.ts';
+import { allErrors, constant, errors, type OpenApiResponse, onlyAt, optional } from './responses.ts';
 import { servers } from './servers.ts';
 
 const TAG = 'clients';
@@ -17,7 +17,11 @@ const headers = {
 const text = { schema: Type.String() };
 const image = { schema: Type.String({ contentMediaType: 'image/png' }) };
 
-const page: OpenApiResponse = { description: 'The page.', headers, content: { 'text/html': text } };
+const page: OpenApiResponse = {
+  description: 'The page. The page of the admin listener has no `Vary` and no `Last-Modified`.',
+  headers: { ...headers, Vary: optional(headers.Vary), 'Last-Modified': optional(headers['Last-Modified']) },
+  content: { 'text/html': text },
+};
 
 const file: OpenApiResponse = {
   description: 'The file, or the page of service A.',
@@ -42,13 +46,13 @@ const refused = errors(['crossSiteRequest']);
 
 /** OpenAPI path items of the browser clients. `/{path}` describes all requests that match no other path. */
 export const browserClientPaths: Readonly<Record<string, PathItem>> = {
-  '/': pathItem(TAG, [servers.ticker, servers.tasks], {
+  '/': pathItem(TAG, [servers.ticker, servers.tasks, servers.admin], {
     get: {
       operationId: 'getPage',
-      summary: 'The browser client of the service',
-      responses: { 200: page, 304: unchanged },
+      summary: 'The browser client of the service, or the links of the admin listener',
+      responses: { 200: page, ...onlyAt(['ticker', 'tasks'], { 304: unchanged }) },
     },
-    others: onlyAt(['tasks'], { ...refused, ...corsPreflight }),
+    others: onlyAt(['tasks'], refused),
   }),
   '/{path}': pathItem(TAG, [servers.ticker, servers.tasks, servers.admin], {
     get: {
@@ -67,7 +71,7 @@ export const browserClientPaths: Readonly<Record<string, PathItem>> = {
     others: {
       ...allErrors(['tokenStoreUnavailable']),
       ...unknown,
-      ...onlyAt(['tasks', 'admin'], { ...refused, ...corsPreflight }),
+      ...onlyAt(['tasks', 'admin'], refused),
     },
   }),
 };

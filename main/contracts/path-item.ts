@@ -1,7 +1,15 @@
 import type { TSchema } from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
 import { mapValues } from './map-values.ts';
-import { allErrors, type Header, methodNotAllowed, type OpenApiResponse, type OpenApiResponses } from './responses.ts';
+import {
+  allErrors,
+  constant,
+  type Header,
+  methodNotAllowed,
+  type OpenApiResponse,
+  type OpenApiResponses,
+  optional,
+} from './responses.ts';
 import type { Server } from './servers.ts';
 
 export interface Parameter {
@@ -56,9 +64,20 @@ export function pathItem(tag: string, servers: readonly Server[], details: PathD
     operations[method] = { ...rest, tags: [tag], security, responses };
     if (method === 'get' && !('101' in responses)) operations.head = headOf(operations[method]);
   }
-  const allowed = Object.keys(operations).filter((method) => method !== 'options');
-  const notAllowed = methodNotAllowed(...allowed.map((method) => method.toUpperCase()));
-  return { servers, ...operations, 'x-other-methods': complete({ ...notAllowed, ...allErrors(), ...others }) };
+  const own = Object.keys(operations).filter((method) => method !== 'options');
+  const isStream = operations.get !== undefined && '101' in operations.get.responses;
+  const allowed = [...own.map((method) => method.toUpperCase()), ...(isStream ? [] : ['OPTIONS'])];
+  const toOptions = 'options' in operations ? {} : { 204: optionsAnswer(allowed) };
+  const otherMethods = { ...toOptions, ...methodNotAllowed(...allowed), ...allErrors(), ...others };
+  return { servers, ...operations, 'x-other-methods': complete(otherMethods) };
+}
+
+/** Returns the response to `OPTIONS`. `Allow` is optional, because the response to a CORS preflight does not have it. */
+function optionsAnswer(allowed: readonly string[]): OpenApiResponse {
+  return {
+    description: 'The response to `OPTIONS`, or to the CORS preflight from an origin in `CORS_ORIGINS`.',
+    headers: { Allow: optional(constant(allowed.join(', '))) },
+  };
 }
 
 function headOf(get: Operation): Operation {
@@ -87,8 +106,3 @@ function allowAnyOrigin(answers: OpenApiResponses): OpenApiResponses {
     return { ...answer, headers: { ...answer.headers, [ALLOW_ORIGIN]: own ?? header } };
   });
 }
-
-/** Response to the CORS preflight from an allowed origin. */
-export const corsPreflight: OpenApiResponses = {
-  204: { description: 'The CORS preflight came from an origin in `CORS_ORIGINS`.' },
-};

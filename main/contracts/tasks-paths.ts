@@ -1,7 +1,7 @@
 import Type from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
 import { IDEMPOTENCY_KEY } from '../tasks/http/prepare-submission.ts';
-import { corsPreflight, jsonBody, type Operations, type Parameter, type PathItem, pathItem } from './path-item.ts';
+import { jsonBody, type Operations, type Parameter, type PathItem, pathItem } from './path-item.ts';
 import { allErrors, json } from './responses.ts';
 import { servers } from './servers.ts';
 import { EVENT_EXAMPLE, taskEvents } from './task-event-schemas.ts';
@@ -15,7 +15,7 @@ export function tasksPath(operations: Operations): PathItem {
     const refusals: ErrorName[] = method === 'get' ? ['actionNotAllowed'] : ['crossSiteRequest', 'actionNotAllowed'];
     return [method, { ...details, security: [{}, { bearer: [] }], errors: [...errors, ...TOKEN_ERRORS, ...refusals] }];
   });
-  const others = { ...allErrors([...TOKEN_ERRORS, 'crossSiteRequest']), ...corsPreflight };
+  const others = allErrors([...TOKEN_ERRORS, 'crossSiteRequest']);
   return pathItem('tasks', [servers.tasks], { ...Object.fromEntries(secured), others });
 }
 

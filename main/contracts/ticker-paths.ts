@@ -2,10 +2,12 @@ import Type from 'typebox';
 import { HISTORY_SECONDS } from '../ticker/price-history.ts';
 import { SUBPROTOCOL } from '../ticker/token-auth.ts';
 import { RELAY_HEADER } from '../ticker/ws-relay.ts';
+import { mapValues } from './map-values.ts';
 import { jsonBody, type OperationDetails, type PathItem, pathItem } from './path-item.ts';
 import {
   constant,
   errors,
+  type Header,
   json,
   methodNotAllowed,
   type OpenApiResponse,
@@ -83,14 +85,17 @@ const switched: OpenApiResponse = {
   },
 };
 
-/** Returns the operation that answers CORS preflights from any origin. @param allowed methods that the path supports */
-function preflight(operationId: string, responses: OpenApiResponses, ...allowed: string[]): OperationDetails {
+/** Response to an `OPTIONS` request that is no preflight. */
+const ALLOW_ONLY = '204 with the header `Allow`';
+
+/** Returns the operation that answers CORS preflights from any origin. @param other response to other requests */
+function preflight(operationId: string, other: string, responses: OpenApiResponses): OperationDetails {
   return {
     operationId,
     summary: 'Answers the CORS preflight from any origin',
-    description: 'The response is 405 if `Access-Control-Request-Method` is missing.',
-    parameters: [{ name: 'Access-Control-Request-Method', in: 'header', required: true, schema: Type.String() }],
-    responses: { ...methodNotAllowed(...allowed), ...responses },
+    description: `The response is ${other} if \`Access-Control-Request-Method\` is missing.`,
+    parameters: [{ name: 'Access-Control-Request-Method', in: 'header', schema: Type.String() }],
+    responses,
   };
 }
 
@@ -111,13 +116,17 @@ const tokenPreflight: OpenApiResponse = {
   description: 'The cross-origin request is allowed. Service B echoes an origin that is in `CORS_ORIGINS`.',
   headers: {
     ...streamPreflight.headers,
-    'Access-Control-Allow-Origin': { required: true, schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
-    'Access-Control-Allow-Methods': {
-      required: true,
-      schema: { type: 'string', enum: [ANY_ORIGIN_METHODS, 'GET,HEAD,POST,DELETE'] },
-    },
+    'Access-Control-Allow-Origin': { schema: { type: 'string', pattern: '^(\\*|https?://.+)$' } },
+    'Access-Control-Allow-Methods': { schema: { type: 'string', enum: [ANY_ORIGIN_METHODS, 'GET,HEAD,POST,DELETE'] } },
   },
 };
+
+/** Returns the response to a preflight, or to another `OPTIONS` request, which gets only the header `Allow`. */
+function withAllow({ description, headers }: OpenApiResponse, ...supported: string[]): OpenApiResponse {
+  const allowed = { 'Access-Control-Allow-Origin': constant('*'), ...headers } as Readonly<Record<string, Header>>;
+  const allow = constant([...supported, 'OPTIONS'].join(', '));
+  return { description, headers: { ...mapValues(allowed, optional), Allow: optional(allow) } };
+}
 
 /** OpenAPI path items of service A, except those of its browser client. */
 export const tickerPaths: Readonly<Record<string, PathItem>> = {
@@ -148,7 +157,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       responses: { 204: { description: 'The token is revoked.' }, ...atTasks },
       errors: ['authenticationRequired', 'tokenStoreUnavailable'],
     },
-    options: preflight('preflightToken', { ...atTasks, 204: tokenPreflight }, 'POST', 'DELETE'),
+    options: preflight('preflightToken', ALLOW_ONLY, { ...atTasks, 204: withAllow(tokenPreflight, 'POST', 'DELETE') }),
     others: atTasks,
   }),
   '/ws/ticker': pathItem(TAG, [servers.ticker], {
@@ -173,7 +182,7 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
         'tooManyConnections',
       ],
     },
-    options: preflight('preflightStream', { 204: streamPreflight }, 'GET'),
+    options: preflight('preflightStream', '405', { ...methodNotAllowed('GET'), 204: streamPreflight }),
   }),
   '/prices/history': pathItem(TAG, [servers.ticker], {
     anyOrigin: true,
@@ -192,6 +201,6 @@ export const tickerPaths: Readonly<Record<string, PathItem>> = {
       responses: { 200: json('The ticks.', ref('PriceHistory')) },
       errors: ['invalidSeconds', 'authenticationRequired', 'actionNotAllowed', 'tokenStoreUnavailable', 'serverBusy'],
     },
-    options: preflight('preflightPriceHistory', { 204: streamPreflight }, 'GET', 'HEAD'),
+    options: preflight('preflightPriceHistory', ALLOW_ONLY, { 204: withAllow(streamPreflight, 'GET', 'HEAD') }),
   }),
 };

@@ -8,11 +8,18 @@ export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, '
 }
 
 /**
- * Returns middleware that responds 405 with an `Allow` header. Must be registered after the other routes of its path.
+ * Returns middleware for all methods of a path that have no route of their own: 204 to OPTIONS, otherwise 405, both
+ * with an `Allow` header. Must be registered after the other routes of its path.
+ *
+ * @param supported methods with a route
  */
-export function refuseOtherMethods(...allowed: string[]): Middleware {
-  const headers = { Allow: allowed.join(', ') };
-  return () => {
-    throw new HttpError('methodNotAllowed', { headers });
+export function answerOtherMethods(...supported: string[]): Middleware {
+  const headers = { Allow: [...supported, 'OPTIONS'].join(', ') };
+  return (ctx) => {
+    // The CORS middleware has answered every allowed preflight, so this preflight is refused.
+    const isPreflight = ctx.get('Access-Control-Request-Method') !== '';
+    if (ctx.method !== 'OPTIONS' || isPreflight) throw new HttpError('methodNotAllowed', { headers });
+    ctx.set(headers);
+    ctx.status = 204;
   };
 }

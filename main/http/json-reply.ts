@@ -6,12 +6,17 @@ import { apiHeaders } from './security-headers.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
+/** Encodes a JSON body, with a newline so that a shell's prompt does not follow it on the same line. */
+export function jsonText(value: unknown): string {
+  return `${JSON.stringify(value)}\n`;
+}
+
 /** Headers of every JSON response, as alternating names and values. `writeHead` is fastest with this format. */
 const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', 'application/json; charset=utf-8'];
 
 /** Sends a JSON response. Bypasses Koa's response handling, which would take most of the time for a small response. */
 export function replyJson(ctx: ParameterizedContext, status: number, value: unknown, headers: Headers = {}): void {
-  replyText(ctx, status, JSON.stringify(value), headers);
+  replyText(ctx, status, jsonText(value), headers);
 }
 
 /** Like {@link replyJson} with status 200. Sends nothing and returns false if the response exceeds `budget`. */
@@ -25,7 +30,7 @@ export function replyWithin(
     ctx.respond = false;
     return true;
   }
-  const text = JSON.stringify(value);
+  const text = jsonText(value);
   const bytes = Buffer.byteLength(text);
   if (!budget.take(bytes)) return false;
   ctx.res.once('close', () => budget.release(bytes));
@@ -95,7 +100,7 @@ async function writeListing<Key>(
       if (res.closed) return;
     }
     begin();
-    res.end(count === 0 ? `{"${name}":[],"count":0}` : `],"count":${count}}`);
+    res.end(count === 0 ? `{"${name}":[],"count":0}\n` : `],"count":${count}}\n`);
   } catch (error) {
     if (!res.headersSent) throw error;
     if (!(error instanceof HttpError && error.overload)) ctx.app.emit('error', error, ctx);

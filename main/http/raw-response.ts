@@ -1,10 +1,11 @@
 import { type ServerResponse, STATUS_CODES } from 'node:http';
 import { type ErrorName, HttpError } from './errors.ts';
+import { jsonText } from './json-reply.ts';
 import { apiHeaders } from './security-headers.ts';
 
 /** Returns a complete HTTP response as a string, with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
-  const text = JSON.stringify(body);
+  const text = jsonText(body);
   const all = Object.entries({ ...headersOf(text), ...headers });
   const head = all.map(([name, value]) => `${name}: ${value}\r\n`);
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
@@ -13,7 +14,7 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
 /** Sends an error response and closes the connection. Used for requests that are not passed to the app. */
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
-  const text = JSON.stringify({ error: message });
+  const text = jsonText({ error: message });
   response.writeHead(status, headersOf(text)).end(text);
 }
 

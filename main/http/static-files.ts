@@ -6,7 +6,7 @@ import { buffer } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import Koa, { type Middleware } from 'koa';
 import serve from 'koa-static';
-import { HttpError } from './errors.ts';
+import { answerOtherMethods } from './exact-router.ts';
 
 const www = fileURLToPath(new URL('../../www', import.meta.url));
 
@@ -43,7 +43,7 @@ type StaticFile = Readonly<Record<'identity' | 'gzip', StaticResponse>>;
 
 /**
  * Returns middleware that serves the files in `www/<client>` at `/` and the files in `www/shared` at `/shared/`.
- * Methods other than GET and HEAD get 405. For unknown paths, service A (`ticker`) serves `index.html`, and service B
+ * Supports GET, HEAD and OPTIONS. For unknown paths, service A (`ticker`) serves `index.html`, and service B
  * calls the next middleware.
  *
  * All files are read into memory before the promise is fulfilled, so slow clients do not keep files open.
@@ -55,13 +55,12 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
   for (const file of ['', ...files(client)]) served.set(`/${file}`, await readFile(`/${client}/${file}`));
   for (const file of files('shared')) served.set(`/shared/${file}`, await readFile(`/shared/${file}`));
   const fallback = client === 'ticker' ? served.get('/') : undefined;
+  const otherMethods = answerOtherMethods('GET', 'HEAD');
 
   return (ctx, next) => {
     const file = served.get(ctx.path) ?? fallback;
     if (file === undefined) return next();
-    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') {
-      throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET, HEAD' } });
-    }
+    if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return otherMethods(ctx, next);
     const { headers, body } = file[ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'];
     ctx.set(headers as Record<string, string>);
     // Appends to `Vary`, because the CORS middleware may already have set it.

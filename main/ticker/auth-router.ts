@@ -6,7 +6,7 @@ import type { Awaitable } from '../awaitable.ts';
 import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { authenticationRequired, HttpError } from '../http/errors.ts';
-import { exactRouter, refuseOtherMethods } from '../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { readJsonObject } from '../http/json-body.ts';
 import { replyJson } from '../http/json-reply.ts';
 import type { RateLimit } from '../http/rate-limit.ts';
@@ -61,7 +61,7 @@ export function authRouter(options: AuthRouterOptions): Router<SecurityContext> 
     ctx.status = 204;
   });
 
-  router.all('/token', refuseOtherMethods('POST', 'DELETE'));
+  router.all('/token', answerOtherMethods('POST', 'DELETE'));
 
   function limitRate(ip: string): void {
     const waitMs = rateLimit.take(rateLimitKey(ip));

@@ -3,7 +3,7 @@ import type Router from '@koa/router';
 import { Admission } from '../http/admission.ts';
 import { ByteBudget } from '../http/byte-budget.ts';
 import { authenticationRequired, HttpError, serverBusy } from '../http/errors.ts';
-import { exactRouter, refuseOtherMethods } from '../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { replyWithin } from '../http/json-reply.ts';
 import { allows } from './policy.ts';
 import { HISTORY_SECONDS, type PriceHistory } from './price-history.ts';
@@ -37,7 +37,7 @@ export function pricesRouter({ tokens, history }: PricesRouterOptions): Router<S
     if (!replyWithin(budget, ctx, history.last(seconds, Math.floor(Date.now() / 1000)))) throw serverBusy();
   });
 
-  router.all('/history', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/history', answerOtherMethods('GET', 'HEAD'));
 
   return router;
 }

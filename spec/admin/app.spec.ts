@@ -37,6 +37,19 @@ describe('the admin app', () => {
     expect(new Set(turns).size).to.equal(20);
   });
 
+  it('lists its paths at / with links, also for a link on another site', async () => {
+    const { url } = await start();
+    const { status, headers, body } = await request(`${url}/`, { headers: { 'Sec-Fetch-Site': 'cross-site' } });
+    expect([status, headers.get('content-type')]).to.deep.equal([200, 'text/html; charset=utf-8']);
+    expect(headers.get('content-security-policy')).to.match(/^default-src 'none';/);
+    expect(body)
+      .to.match(/<\/html>\n$/)
+      .and.not.match(/<(script|style)|style=/);
+    const links = [...body.matchAll(/^<li><a href="([^"]+)">\1<\/a>: \w.*<\/li>$/gm)].map(([, path]) => path);
+    expect(links).to.deep.equal(['/healthz', '/readyz', '/metrics', '/openapi.json', '/asyncapi.json']);
+    for (const path of links) expect((await request(`${url}${path}`)).status, path).to.equal(200);
+  });
+
   it('says that the process lives, whatever its checks say', async () => {
     const { url } = await start({ never: () => 'no' });
     expect(await request(`${url}/healthz`)).to.deep.include({ status: 200, body: { status: 'ok' } });
@@ -107,10 +120,10 @@ describe('the admin app', () => {
     for (const path of ['/healthz', '/readyz', '/metrics']) {
       const { status, headers, body } = await request(`${url}${path}`, { method: 'POST' });
       expect(status).to.equal(405);
-      expect(headers.get('allow')).to.equal('GET, HEAD');
+      expect(headers.get('allow')).to.equal('GET, HEAD, OPTIONS');
       expect(body).to.deep.equal({ error: 'method not allowed' });
     }
-    for (const path of ['/', '/Healthz', '/READYZ', '/healthz/', '/metrics/', '/openapi.JSON']) {
+    for (const path of ['/Healthz', '/READYZ', '/healthz/', '/metrics/', '/openapi.JSON']) {
       expect(await request(`${url}${path}`), path).to.deep.include({ status: 404, body: { error: 'not found' } });
     }
   });

@@ -49,7 +49,7 @@ const undescribed: [string, Answered, RegExp][] = [
   ['another case', accepted({ request: { method: 'POST', path: '/Tasks' } }), /POST \/Tasks 202: the status/],
   ['a trailing slash', accepted({ request: { method: 'POST', path: '/tasks/' } }), /POST \/tasks\/ 202: the status/],
   ['a path of the other service', accepted({ service: 'ticker' }), /ticker POST \/tasks 202/],
-  ['a path of no server', accepted({ service: 'admin', request: { method: 'GET', path: '/' } }), /admin GET \/ 202/],
+  ['a path of no server', accepted({ service: 'admin', request: get('/tasks') }), /admin GET \/tasks 202/],
   ['a body of HEAD', accepted({ request: { method: 'HEAD', path: '/queue' }, status: 200 }), /body is not described/],
   [
     'a 404 where all paths are a page',
@@ -68,7 +68,7 @@ const described: [string, Answered][] = [
     accepted({
       request: { method: 'PUT', path: '/tasks' },
       status: 405,
-      headers: { Allow: 'GET, HEAD, POST' },
+      headers: { Allow: 'GET, HEAD, POST, OPTIONS' },
       body: { error: 'method not allowed' },
     }),
   ],

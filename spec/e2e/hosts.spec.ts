@@ -29,7 +29,7 @@ describe('the services on loopback', () => {
     for (const url of [ticker, tasks, admin]) {
       const raw = await connectRaw(Number(new URL(url).port), 'GET /queue HTTP/1.1', 'Host: evil.example');
       const { status, body } = parseResponse(await raw.ended);
-      expect([status, body]).to.deep.equal([421, '{"error":"host not allowed"}']);
+      expect([status, body]).to.deep.equal([421, '{"error":"host not allowed"}\n']);
     }
   });
 });

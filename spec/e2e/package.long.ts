@@ -100,7 +100,7 @@ describe('the package', () => {
   async function useHandlers(tasks: number, admin: number): Promise<void> {
     expect(await outcome(tasks, 'words', { text: 'three short words' })).to.equal(3);
     const health = { url: `http://127.0.0.1:${admin}/healthz` };
-    expect(await outcome(tasks, 'size', health)).to.equal('{"status":"ok"}'.length);
+    expect(await outcome(tasks, 'size', health)).to.equal('{"status":"ok"}\n'.length);
     const refused = await post(`http://127.0.0.1:${tasks}/tasks`, { action: 'size', data: { url: 1 } });
     expect(refused).to.deep.include({ status: 400 });
     expect(refused.body).to.include({ error: 'invalid data', path: '/url' });

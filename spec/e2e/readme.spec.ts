@@ -13,7 +13,7 @@ describe('the examples of the README', () => {
     const { services } = started();
     const shell = watch(paste(adapt(examples('README.md', 'Try it')[0], services)));
     expect(await shell.exited).to.include({ code: 0 });
-    expect(shell.output()).to.match(/^\{"id":"[0-9a-f-]{36}","status":"queued"\}\{"tasks":\[/);
+    expect(shell.output()).to.match(/^\{"id":"[0-9a-f-]{36}","status":"queued"\}\n\{"tasks":\[/);
   });
 
   it('show the stream in wscat', async () => {

@@ -121,7 +121,7 @@ describe('service B, end to end', () => {
     expect(await request(`${tasks}/nothing/here`)).to.deep.include({ status: 404, body: { error: 'not found' } });
     const refused = await request(`${tasks}/tasks`, { method: 'DELETE' });
     expect(refused).to.deep.include({ status: 405, body: { error: 'method not allowed' } });
-    expect(refused.headers.get('allow')).to.equal('GET, HEAD, POST');
+    expect(refused.headers.get('allow')).to.equal('GET, HEAD, POST, OPTIONS');
   });
 
   it('answers with the row when the client prefers to wait', async () => {

@@ -47,8 +47,8 @@ describe('the hosts that a listener answers to', () => {
       expect((await answer(host))[0], host).to.equal(200);
     }
     for (const host of ['evil.example', `evil.example:${listener.port}`]) {
-      expect(await answer(host), host).to.deep.equal([421, '{"error":"host not allowed"}']);
-      expect(await answer(host, first, ...upgrade), host).to.deep.equal([421, '{"error":"host not allowed"}']);
+      expect(await answer(host), host).to.deep.equal([421, '{"error":"host not allowed"}\n']);
+      expect(await answer(host, first, ...upgrade), host).to.deep.equal([421, '{"error":"host not allowed"}\n']);
     }
     expect((await answer('a.example', first, ...upgrade))[0]).to.equal(101);
     const without = await connectRaw(listener.port, 'GET / HTTP/1.0');

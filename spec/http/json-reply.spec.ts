@@ -24,7 +24,7 @@ describe('a reply in JSON', () => {
     const { url, errors } = await start((ctx) => replyJson(ctx, 202, { text: 'é' }, { Location: '/there' }));
     const { status, body, headers } = await request(url);
     expect({ status, body }).to.deep.equal({ status: 202, body: { text: 'é' } });
-    expect(headers.get('content-length')).to.equal('13');
+    expect(headers.get('content-length')).to.equal('14');
     expect(headers.get('content-type')).to.equal('application/json; charset=utf-8');
     expect(headers.get('location')).to.equal('/there');
     expect(headers.get('cache-control')).to.equal('no-store');
@@ -39,13 +39,13 @@ describe('a reply in JSON', () => {
     });
     const { body, headers } = await request(url);
     expect(body).to.deep.equal({});
-    expect([headers.get('vary'), headers.get('content-length')]).to.deep.equal(['Origin', '2']);
+    expect([headers.get('vary'), headers.get('content-length')]).to.deep.equal(['Origin', '3']);
   });
 
   it('to HEAD has no body', async () => {
     const { url } = await start((ctx) => replyJson(ctx, 200, { a: 1 }));
     const { body, headers } = await request(url, { method: 'HEAD' });
-    expect([body, headers.get('content-length')]).to.deep.equal(['', '7']);
+    expect([body, headers.get('content-length')]).to.deep.equal(['', '8']);
   });
 
   it('comes too late when another one has begun', async () => {

@@ -40,7 +40,7 @@ const REQUEST = 'POST / HTTP/1.1\r\nHost: x\r\n';
 
 describe('the listener, with a slow client', () => {
   const slowClients: [what: string, start: string, byte: string, answer: RegExp][] = [
-    ['sends nothing', '', '', /^HTTP\/1\.1 408 [\s\S]*{"error":"request timeout"}$/],
+    ['sends nothing', '', '', /^HTTP\/1\.1 408 [\s\S]*{"error":"request timeout"}\n$/],
     ['sends empty lines without end', '', '\r\n', /^HTTP\/1\.1 408 /],
     ['sends a request line without end', 'GET /', 'x', /^HTTP\/1\.1 408 /],
     ['sends headers without end', 'GET / HTTP/1.1\r\n', 'a:\r\n', /^HTTP\/1\.1 408 /],

@@ -79,7 +79,7 @@ describe('bytes that are no HTTP request', () => {
     const { listener } = await serve(fine);
     const raw = await connectRaw(listener.port, 'GET / HTTP/1.1', 'Host: x', `Large: ${'x'.repeat(20_000)}`);
     const { status, body } = parseResponse(await raw.ended);
-    expect({ status, body }).to.deep.equal({ status: 431, body: '{"error":"request headers too large"}' });
+    expect({ status, body }).to.deep.equal({ status: 431, body: '{"error":"request headers too large"}\n' });
   });
 
   it('never keep a connection or the server busy', async () => {
@@ -104,7 +104,7 @@ describe('bytes that are no HTTP request', () => {
     const raw = await connectRaw(listener.port, 'POST / HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
     raw.socket.write('no chunk\r\n');
     const answer = await raw.ended;
-    expect(parseResponse(answer)).to.deep.include({ status: 400, body: '{"error":"bad request"}' });
+    expect(parseResponse(answer)).to.deep.include({ status: 400, body: '{"error":"bad request"}\n' });
     expect(answer.match(/HTTP\/1\.1/g)).to.have.lengthOf(1);
   });
 
@@ -121,7 +121,7 @@ describe('bytes that are no HTTP request', () => {
     await until(() => held.length === 2);
     held[1]?.end('second');
     const bodies = parseResponses(await raw.ended).responses.map(({ body }) => body);
-    expect(bodies).to.deep.equal(['first', 'second', '{"error":"bad request"}']);
+    expect(bodies).to.deep.equal(['first', 'second', '{"error":"bad request"}\n']);
   });
 
   it('are not answered in the middle of another response, nor do they wait for it forever', async () => {
@@ -245,7 +245,7 @@ describe('the host of a request', () => {
       ]) {
         const raw = await connectRaw(listener.port, ...lines);
         const { status, body, headers } = parseResponse(await raw.ended);
-        expect([status, body], what).to.deep.equal([400, '{"error":"bad request"}']);
+        expect([status, body], what).to.deep.equal([400, '{"error":"bad request"}\n']);
         expect(headers, what).to.match(/\r\nConnection: close/);
       }
     }

@@ -13,10 +13,10 @@ describe('a raw response', () => {
     ).to.deep.equal([
       'HTTP/1.1 400 Bad Request',
       'Content-Type: application/json; charset=utf-8',
-      'Content-Length: 20',
+      'Content-Length: 21',
       'Connection: close',
       'X-More: 1',
     ]);
-    expect(body).to.equal('{"error":"größer"}');
+    expect(body).to.equal('{"error":"größer"}\n');
   });
 });

@@ -82,7 +82,7 @@ describe('a pipelined upgrade', () => {
     expect(responses.map(({ status, body }) => [status, body])).to.deep.equal([
       [200, 'first'],
       [200, 'second'],
-      [400, '{"error":"bad request"}'],
+      [400, '{"error":"bad request"}\n'],
     ]);
     expect(responses[2]?.headers.get('connection')).to.equal('close');
     expect(upgraded).to.deep.equal([]);
@@ -105,7 +105,7 @@ describe('a pipelined upgrade', () => {
     const { responses } = parseResponses(await raw.ended);
     expect(responses.map(({ status, body }) => [status, body])).to.deep.equal([
       [200, 'first'],
-      [400, '{"error":"bad request"}'],
+      [400, '{"error":"bad request"}\n'],
     ]);
     expect(upgraded).to.deep.equal([]);
   });

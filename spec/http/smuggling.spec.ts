@@ -39,7 +39,7 @@ describe('a request that can be read in two ways', () => {
         const answers = await connection.ended;
         expect(answers.match(/HTTP\/1\.1 /g), path).to.have.length(1);
         const { status, body, headers } = parseResponse(answers);
-        expect([status, body], path).to.deep.equal([400, '{"error":"bad request"}']);
+        expect([status, body], path).to.deep.equal([400, '{"error":"bad request"}\n']);
         expect(headers, path).to.include('Connection: close').and.to.include('X-Content-Type-Options: nosniff');
       }
       expect(queue.counts().accepted).to.equal(0);

@@ -34,7 +34,7 @@ describe('POST /auth/token, too often', () => {
     const { listener, url, apiKey } = await startTickerBundle({ perMinute: 1 });
     await exchange(url, apiKey);
     const raw = await connectRaw(listener.port, 'POST /auth/token HTTP/1.1', 'Host: x', 'Content-Length: 100');
-    expect(parseResponse(await raw.until(/\}$/)).status).to.equal(429);
+    expect(parseResponse(await raw.until(/\}\n$/)).status).to.equal(429);
   });
 
   it('does not count other requests', async () => {

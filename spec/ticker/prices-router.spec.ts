@@ -58,6 +58,6 @@ describe('GET /prices/history', () => {
     const { status, body } = await request(`${url}/prices/history`, { headers: bearer(exchange.body.token) });
     expect([status, body]).to.deep.equal([403, { error: 'action not allowed' }]);
     const refused = await request(`${url}/prices/history`, { method: 'POST' });
-    expect([refused.status, refused.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
+    expect([refused.status, refused.headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
   });
 });

@@ -56,7 +56,7 @@ describe('a handshake', () => {
       const { status, headers, body } = parseResponse(await raw.ended);
       expect({ status, body }, lines.at(-1)).to.deep.equal({
         status: 400,
-        body: '{"error":"invalid WebSocket handshake"}',
+        body: '{"error":"invalid WebSocket handshake"}\n',
       });
       expect(headers).to.match(/\r\nSec-WebSocket-Version: 13/);
       expect(headers).to.match(/\r\nContent-Type: application\/json/);
@@ -112,8 +112,8 @@ describe('a handshake', () => {
     ['/ws/other', 200, /^<!doctype html>/i],
     ['/ws/ticker/', 200, /^<!doctype html>/i],
     ['/WS/Ticker', 200, /^<!doctype html>/i],
-    ['/auth/token', 405, /^{"error":"method not allowed"}$/],
-    ['/ws/ticker', 401, /^{"error":"authentication required"}$/],
+    ['/auth/token', 405, /^{"error":"method not allowed"}\n$/],
+    ['/ws/ticker', 401, /^{"error":"authentication required"}\n$/],
   ] as const) {
     it(`to ${path} without a token is answered with ${status} as plain HTTP, and the connection ends`, async () => {
       const bundle = await startTickerBundle();

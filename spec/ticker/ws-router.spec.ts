@@ -181,8 +181,8 @@ describe('GET /ws/ticker', () => {
     const { listener } = await startTickerBundle();
     const [, ...headers] = handshake('/ws/ticker');
     const raw = await connectRaw(listener.port, 'POST /ws/ticker HTTP/1.1', ...headers, 'Content-Length: 0');
-    const { status, body } = parseResponse(await raw.until(/}$/));
-    expect({ status, body }).to.deep.equal({ status: 405, body: '{"error":"method not allowed"}' });
+    const { status, body } = parseResponse(await raw.until(/}\n$/));
+    expect({ status, body }).to.deep.equal({ status: 405, body: '{"error":"method not allowed"}\n' });
   });
 
   it('answers 500 when the handler cannot be created', async () => {

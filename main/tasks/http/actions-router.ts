@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import { builtInActions } from '../../../workers/actions.ts';
 import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
-import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
 import { replyJson } from '../../http/json-reply.ts';
 import { type AccessState, authorize } from './access.ts';
 
@@ -17,7 +17,7 @@ export function actionsRouter({ rules }: { rules: SubmissionRules }): Router<Acc
     replyJson(ctx, 200, { actions: listed, unknown_actions: rejectUnknown ? 'reject' : 'process' });
   });
 
-  router.all('/actions', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/actions', answerOtherMethods('GET', 'HEAD'));
 
   return router;
 }

@@ -3,7 +3,7 @@ import type Router from '@koa/router';
 import { TURN_BYTES } from '../../http/admission.ts';
 import type { BodyBounds } from '../../http/body-buffer.ts';
 import { type ErrorName, HttpError, serverBusy } from '../../http/errors.ts';
-import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
 import { readJsonObject } from '../../http/json-body.ts';
 import { replyJson, replyListing, replyWithin } from '../../http/json-reply.ts';
 import { type DeadLetterSelection, UnknownDeadLetter } from '../queue/dead-letter-operations.ts';
@@ -72,9 +72,9 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
   });
 
   // The paths of one segment come before `:id`, which would match them.
-  router.all('/dead-letters/reasons', refuseOtherMethods('GET', 'HEAD'));
-  router.all('/dead-letters/redrive', refuseOtherMethods('POST'));
-  router.all('/dead-letters/purge', refuseOtherMethods('POST'));
+  router.all('/dead-letters/reasons', answerOtherMethods('GET', 'HEAD'));
+  router.all('/dead-letters/redrive', answerOtherMethods('POST'));
+  router.all('/dead-letters/purge', answerOtherMethods('POST'));
 
   router.delete('/dead-letters/:id', async (ctx) => {
     authorize(ctx.state, 'delete', 'dead_letter');
@@ -82,9 +82,9 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
     ctx.status = 204;
   });
 
-  router.all('/dead-letters', refuseOtherMethods('GET', 'HEAD'));
-  router.all('/dead-letters/:id', refuseOtherMethods('DELETE'));
-  router.all('/dead-letters/:id/retry', refuseOtherMethods('POST'));
+  router.all('/dead-letters', answerOtherMethods('GET', 'HEAD'));
+  router.all('/dead-letters/:id', answerOtherMethods('DELETE'));
+  router.all('/dead-letters/:id/retry', answerOtherMethods('POST'));
 
   return router;
 }

@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type Router from '@koa/router';
 import { ConnectionLimiter } from '../../http/connection-limiter.ts';
-import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
 import { rateLimitKey } from '../../http/rate-limit-key.ts';
 import { apiHeaders } from '../../http/security-headers.ts';
 import type { TaskEvent } from '../queue/queue.ts';
@@ -42,7 +42,7 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
     else stream(events, ctx.get('Last-Event-ID'), ctx.res, ctx.state.actor);
   });
 
-  router.all('/tasks/events', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/tasks/events', answerOtherMethods('GET', 'HEAD'));
 
   return router;
 }

@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import type { ParameterizedContext } from 'koa';
 import { HttpError } from '../../http/errors.ts';
-import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
 import { replyJson } from '../../http/json-reply.ts';
 import { KeyInUse, KeyReused, QueueFull } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
@@ -26,8 +26,8 @@ export function queueRouter({ queue }: Pick<TasksRouterOptions, 'queue'>): Route
     replyJson(ctx, 200, { paused: false });
   });
 
-  router.all('/queue/pause', refuseOtherMethods('POST'));
-  router.all('/queue/resume', refuseOtherMethods('POST'));
+  router.all('/queue/pause', answerOtherMethods('POST'));
+  router.all('/queue/resume', answerOtherMethods('POST'));
 
   return router;
 }

@@ -1,7 +1,7 @@
 import type Router from '@koa/router';
 import { TURN_BYTES } from '../../http/admission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
-import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import type { QueueStatus } from '../monitor/queue-monitor.ts';
 import { WINDOW_SECONDS } from '../monitor/recent-durations.ts';
@@ -46,9 +46,9 @@ export function queueStatusRouter({ queue, monitor, admission, responses }: Task
     if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
   });
 
-  router.all('/queue', refuseOtherMethods('GET', 'HEAD'));
-  router.all('/queue/history', refuseOtherMethods('GET', 'HEAD'));
-  router.all('/queue/tasks', refuseOtherMethods('GET', 'HEAD'));
+  router.all('/queue', answerOtherMethods('GET', 'HEAD'));
+  router.all('/queue/history', answerOtherMethods('GET', 'HEAD'));
+  router.all('/queue/tasks', answerOtherMethods('GET', 'HEAD'));
 
   return router;
 }

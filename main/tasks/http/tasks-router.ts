@@ -3,7 +3,7 @@ import type Router from '@koa/router';
 import type { TaskRecord } from '../../../db/sqlite/tasks.ts';
 import { TURN_BYTES } from '../../http/admission.ts';
 import { HttpError, serverBusy } from '../../http/errors.ts';
-import { exactRouter, refuseOtherMethods } from '../../http/exact-router.ts';
+import { answerOtherMethods, exactRouter } from '../../http/exact-router.ts';
 import { withBody } from '../../http/json-body.ts';
 import { replyJson, replyWithin } from '../../http/json-reply.ts';
 import type { Progress } from '../queue/queue.ts';
@@ -109,8 +109,8 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     return tasks.find(id);
   }
 
-  router.all('/tasks', refuseOtherMethods('GET', 'HEAD', 'POST'));
-  router.all('/tasks/:id', refuseOtherMethods('GET', 'HEAD', 'DELETE'));
+  router.all('/tasks', answerOtherMethods('GET', 'HEAD', 'POST'));
+  router.all('/tasks/:id', answerOtherMethods('GET', 'HEAD', 'DELETE'));
 
   return router;
 }

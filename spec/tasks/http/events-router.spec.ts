@@ -196,6 +196,6 @@ describe('GET /tasks/events', () => {
     expect((await request(`${url}/tasks/events`, { method: 'HEAD' })).status).to.equal(200);
     expect(events.subscribers).to.equal(0);
     const { status, headers } = await request(`${url}/tasks/events`, { method: 'DELETE' });
-    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
+    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
   });
 });

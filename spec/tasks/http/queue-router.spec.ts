@@ -31,7 +31,7 @@ describe('POST /queue/pause and /queue/resume', () => {
     const { url } = await startTasksServer();
     for (const path of ['pause', 'resume']) {
       const { status, headers } = await request(`${url}/queue/${path}`);
-      expect([status, headers.get('allow')]).to.deep.equal([405, 'POST']);
+      expect([status, headers.get('allow')]).to.deep.equal([405, 'POST, OPTIONS']);
     }
   });
 });

@@ -48,7 +48,7 @@ describe('GET /queue', () => {
     const { url } = await startTasksServer();
     for (const path of ['/queue', '/queue/history']) {
       const { status, headers } = await request(url + path, { method: 'DELETE' });
-      expect([status, headers.get('allow')], path).to.deep.equal([405, 'GET, HEAD']);
+      expect([status, headers.get('allow')], path).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
     }
   });
 });
@@ -137,7 +137,7 @@ describe('GET /queue/tasks', () => {
       expect([status, body], query).to.deep.equal([400, { error: 'state must be queued, running or retrying' }]);
     }
     const { status, headers } = await request(`${url}/queue/tasks`, { method: 'DELETE' });
-    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD']);
+    expect([status, headers.get('allow')]).to.deep.equal([405, 'GET, HEAD, OPTIONS']);
   });
 
   it('says so when the queue cannot be asked', async () => {

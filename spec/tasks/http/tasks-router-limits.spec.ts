@@ -34,9 +34,9 @@ describe('the body limit of POST /tasks', () => {
         socket.write(Buffer.alloc(size, 'x'), (error) => (error ? reject(error) : resolve())),
       );
       socket.resume();
-      expect(parseResponse(await until(/\}$/))).to.include({
+      expect(parseResponse(await until(/\}\n$/))).to.include({
         status: 413,
-        body: '{"error":"request body too large"}',
+        body: '{"error":"request body too large"}\n',
       });
       expect(queue.counts().accepted).to.equal(0);
     });
@@ -46,9 +46,9 @@ describe('the body limit of POST /tasks', () => {
     const { port } = await startTasksServer({ bodyLimit: 10 });
     const connection = await connectRaw(port, 'POST /tasks HTTP/1.1', 'Host: x', 'Transfer-Encoding: chunked');
     connection.socket.write(`b\r\n${'x'.repeat(11)}\r\n`);
-    expect(parseResponse(await connection.until(/\}$/))).to.include({
+    expect(parseResponse(await connection.until(/\}\n$/))).to.include({
       status: 413,
-      body: '{"error":"request body too large"}',
+      body: '{"error":"request body too large"}\n',
     });
   });
 
@@ -57,10 +57,10 @@ describe('the body limit of POST /tasks', () => {
     const body = submissionOf(50);
     const connection = await connectRaw(port, 'POST /tasks HTTP/1.1', 'Host: x', `Content-Length: ${body.length}`);
     connection.socket.write(body);
-    await connection.until(/too large"\}$/);
+    await connection.until(/too large"\}\n$/);
     connection.socket.write('POST /tasks HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: 14\r\n\r\n');
     connection.socket.write('{"action":"x"}');
-    expect(await connection.ended).to.match(/HTTP\/1\.1 202 Accepted[\s\S]*"status":"queued"\}$/);
+    expect(await connection.ended).to.match(/HTTP\/1\.1 202 Accepted[\s\S]*"status":"queued"\}\n$/);
   });
 
   it('drops the submission of a client that goes away in the middle of it', async () => {

@@ -129,7 +129,7 @@ describe('GET /tasks/:id', () => {
       expect([status, body, headers.get('allow')]).to.deep.equal([
         405,
         { error: 'method not allowed' },
-        'GET, HEAD, DELETE',
+        'GET, HEAD, DELETE, OPTIONS',
       ]);
     }
   });
