@@ -3,6 +3,7 @@
 FROM node:26.10.0-trixie-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY main/cli/setup.js main/cli/
 # No script of any package is needed; the one of `node` would fetch that copy.
 RUN npm run setup -- --ignore-scripts
 COPY . .
