@@ -160,9 +160,9 @@ describe('the package', () => {
 
   it('runs the migration, and the commands for keys and backups', async () => {
     const DATA_DIR = join(await temporaryFolder(), 'data');
-    const migrated = await output(process.execPath, [installed('dist/workers/migrate.js')], { DATA_DIR });
-    expect(migrated, migrated.errors).to.include({ code: 0 });
     const command = (...args: string[]) => output('npx', ['ticker-and-tasks', ...args], { DATA_DIR });
+    const migrated = await command('migrate');
+    expect(migrated, migrated.errors).to.include({ code: 0 });
     expect((await command('keys', 'create', '--user', 'alice')).output).to.match(/^[0-9a-f]{32}\n$/);
     expect((await command('keys', 'list')).output).to.include('alice');
     expect(await command('backup', join(DATA_DIR, 'copy'))).to.include({ code: 0 });
