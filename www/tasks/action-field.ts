@@ -2,7 +2,7 @@ import { part } from '../shared/dom.ts';
 import { DataHelp } from './data-help.ts';
 import { dataTemplate } from './data-template.ts';
 import { locate } from './json-location.ts';
-import type { Action, ActionList, WrongField } from './tasks-api.ts';
+import type { Action, ActionList, Submission, WrongField } from './tasks-api.ts';
 
 /** Actions with a dedicated form, which is used unless the action has a schema. */
 const OWN_FORMS = ['uppercase', 'sum'];
@@ -44,6 +44,13 @@ export class ActionField {
     this.#choose();
     const kinds = OWN_FORMS.filter((name) => !this.#actions.has(name));
     this.#offerKinds(own.length > 0 || allowsOthers ? [...kinds, 'other'] : kinds);
+  }
+
+  /** Fills in an action and its data. */
+  edit({ action, data }: Submission): void {
+    this.#choice.value = this.#actions.has(action) ? action : '';
+    this.#choose();
+    this.#json.value = JSON.stringify(data ?? {}, null, 2);
   }
 
   /** Selects the wrong field in the text of the data, and marks it in the list of fields. */

@@ -1,66 +1,61 @@
 import { part } from '../shared/dom.ts';
 import { BoardConnection } from './board-connection.ts';
-import type { State } from './board-task.ts';
+import { FindField } from './find-field.ts';
+import { Help } from './help.ts';
+import { Keys } from './keys.ts';
+import { ListView } from './list-view.ts';
 import { OwnTasks } from './own-tasks.ts';
 import { Store } from './store.ts';
 import { SubmitForm } from './submit-form.ts';
-import { TaskList } from './task-list.ts';
+import { Tabs } from './tabs.ts';
 import { listActions } from './tasks-api.ts';
+import { ViewState } from './view-state.ts';
 
-const filter = part(document, 'filter', HTMLFieldSetElement);
-const search = part(document, 'search', HTMLInputElement);
-const pauseButton = part(document, 'pause', HTMLButtonElement);
-
+const viewState = new ViewState();
 const store = new Store();
-const taskList = new TaskList();
-const ownTasks = new OwnTasks(() => connection.now());
-let paused = false;
-/** Whether own tasks are being read. */
-let reading = false;
 
 const submitForm = new SubmitForm(
   (id, submission) => ownTasks.add(id, submission),
   () => connection.signOut(),
 );
+const ownTasks = new OwnTasks(store, {
+  onEdit: (submission) => submitForm.edit(submission),
+  onOpen: (task) => viewState.change({ task }),
+});
+const tabs = new Tabs(store, viewState);
+const find = new FindField(viewState);
+const help = new Help();
+const list = new ListView(store, viewState);
 
 const connection = new BoardConnection(store, {
-  onConnected: () => void listActions().then((actions) => submitForm.offer(actions), ignore),
-  onSignedIn: () => submitForm.showCurl(),
+  onConnected() {
+    ownTasks.checkSoon();
+    // A failed request is repeated with the next connection.
+    listActions().then(
+      (actions) => submitForm.offer(actions),
+      () => {},
+    );
+  },
+  onSignedIn() {
+    submitForm.showCurl();
+    void list.load();
+  },
 });
 
-store.subscribe(() => {
-  if (!paused) taskList.show(store.tasks(selectedState()), selectedState());
-  submitForm.update({ isLive: connection.isLive, isFull: store.health?.full ?? false });
-  void readOwnTasks();
+store.subscribe(() => submitForm.update({ isLive: connection.isLive, isFull: store.health?.full ?? false }));
+
+new Keys({
+  find: () => find.focus(),
+  queue: () => submitForm.focus(),
+  help: () => help.open(),
+  show: (state) => tabs.select(state),
+  moved(task) {
+    // An open inspector follows the rows.
+    if (viewState.view.task !== undefined) viewState.change({ task }, 'replace');
+  },
 });
 
-async function readOwnTasks(): Promise<void> {
-  if (reading) return;
-  reading = true;
-  await ownTasks.refresh().catch(ignore);
-  reading = false;
-}
-
-function selectedState(): State {
-  const status = filter.querySelector<HTMLInputElement>('input:checked')?.value;
-  return status === 'pending' ? 'queued' : 'completed';
-}
-
-function load(): void {
-  void store.load(selectedState()).catch(ignore);
-}
-
-/** Ignores an error of a request that is sent again after the next answer of `GET /queue`. */
-function ignore(): void {}
-
-filter.addEventListener('change', load);
-search.addEventListener('input', () => {
-  taskList.search = search.value;
+part(document, 'to-form', HTMLElement).addEventListener('click', (event) => {
+  event.preventDefault();
+  submitForm.focus();
 });
-pauseButton.addEventListener('click', () => {
-  paused = !paused;
-  document.body.toggleAttribute('data-paused', paused);
-  part(pauseButton, 'pause-label', HTMLElement).textContent = paused ? 'Resume' : 'Pause';
-  store.requestRender();
-});
-load();

@@ -1,12 +1,56 @@
+import { formatSpan } from './amounts.ts';
+import type { BoardTask } from './board-task.ts';
 import { readOutput } from './json-text.ts';
-import type { TaskState } from './tasks-api.ts';
+import type { TaskProgress, TaskState } from './tasks-api.ts';
 
 /** State of a task queued from this page. A `gone` task is unknown to the service. */
-export type OwnTaskState = TaskState | { status: 'cancelled' } | { status: 'gone' };
+export type OwnTaskState =
+  | { status: 'queued' | 'cancelled' | 'gone' }
+  | { status: 'running'; attempt: number; progress?: TaskProgress }
+  | { status: 'retrying'; reason: string; nextAttemptAtMs: number }
+  | { status: 'completed'; result: string | null }
+  | { status: 'failed'; reason: string; permanent: boolean };
 
 /** Whether a task with this status is still unfinished. */
 export function isUnfinished(status: OwnTaskState['status']): boolean {
   return status === 'queued' || status === 'running' || status === 'retrying';
+}
+
+/** Returns the state in a response of the service. Older services report the next attempt in whole seconds only. */
+export function fromResponse(state: TaskState): OwnTaskState {
+  switch (state.status) {
+    case 'retrying': {
+      const { reason, next_attempt_at: second, next_attempt_at_ms: nextAttemptAtMs = second * 1000 } = state;
+      return { status: 'retrying', reason, nextAttemptAtMs };
+    }
+    case 'failed':
+      return { status: 'failed', reason: state.reason, permanent: state.permanent ?? false };
+    default:
+      return state;
+  }
+}
+
+/** Returns the state of a task on the board. Undefined if it does not suffice, because only the service has the result. */
+export function fromBoard({
+  state,
+  attempt = 1,
+  progress,
+  reason,
+  nextAttemptAtMs,
+}: BoardTask): OwnTaskState | undefined {
+  switch (state) {
+    case 'queued':
+    case 'cancelled':
+      return { status: state };
+    case 'running':
+      return { status: state, attempt, ...(progress && { progress }) };
+    case 'retrying':
+      return reason === undefined || nextAttemptAtMs === undefined
+        ? undefined
+        : { status: state, reason, nextAttemptAtMs };
+    default:
+      return undefined;
+  }
 }
 
 /** Returns the text for a task's state, the output or failure reason, and the announcement for screen readers. */
@@ -17,8 +61,12 @@ export function describeState(state: OwnTaskState): { word: string; output: stri
     case 'running':
       return { word: state.attempt > 1 ? `running, attempt ${state.attempt}` : 'running', output: '', said: 'Running' };
     case 'retrying': {
-      const seconds = Math.max(1, Math.ceil(state.next_attempt_at - Date.now() / 1000));
-      return { word: `again in ${seconds} s`, output: state.reason, said: 'Retrying' };
+      const delayMs = state.nextAttemptAtMs - Date.now();
+      return {
+        word: delayMs > 0 ? `again in ${formatSpan(delayMs)}` : 'again now',
+        output: state.reason,
+        said: 'Retrying',
+      };
     }
     case 'completed':
       return { word: 'completed', output: readOutput(state.result), said: 'Completed' };

@@ -1,70 +1,98 @@
-import { part, stamp } from '../shared/dom.ts';
-import { formatMeasured } from './durations.ts';
-import { describeState, isUnfinished, type OwnTaskState } from './own-task-state.ts';
-import { cancelTask, findTask, Refused, retryTask, type Submission, type TaskProgress } from './tasks-api.ts';
+import { part } from '../shared/dom.ts';
+import { OwnTask, type OwnTaskActions } from './own-task.ts';
+import { describeState, fromBoard, fromResponse, isUnfinished, type OwnTaskState } from './own-task-state.ts';
+import type { Store } from './store.ts';
+import { cancelTask, findTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 
 /** Maximum number of tasks shown. Adding a task beyond the maximum removes the oldest task. */
 const LIMIT = 8;
+/** Time without an event after which the state of an unfinished task is requested, and its growth. */
+const FIRST_CHECK_MS = 1_000;
+const CHECK_GROWTH = 1.5;
+const MAX_CHECK_MS = 10_000;
+/** Longest announcement for screen readers. */
+const MAX_ANNOUNCEMENT = 200;
 
-interface OwnTask {
-  id: string;
-  action: string;
-  queuedAt: number;
-  element: HTMLElement;
-  status: OwnTaskState['status'];
-  /** Whether the user has cancelled the task. */
-  cancelling: boolean;
+interface Followed {
+  task: OwnTask;
+  unkeep: () => void;
+  /** The task as the board last showed it. */
+  seen: unknown;
+  checkAt: number;
+  waitMs: number;
+  isChecking: boolean;
 }
 
-/** List of the tasks queued from this page and their progress. */
+/** List of the tasks queued from this page and their progress, as the store's events report it. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
   readonly #status = part(this.#panel, 'own-status', HTMLElement);
-  readonly #onChange: () => void;
-  #tasks: OwnTask[] = [];
+  readonly #store: Store;
+  readonly #actions: OwnTaskActions;
+  #followed: Followed[] = [];
 
-  /** @param onChange called after the user retries a failed task or cancels a task */
-  constructor(onChange: () => void) {
-    this.#onChange = onChange;
+  constructor(store: Store, { onEdit, onOpen }: Pick<OwnTaskActions, 'onEdit' | 'onOpen'>) {
+    this.#store = store;
+    this.#actions = {
+      onEdit,
+      onOpen,
+      onRetry: (task) => void this.#retry(task),
+      onCancel: (task) => void this.#cancel(task),
+    };
+    store.subscribe(() => this.#update());
+    store.onGap(() => this.checkSoon());
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether any task is still unfinished. */
-  get open(): boolean {
-    return this.#tasks.some(isOpen);
-  }
-
-  add(id: string, { action }: Submission): void {
-    const element = stamp('own-task');
-    element.dataset.id = id;
-    part(element, 'action', HTMLElement).textContent = action;
-    part(element, 'progress-bar', HTMLElement).setAttribute('aria-label', `Progress of ${action}`);
-    const task: OwnTask = { id, action, queuedAt: performance.now(), element, status: 'queued', cancelling: false };
-    part(element, 'try-again', HTMLButtonElement).addEventListener('click', () => void this.#retry(task));
-    part(element, 'cancel', HTMLButtonElement).addEventListener('click', () => void this.#cancel(task));
-    this.#show(task, { status: 'queued' });
-    this.#tasks.unshift(task);
-    this.#list.prepend(element);
-    for (const { element: old } of this.#tasks.splice(LIMIT)) old.remove();
+  add(id: string, submission: Submission): void {
+    const task = new OwnTask(id, submission, this.#actions);
+    const unkeep = this.#store.keep(id);
+    this.#followed.unshift({ task, unkeep, seen: undefined, isChecking: false, ...firstCheck() });
+    this.#list.prepend(task.element);
+    for (const oldest of this.#followed.splice(LIMIT)) {
+      oldest.unkeep();
+      oldest.task.element.remove();
+    }
     this.#panel.hidden = false;
-    this.#status.textContent = `Queued ${action}`;
+    this.#status.textContent = `Queued ${task.name}`;
+    this.#update();
   }
 
-  /** Fetches and shows the state of all unfinished tasks. @throws the same errors as `findTask` */
-  async refresh(): Promise<void> {
-    await Promise.all(
-      this.#tasks.filter(isOpen).map(async (task) => {
-        const state = (await findTask(task.id)) ?? { status: task.cancelling ? 'cancelled' : 'gone' };
-        if (isOpen(task)) this.#show(task, state);
-      }),
-    );
+  /** Requests the states of all unfinished tasks, for example because events were missed. */
+  checkSoon(): void {
+    for (const each of this.#followed) each.checkAt = 0;
   }
 
-  /** Shows a state reported by an event if the task is in the list and unfinished. */
-  report(id: string, state: OwnTaskState): void {
-    const task = this.#tasks.find((each) => each.id === id);
-    if (task !== undefined && isOpen(task)) this.#show(task, state);
+  /** Shows what the store has learnt. */
+  #update(): void {
+    for (const each of this.#followed) {
+      const known = this.#store.get(each.task.id);
+      if (known === undefined || known === each.seen || !each.task.isOpen) continue;
+      each.seen = known;
+      const state = fromBoard(known);
+      if (state === undefined) void this.#check(each);
+      else this.#show(each.task, state);
+      Object.assign(each, firstCheck());
+    }
+  }
+
+  /** Requests a task's state. Errors are not reported: the connection's state is shown elsewhere. */
+  async #check(each: Followed): Promise<void> {
+    if (each.isChecking) return;
+    const { task } = each;
+    each.isChecking = true;
+    each.waitMs = Math.min(each.waitMs * CHECK_GROWTH, MAX_CHECK_MS);
+    each.checkAt = performance.now() + each.waitMs;
+    try {
+      const found = await findTask(task.id);
+      const state: OwnTaskState = found ? fromResponse(found) : { status: task.cancelling ? 'cancelled' : 'gone' };
+      if (task.isOpen) this.#show(task, state);
+    } catch {
+      // Requested again after `waitMs`.
+    } finally {
+      each.isChecking = false;
+    }
   }
 
   async #retry(task: OwnTask): Promise<void> {
@@ -74,8 +102,8 @@ export class OwnTasks {
       await retryTask(task.id);
       task.queuedAt = performance.now();
       this.#show(task, { status: 'queued' });
-      this.#status.textContent = `Queued ${task.action} again`;
-      this.#onChange();
+      this.#status.textContent = `Queued ${task.name} again`;
+      for (const each of this.#followed) if (each.task === task) Object.assign(each, firstCheck());
     } catch (error) {
       part(task.element, 'output', HTMLElement).textContent = (error as Error).message;
     } finally {
@@ -86,64 +114,39 @@ export class OwnTasks {
   async #cancel(task: OwnTask): Promise<void> {
     if (task.cancelling) return;
     task.cancelling = true;
-    showCancel(task);
     try {
-      const cancelled = await cancelTask(task.id);
-      if (!isOpen(task)) return;
-      if (cancelled) this.#show(task, { status: 'cancelled' });
-      else this.#status.textContent = `Cancelling ${task.action}`;
+      const isCancelled = await cancelTask(task.id);
+      if (!task.isOpen) return;
+      if (isCancelled) this.#show(task, { status: 'cancelled' });
+      else this.#status.textContent = `Cancelling ${task.name}`;
     } catch (error) {
       task.cancelling = false;
-      showCancel(task);
-      // Status 404 (unknown task) or 409 (finished task) is not reported, because the next poll shows the task's state.
+      // Status 404 (unknown task) or 409 (finished task) is not reported, because the next check shows the task's state.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
-      if (!isOver) this.#status.textContent = `Cannot cancel ${task.action}: ${(error as Error).message}`;
+      if (!isOver) this.#status.textContent = `Cannot cancel ${task.name}: ${(error as Error).message}`;
     }
-    this.#onChange();
+    this.checkSoon();
   }
 
   #show(task: OwnTask, state: OwnTaskState): void {
-    const ends = isOpen(task) && !isUnfinished(state.status);
-    task.status = state.status;
-    task.cancelling &&= isOpen(task);
-    task.element.dataset.state = state.status;
-    const { word, output, said } = describeState(state);
-    part(task.element, 'state', HTMLElement).textContent = task.cancelling ? 'cancelling' : word;
-    part(task.element, 'output', HTMLElement).textContent = output;
-    part(task.element, 'try-again', HTMLElement).hidden = state.status !== 'failed';
-    showProgress(task.element, state.status === 'running' ? state.progress : undefined);
-    showCancel(task);
-    const took = formatMeasured(performance.now() - task.queuedAt);
-    part(task.element, 'time', HTMLElement).textContent = state.status === 'completed' ? `after ${took}` : '';
-    if (ends) this.#status.textContent = output === '' ? `${said} ${task.action}` : `${said} ${task.action}: ${output}`;
+    const ends = task.isOpen && !isUnfinished(state.status);
+    task.show(state);
+    if (!ends) return;
+    const { output, said } = describeState(state);
+    const text = output === '' ? `${said} ${task.name}` : `${said} ${task.name}: ${output}`;
+    this.#status.textContent = text.slice(0, MAX_ANNOUNCEMENT);
   }
 
   #age(): void {
-    for (const task of this.#tasks) {
-      if (!isOpen(task)) continue;
-      part(task.element, 'time', HTMLElement).textContent = formatMeasured(performance.now() - task.queuedAt);
+    const now = performance.now();
+    for (const each of this.#followed) {
+      if (!each.task.isOpen) continue;
+      each.task.age();
+      if (now >= each.checkAt && document.visibilityState === 'visible') void this.#check(each);
     }
   }
 }
 
-function isOpen({ status }: OwnTask): boolean {
-  return isUnfinished(status);
-}
-
-function showProgress(element: HTMLElement, progress: TaskProgress | undefined): void {
-  part(element, 'progress', HTMLElement).hidden = progress === undefined;
-  if (progress === undefined) return;
-  part(element, 'progress-bar', HTMLProgressElement).value = progress.fraction;
-  part(element, 'progress-percent', HTMLElement).textContent = `${Math.floor(progress.fraction * 100)} %`;
-  part(element, 'progress-note', HTMLElement).textContent = progress.note ?? '';
-}
-
-/** Shows a task's cancel button while the task is unfinished. If the hidden button had the focus, focuses the task. */
-function showCancel(task: OwnTask): void {
-  const button = part(task.element, 'cancel', HTMLButtonElement);
-  const isFocused = document.activeElement === button;
-  button.hidden = !isOpen(task);
-  // The `disabled` attribute would make the button lose focus.
-  button.ariaDisabled = String(task.cancelling);
-  if (isFocused && button.hidden) task.element.focus();
+function firstCheck(): { waitMs: number; checkAt: number } {
+  return { waitMs: FIRST_CHECK_MS, checkAt: performance.now() + FIRST_CHECK_MS };
 }

@@ -31,15 +31,39 @@ export class SubmitForm {
     this.#form.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#form.requestSubmit();
     });
-    this.#showKind();
-    this.showCurl();
+    // Browsers restore a form's fields without an event when the user comes back to the page.
+    addEventListener('pageshow', () => this.#showFields());
+    this.#showFields();
+  }
+
+  focus(): void {
+    this.#form.closest('section')?.scrollIntoView({ block: 'nearest' });
+    const field = this.#form.querySelector<HTMLElement>('[data-kind]:not([hidden]) :is(textarea, input, select)');
+    field?.focus({ preventScroll: true });
+  }
+
+  /** Fills in the submission of an earlier task, so that the user can change and queue it. */
+  edit(submission: Submission): void {
+    const { action, data } = submission;
+    const offersKind = (kind: string) => this.#kindInput(kind)?.closest('label')?.hidden === false;
+    const { text, numbers } = data ?? {};
+    this.#clearErrors();
+    if (action === 'uppercase' && typeof text === 'string' && offersKind('uppercase')) {
+      this.#fill('uppercase', 'text', text);
+    } else if (action === 'sum' && isNumbers(numbers) && offersKind('sum')) {
+      this.#fill('sum', 'numbers', numbers.join(', '));
+    } else {
+      this.#fill('other', 'action', action);
+      this.#action.edit(submission);
+    }
+    this.#showFields();
+    this.focus();
   }
 
   /** Offers the actions that the service knows. */
   offer(actions: ActionList): void {
     this.#action.offer(actions);
-    this.#showKind();
-    this.showCurl();
+    this.#showFields();
   }
 
   /** Removes an error whose cause has disappeared. */
@@ -77,6 +101,21 @@ export class SubmitForm {
       onError(error);
       return undefined;
     }
+  }
+
+  #fill(kind: string, field: DraftField, text: string): void {
+    const input = this.#kindInput(kind);
+    if (input) input.checked = true;
+    (this.#field(field) as HTMLInputElement).value = text;
+  }
+
+  #kindInput(kind: string): HTMLInputElement | null {
+    return this.#form.querySelector<HTMLInputElement>(`input[name="kind"][value="${kind}"]`);
+  }
+
+  #showFields(): void {
+    this.#showKind();
+    this.showCurl();
   }
 
   #showKind(): void {
@@ -123,4 +162,8 @@ export class SubmitForm {
   #field(name: DraftField): HTMLElement {
     return this.#form.elements.namedItem(name) as HTMLElement;
   }
+}
+
+function isNumbers(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every((each) => typeof each === 'number');
 }

@@ -14,13 +14,13 @@ export interface TaskProgress {
   note?: string;
 }
 
-/** State of a task as reported by the service. Times are Unix seconds. */
+/** State of a task as reported by the service. Times are Unix seconds, unless their name ends in `_ms`. */
 export type TaskState =
   | { status: 'queued' }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
-  | { status: 'retrying'; reason: string; next_attempt_at: number }
+  | { status: 'retrying'; reason: string; next_attempt_at: number; next_attempt_at_ms?: number }
   | { status: 'completed'; result: string | null }
-  | { status: 'failed'; reason: string };
+  | { status: 'failed'; reason: string; permanent?: boolean };
 
 /** Action that has a handler. `schema` is the JSON Schema of its data. */
 export interface Action {

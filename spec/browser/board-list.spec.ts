@@ -1,0 +1,188 @@
+import { execFileSync } from 'node:child_process';
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, visit } from './chromium.ts';
+
+const HANDLERS = `
+export default {
+  hold: (_, { signal, progress }) => new Promise((_, reject) => {
+    progress(0.256, 'row 256 of 1000');
+    signal.addEventListener('abort', () => reject(signal.reason));
+  }),
+  late() { throw new RetryAfter(3_600_000, 'much later'); },
+  soon() { throw new RetryAfter(8_000, 'a little later'); },
+};`;
+
+const rows = (page: Page) => page.locator('.task-row');
+const row = (page: Page, action: string) => rows(page).filter({ has: page.getByText(action, { exact: true }) });
+const tab = (page: Page, name: string) => page.getByRole('navigation', { name: 'Tasks by state' }).getByText(name);
+const count = (page: Page, state: string) => part(page, `count-${state}`);
+const counts = (page: Page, count: number) =>
+  page.waitForFunction((wanted) => document.querySelectorAll('.task-row').length === wanted, count);
+
+/** Queues tasks and returns their ids. Waits for the row of the last. */
+async function complete(tasks: string, actions: string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const action of actions) ids.push((await post(`${tasks}/tasks`, { action })).body.id);
+  await eventually(
+    () => request(`${tasks}/tasks/${ids.at(-1)}`),
+    ({ body }) => body.status === 'completed',
+  );
+  return ids;
+}
+
+const numbered = (length: number, name = 'action') => Array.from({ length }, (_, index) => `${name}-${index}`);
+
+describeInBrowser('the lists of the task board', () => {
+  const services = onceForSuite(startServices);
+
+  it('have a tab for each state with the number of tasks, and columns that fit', async () => {
+    const { tasks } = await startServices({
+      env: { TASK_HANDLERS: await writeHandlers(HANDLERS) },
+    });
+    await complete(tasks, ['first']);
+    for (const action of ['late', 'soon']) await post(`${tasks}/tasks`, { action });
+    await post(`${tasks}/tasks`, { action: 'sum', data: { numbers: [1e308, 1e308] } });
+    await visit(tasks, {}, async (page) => {
+      await count(page, 'retrying').filter({ hasText: '2' }).waitFor();
+      for (let i = 0; i < 8; i++) await post(`${tasks}/tasks`, { action: 'hold', data: { i } });
+      await count(page, 'running').filter({ hasText: '5' }).waitFor();
+      await count(page, 'queued').filter({ hasText: '3' }).waitFor();
+      expect(await count(page, 'completed').textContent()).to.equal('1');
+      expect(await count(page, 'failed').textContent()).to.equal('1');
+      expect(await page.title()).to.equal('Completed · Tasks');
+
+      await tab(page, 'Queued').click();
+      await counts(page, 3);
+      expect(await rows(page).first().textContent()).to.match(/hold\s*\{"i":5\}/);
+      await tab(page, 'Running').click();
+      await row(page, 'hold').filter({ hasText: '25 % row 256 of 1000' }).first().waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+
+      await tab(page, 'Retrying').click();
+      await counts(page, 2);
+      expect(await rows(page).locator('.task-name').allTextContents()).to.deep.equal(['soon', 'late']);
+      const soon = row(page, 'soon').locator('.task-time');
+      await soon.filter({ hasText: /^in [1-7](\.\d)? s$/ }).waitFor();
+      await soon.filter({ hasText: /^in \d+ ms$/ }).waitFor();
+      expect(await row(page, 'late').locator('.task-time').textContent()).to.equal('in 60 min');
+      expect(await row(page, 'late').textContent()).to.include('much later');
+      expect(await page.title()).to.equal('Retrying · Tasks');
+    });
+  });
+
+  it('say why they are empty, with a curl command that fits', async () => {
+    const { tasks } = await startServices();
+    await visit(tasks, {}, async (page) => {
+      for (const [name, title, path] of [
+        ['Queued', 'No task is waiting.', '/tasks -d'],
+        ['Running', 'No task is running.', '/queue/tasks?state=running'],
+        ['Retrying', 'No task waits to be retried.', '/queue/tasks?state=retrying'],
+        ['Completed', 'No task has been completed yet.', '/tasks -d'],
+      ] as const) {
+        await tab(page, name).click();
+        await page.getByText(title).waitFor();
+        expect(await part(page, 'empty-curl').textContent()).to.include(`${tasks}${path}`);
+        expect(await violations(page)).to.deep.equal([]);
+      }
+      const command = (await part(page, 'empty-curl').textContent()) ?? '';
+      const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
+      const [url = '', flag, body = ''] = shown.split('\0');
+      expect(flag).to.equal('-d');
+      await request(url, { method: 'POST', body });
+      await row(page, 'uppercase').waitFor();
+      expect(await part(page, 'empty').isVisible()).to.equal(false);
+    });
+  });
+
+  it('keep the row that is open although 100 newer arrive', async () => {
+    const { tasks } = services();
+    const [id] = await complete(tasks, ['opened']);
+    await visit(tasks, {}, async (page) => {
+      await row(page, 'opened').locator('.task-detail').click();
+      await page.waitForURL(`${tasks}/?task=${id}`);
+      await complete(tasks, numbered(101, 'newer'));
+      await row(page, 'newer-100').waitFor();
+      expect(await row(page, 'newer-0').count()).to.equal(0);
+      expect(await row(page, 'opened').getAttribute('data-inspected')).to.equal('');
+    });
+  });
+
+  it('stay still while the pointer moves over them, and while they are paused', async () => {
+    const { tasks } = services();
+    await complete(tasks, ['below']);
+    await visit(tasks, {}, async (page) => {
+      const actions = () => rows(page).locator('.task-name').allTextContents();
+      await row(page, 'below').first().hover();
+      const before = await actions();
+      const counted = await count(page, 'completed').textContent();
+      await complete(tasks, ['while-hovering']);
+      let step = 0;
+      const move = async () => {
+        await page.mouse.move(200 + (step++ % 9), 600);
+        return count(page, 'completed').textContent();
+      };
+      await eventually(move, (text) => text !== counted);
+      expect(await actions()).to.deep.equal(before);
+      await row(page, 'while-hovering').waitFor();
+
+      await page.mouse.move(0, 0);
+      await page.getByRole('button', { name: 'Pause list' }).click();
+      const paused = await actions();
+      await complete(tasks, ['while-paused', 'while-paused-too']);
+      await part(page, 'list-count').filter({ hasText: '2 tasks not shown' }).waitFor();
+      expect(await actions()).to.deep.equal(paused);
+      await page.getByRole('button', { name: 'Resume list' }).click();
+      await row(page, 'while-paused-too').waitFor();
+    });
+  });
+
+  it('find text, list the tasks of one action, and go back to older ones', async () => {
+    const { tasks } = await startServices();
+    await complete(tasks, ['needle']);
+    await complete(tasks, numbered(230));
+    await visit(tasks, {}, async (page) => {
+      await counts(page, 100);
+      expect(await part(page, 'list-count').textContent()).to.equal('100 of 231');
+      await page.locator('#find').fill('ACTION-177');
+      await counts(page, 1);
+      expect(await part(page, 'list-count').textContent()).to.equal('1 of 100');
+      await page.locator('#find').fill('needle');
+      await page.getByText('None of the 100 listed tasks holds “needle”.').waitFor();
+      await page.getByRole('button', { name: 'Only tasks with the action needle' }).click();
+      await row(page, 'needle').waitFor();
+      await page.waitForURL(`${tasks}/?action=needle`);
+      expect(await violations(page)).to.deep.equal([]);
+      await page.getByRole('button', { name: 'Action needle' }).click();
+      await counts(page, 100);
+
+      const older = page.getByRole('button', { name: 'Older tasks' });
+      await older.click();
+      await counts(page, 200);
+      await older.click();
+      await counts(page, 231);
+      await page.getByText('These are all.').waitFor();
+      expect(await rows(page).last().textContent()).to.include('needle');
+      expect(await older.isVisible()).to.equal(false);
+    });
+  });
+
+  it('show text with bidirectional controls in the order that it has', async () => {
+    const { tasks } = services();
+    const data = { text: 'file \u202Egpj.exe' };
+    await post(`${tasks}/tasks`, { action: 'uppercase', data });
+    await post(`${tasks}/tasks`, { action: 'א\u202Eabc', data });
+    await visit(tasks, { width: 1600 }, async (page) => {
+      await row(page, 'א\\u202eabc').waitFor();
+      const texts = await rows(page).first().textContent();
+      expect(texts).to.include('{"text":"file \\u202egpj.exe"}');
+      expect(await page.getByText('FILE \\u202eGPJ.EXE').count()).to.be.at.least(1);
+      expect(await page.evaluate(() => /[\u202a-\u202e]/.test(document.body.innerText))).to.equal(false);
+    });
+  });
+});

@@ -1,0 +1,66 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { startServices } from '../support/program.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { describeInBrowser, part, reaches, visit } from './chromium.ts';
+
+const HANDLERS = `
+export default {
+  declined() { throw new PermanentError('card declined'); },
+  soon: { maxAttempts: 2, handler: () => { throw new RetryAfter(1_900, 'a little later'); } },
+};`;
+
+const ownTask = (page: Page, state: string) => page.locator(`.own-task[data-state="${state}"]`);
+
+async function queue(page: Page, action: string, json: string): Promise<void> {
+  await reaches(page, 'live');
+  await page.getByLabel('other').check();
+  await page.getByLabel('Action', { exact: true }).and(page.locator('select')).selectOption(action);
+  await page.locator('#json').fill(json);
+  await page.getByRole('button', { name: 'Queue task' }).click();
+}
+
+describeInBrowser('the tasks queued from the board', () => {
+  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } }));
+
+  it('offer to edit a task that failed for good, and not to try it again unchanged', async () => {
+    await visit(services().tasks, {}, async (page) => {
+      await queue(page, 'declined', '{"amount": 12}');
+      await ownTask(page, 'failed').filter({ hasText: 'card declined' }).waitFor();
+      expect(await page.getByRole('button', { name: 'Try again' }).count()).to.equal(0);
+      await page.getByLabel('uppercase').check();
+      await page.getByRole('button', { name: 'Edit and resubmit' }).click();
+      expect(await page.locator('input[name="kind"]:checked').inputValue()).to.equal('other');
+      expect(await page.locator('#choice').inputValue()).to.equal('declined');
+      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ amount: 12 });
+      expect(await part(page, 'curl').textContent()).to.include('"amount":12');
+    });
+  });
+
+  it('fill in the form of the action that is edited', async () => {
+    await visit(services().tasks, {}, async (page) => {
+      await reaches(page, 'live');
+      await page.getByLabel('sum').check();
+      await page.getByLabel('Numbers').fill('1e308 1e308');
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await ownTask(page, 'failed').waitFor();
+      await page.getByLabel('uppercase').check();
+      await page.getByRole('button', { name: 'Edit and resubmit' }).click();
+      await page.getByLabel('Numbers').fill('1, 2');
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await ownTask(page, 'completed').filter({ hasText: '3' }).waitFor();
+    });
+  });
+
+  it('count down to the next attempt in the time that is left', async () => {
+    await visit(services().tasks, {}, async (page) => {
+      await queue(page, 'soon', '{}');
+      const state = ownTask(page, 'retrying').locator('[data-part="state"]');
+      await state.filter({ hasText: /^again in 1\.\d s$/ }).waitFor();
+      await state.filter({ hasText: /^again in \d+ ms$/ }).waitFor();
+      await ownTask(page, 'failed').waitFor();
+      expect(await page.getByRole('button', { name: 'Try again' }).count()).to.equal(1);
+    });
+  });
+});

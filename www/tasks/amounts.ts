@@ -1,0 +1,43 @@
+const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const tenths = new Intl.NumberFormat('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+const size = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
+const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
+const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
+
+/** Formats a number of things as `1,234`. */
+export const formatCount = (count: number): string => whole.format(count);
+
+/** Formats a count and its noun as `1 task` or `1,234 tasks`. */
+export const formatTasks = (count: number): string => `${formatCount(count)} ${count === 1 ? 'task' : 'tasks'}`;
+
+/** Formats a rate as `0.4`, `12.5` or `1,234`. */
+export const formatRate = (rate: number): string => (rate < 100 ? tenths : whole).format(rate);
+
+/** Formats the length of a text as `812 bytes`, `1.5 kB` or `2 MB`. */
+export function formatSize(bytes: number): string {
+  if (bytes < 1_000) return `${bytes} bytes`;
+  return bytes < 1_000_000 ? `${size.format(bytes / 1_000)} kB` : `${size.format(bytes / 1_000_000)} MB`;
+}
+
+/** Formats a duration as `0.4 ms`, `45 ms`, `3.4 s`, `75 s`, `12 min` or `5.2 h`. */
+export function formatSpan(milliseconds: number): string {
+  if (milliseconds < 9.95) return `${milliseconds.toFixed(1)} ms`;
+  if (milliseconds < 999.5) return `${Math.round(milliseconds)} ms`;
+  const seconds = milliseconds / 1_000;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 119.5) return `${Math.round(seconds)} s`;
+  if (seconds < 7_170) return `${Math.round(seconds / 60)} min`;
+  return `${size.format(seconds / 3_600)} h`;
+}
+
+/**
+ * Formats a time as `14:03:22.123` in the user's time zone, with the date if it is not today.
+ *
+ * @param atMs milliseconds since the epoch
+ * @param isExact whether the milliseconds are known
+ */
+export function formatClock(atMs: number, isExact: boolean, now = new Date()): string {
+  const moment = new Date(atMs);
+  const time = clock.format(moment) + (isExact ? `.${String(moment.getMilliseconds()).padStart(3, '0')}` : '');
+  return moment.toDateString() === now.toDateString() ? time : `${date.format(moment)}, ${time}`;
+}

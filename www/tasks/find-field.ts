@@ -1,0 +1,42 @@
+import { part } from '../shared/dom.ts';
+import type { View, ViewState } from './view-state.ts';
+
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+/** Field that finds text in the shown tasks. A task's id, pasted or typed, opens the task. */
+export class FindField {
+  readonly #field = part(document, 'find', HTMLInputElement);
+  readonly #viewState: ViewState;
+
+  constructor(viewState: ViewState) {
+    this.#viewState = viewState;
+    this.#field.addEventListener('input', () => this.#find());
+    part(document, 'find-form', HTMLFormElement).addEventListener('submit', (event) => event.preventDefault());
+    viewState.subscribe((view) => this.#show(view));
+    // A browser may restore an earlier text of the field after the page is loaded, and with a page from its cache.
+    addEventListener('pageshow', () => this.#show(viewState.view));
+    this.#show(viewState.view);
+  }
+
+  focus(): void {
+    this.#field.focus();
+    this.#field.select();
+  }
+
+  #find(): void {
+    const text = this.#field.value.trim();
+    if (ID.test(text)) this.#viewState.change({ task: text.toLowerCase(), q: '' });
+    else this.#viewState.change({ q: text }, 'replace');
+  }
+
+  /** Leaves the field alone while it has the same text, so that spaces at its end can be typed. */
+  #show({ q }: View): void {
+    if (this.#field.value.trim() !== q) this.#field.value = q;
+  }
+}
+
+/** Whether a task's texts contain `q`, in upper or lower case. */
+export function holdsText(texts: readonly (string | null | undefined)[], q: string): boolean {
+  const wanted = q.toLowerCase();
+  return texts.some((text) => text?.toLowerCase().includes(wanted));
+}

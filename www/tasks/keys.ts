@@ -1,0 +1,95 @@
+import { part } from '../shared/dom.ts';
+import { STATES, type State } from './board-task.ts';
+
+/** What the keys of the board do. Rows and their controls are found by the attributes that every list of tasks has. */
+export interface KeyActions {
+  find(): void;
+  queue(): void;
+  help(): void;
+  show(state: State): void;
+  /** Called with the id of the row to which `j` or `k` has moved. */
+  moved(id: string): void;
+}
+
+/** Item of the local storage that exists while the keys of one character are switched off. */
+const OFF = 'keys-off';
+
+/**
+ * Keys of one character: `n` queues, `/` finds, `j` and `k` move, `x` selects, `r` redrives, `?` helps, and digits open
+ * the tabs. The user can switch them off, because some speech input types single characters.
+ */
+export class Keys {
+  readonly #actions: KeyActions;
+  readonly #switch = part(document, 'keys-enabled', HTMLInputElement);
+
+  constructor(actions: KeyActions) {
+    this.#actions = actions;
+    this.#switch.checked = localStorage.getItem(OFF) === null;
+    this.#switch.addEventListener('change', () => {
+      if (this.#switch.checked) localStorage.removeItem(OFF);
+      else localStorage.setItem(OFF, '');
+    });
+    document.addEventListener('keydown', (event) => {
+      const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
+      if (!isForPage || isTyping(event.target) || isBehindDialog() || !this.#switch.checked) return;
+      if (this.#press(event.key)) event.preventDefault();
+    });
+  }
+
+  /** @returns whether the key has a meaning */
+  #press(key: string): boolean {
+    const { find, queue, help, show } = this.#actions;
+    const state = STATES[Number(key) - 1];
+    if (key === '/') find();
+    else if (key === 'n') queue();
+    else if (key === '?') help();
+    else if (key === 'j') this.#move(1);
+    else if (key === 'k') this.#move(-1);
+    else if (key === 'x') click(currentRow(), 'data-select');
+    else if (key === 'r') redrive();
+    else if (state !== undefined) show(state);
+    else return false;
+    return true;
+  }
+
+  /** Moves the focus to the next or previous row: from the row that has the focus, else from the inspected row. */
+  #move(step: 1 | -1): void {
+    const rows = visibleRows();
+    const current = currentRow() ?? document.querySelector<HTMLElement>('[data-row][data-inspected]');
+    const index = current === null ? -1 : rows.indexOf(current);
+    const row = index < 0 ? rows[0] : rows[index + step];
+    if (row === undefined) return;
+    row.querySelector<HTMLElement>('[data-open]')?.focus({ preventScroll: true });
+    row.scrollIntoView({ block: 'nearest' });
+    this.#actions.moved(row.dataset.row ?? '');
+  }
+}
+
+function visibleRows(): HTMLElement[] {
+  return [...document.querySelectorAll<HTMLElement>('[data-row]')].filter((row) => row.checkVisibility());
+}
+
+function currentRow(): HTMLElement | null {
+  return document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
+}
+
+/** Redrives the selected tasks, or else the task of the row that has the focus. */
+function redrive(): void {
+  const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
+  if (ofSelection?.checkVisibility() && !ofSelection.matches(':disabled')) ofSelection.click();
+  else click(currentRow(), 'data-redrive');
+}
+
+function click(row: HTMLElement | null, attribute: string): void {
+  row?.querySelector<HTMLElement>(`[${attribute}]`)?.click();
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  return target.matches('textarea, select, input:not([type="checkbox"], [type="radio"])') || target.isContentEditable;
+}
+
+/** Whether a modal dialog covers the page. */
+function isBehindDialog(): boolean {
+  return document.querySelector('dialog:modal') !== null;
+}

@@ -1,0 +1,148 @@
+import { part } from '../shared/dom.ts';
+import { formatCount, formatTasks } from './amounts.ts';
+import { PAGE_SIZE } from './board-api.ts';
+import type { BoardTask } from './board-task.ts';
+import { EmptyState } from './empty-state.ts';
+import { holdsText } from './find-field.ts';
+import { MAX_LISTED } from './loaded-list.ts';
+import type { Store } from './store.ts';
+import type { ListedState } from './task-row.ts';
+import { TaskTable } from './task-table.ts';
+import { Refused } from './tasks-api.ts';
+import type { ViewState } from './view-state.ts';
+
+/** Delay before a list that could not be read is read again. */
+const RELOAD_MS = 2_000;
+
+/** List of the tasks in one state, with everything around the table: filters, older pages, and what an empty list says. */
+export class ListView {
+  readonly #section = part(document, 'list', HTMLElement);
+  readonly #count = part(this.#section, 'list-count', HTMLElement);
+  readonly #pause = part(this.#section, 'pause', HTMLButtonElement);
+  readonly #chip = part(this.#section, 'action-chip', HTMLButtonElement);
+  readonly #older = part(this.#section, 'older', HTMLButtonElement);
+  readonly #olderStatus = part(this.#section, 'older-status', HTMLElement);
+  readonly #store: Store;
+  readonly #viewState: ViewState;
+  readonly #table: TaskTable;
+  readonly #empty: EmptyState;
+  /** State and action of the last list that was requested. */
+  #requested = '';
+  #isLoaded = false;
+  #hasOlder = false;
+  #paused = false;
+  #unkeep = () => {};
+  #kept: string | undefined;
+  #reload: ReturnType<typeof setTimeout> | undefined;
+
+  constructor(store: Store, viewState: ViewState) {
+    this.#store = store;
+    this.#viewState = viewState;
+    this.#table = new TaskTable((task) => viewState.change({ task }));
+    this.#empty = new EmptyState((action) => viewState.change({ action, q: '' }));
+    this.#chip.addEventListener('click', () => viewState.change({ action: '' }));
+    this.#pause.addEventListener('click', () => this.#togglePause());
+    this.#older.addEventListener('click', () => void this.#loadOlder());
+    viewState.subscribe(() => this.#follow());
+    store.subscribe(() => this.#render());
+    this.#follow();
+  }
+
+  /** Reads the list again, for example after a sign-in. */
+  async load(): Promise<void> {
+    const { state, action } = this.#viewState.view;
+    if (state === 'failed') return;
+    clearTimeout(this.#reload);
+    const requested = this.#requested;
+    try {
+      const { more } = await this.#store.load(state, action === '' ? {} : { action });
+      if (requested !== this.#requested) return;
+      this.#isLoaded = true;
+      this.#hasOlder = more;
+      this.#render();
+    } catch (error) {
+      const isSignedOut = error instanceof Refused && error.signedOut;
+      if (requested === this.#requested && !isSignedOut) this.#reload = setTimeout(() => void this.load(), RELOAD_MS);
+    }
+  }
+
+  /** Shows the list of the current view. */
+  #follow(): void {
+    const { state, action, task } = this.#viewState.view;
+    if (task !== this.#kept) {
+      this.#unkeep();
+      this.#kept = task;
+      this.#unkeep = task === undefined ? () => {} : this.#store.keep(task);
+    }
+    const wanted = `${state} ${action}`;
+    if (wanted !== this.#requested) {
+      this.#requested = wanted;
+      this.#isLoaded = false;
+      this.#hasOlder = false;
+      this.#olderStatus.textContent = '';
+      clearTimeout(this.#reload);
+      if (this.#paused) this.#togglePause();
+      void this.load();
+    }
+    this.#render();
+  }
+
+  #render(): void {
+    const { view } = this.#viewState;
+    if (view.state === 'failed') return;
+    const { state } = view;
+    const listed = this.#store.tasks(state);
+    const tasks = view.q === '' ? listed : listed.filter((task) => holdsText(textsOf(task), view.q));
+    this.#table.show({ tasks, state, view, find: (id) => this.#store.get(id) });
+    this.#chip.hidden = view.action === '';
+    part(this.#chip, 'action-chip-name', HTMLElement).textContent = view.action;
+    if (tasks.length > 0 || !this.#isLoaded) this.#empty.hide();
+    else this.#empty.show(state, view, listed.length);
+    this.#older.hidden =
+      state !== 'completed' || !this.#hasOlder || listed.length < PAGE_SIZE || listed.length >= MAX_LISTED;
+    this.#showCount(state, tasks.length, listed.length);
+  }
+
+  #showCount(state: ListedState, found: number, listed: number): void {
+    const total = this.#store.count(state) ?? 0;
+    const label = part(this.#pause, 'pause-label', HTMLElement);
+    const unseen = this.#paused ? this.#table.unseen : 0;
+    label.textContent = this.#paused ? 'Resume list' : 'Pause list';
+    if (unseen > 0) this.#count.textContent = `${formatTasks(unseen)} not shown`;
+    else if (found < listed) this.#count.textContent = `${formatCount(found)} of ${formatCount(listed)}`;
+    else if (listed < total && this.#viewState.view.action === '')
+      this.#count.textContent = `${formatCount(listed)} of ${formatCount(total)}`;
+    else this.#count.textContent = listed === 0 ? '' : formatTasks(listed);
+  }
+
+  #togglePause(): void {
+    this.#paused = !this.#paused;
+    this.#section.toggleAttribute('data-paused', this.#paused);
+    this.#table.still = this.#paused;
+    this.#render();
+  }
+
+  async #loadOlder(): Promise<void> {
+    const { state, action } = this.#viewState.view;
+    const oldest = this.#store.tasks(state).at(-1);
+    if (oldest === undefined) return;
+    this.#older.disabled = true;
+    const query = action === '' ? {} : { action };
+    try {
+      const { more } = await this.#store.load(state, { ...query, before: oldest.id });
+      this.#hasOlder = more;
+      const isFull = more && this.#store.tasks(state).length >= MAX_LISTED;
+      this.#olderStatus.textContent = isFull ? `The newest ${formatTasks(MAX_LISTED)} are listed.` : '';
+      if (!more) this.#olderStatus.textContent = 'These are all.';
+    } catch (error) {
+      this.#olderStatus.textContent = (error as Error).message;
+    } finally {
+      this.#older.disabled = false;
+      this.#render();
+    }
+  }
+}
+
+function textsOf({ id, action, payload, result, reason }: BoardTask): (string | null | undefined)[] {
+  return [id, action, payload, result, reason];
+}

@@ -1,0 +1,76 @@
+import { formatClock, formatSize, formatSpan } from './amounts.ts';
+import type { BoardTask, State } from './board-task.ts';
+import { formatBetween, formatMoment } from './durations.ts';
+import { dataText, outputText } from './summary-text.ts';
+import { visibleText } from './visible-text.ts';
+
+/** Columns of the table of one state, after the column for the action. */
+export interface Columns {
+  headings: [detail: string, count: string, time: string];
+  detail(task: BoardTask): string;
+  /** Length of the text that `detail` shows a part of. Empty if the text is whole. */
+  size(task: BoardTask): string;
+  count(task: BoardTask): string;
+  /** @param now milliseconds since the epoch */
+  time(task: BoardTask, now: number): string;
+}
+
+const encoder = new TextEncoder();
+const sizeOf = (text: string | null | undefined, bytes = 0) =>
+  text && bytes > encoder.encode(text).length ? formatSize(bytes) : '';
+const payloadSize = ({ payload, payloadBytes }: BoardTask) => sizeOf(payload, payloadBytes);
+const since = (time: number | undefined, now: number) =>
+  time === undefined ? '' : formatSpan(Math.max(0, now - time));
+
+export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
+  queued: {
+    headings: ['Data', 'Accepted', 'Waiting for'],
+    detail: ({ payload }) => dataText(payload ?? ''),
+    size: payloadSize,
+    count: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatClock(acceptedAtMs, false)),
+    time: ({ acceptedAtMs }, now) => since(acceptedAtMs, now),
+  },
+  running: {
+    headings: ['Progress', 'Attempt', 'Running for'],
+    detail: ({ progress, payload }) =>
+      progress === undefined
+        ? dataText(payload ?? '')
+        : visibleText(`${percent(progress.fraction)} ${progress.note ?? ''}`),
+    size: () => '',
+    count: ({ attempt }) => `${attempt ?? ''}`,
+    time: ({ startedAtMs }, now) => since(startedAtMs, now),
+  },
+  retrying: {
+    headings: ['Reason', 'Attempts', 'Next attempt'],
+    detail: ({ reason }) => visibleText(reason ?? ''),
+    size: () => '',
+    count: ({ attempts }) => `${attempts ?? ''}`,
+    time: ({ nextAttemptAtMs }, now) => formatDue(nextAttemptAtMs, now),
+  },
+  completed: {
+    headings: ['Output', 'Took', 'Accepted'],
+    detail: ({ result }) => outputText(result ?? null),
+    size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
+    count: took,
+    time: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatMoment(acceptedAtMs / 1000)),
+  },
+};
+
+/** Formats the time until the next attempt as `in 545 ms`, `in 3.2 s` or `now`. */
+export function formatDue(dueMs: number | undefined, now: number): string {
+  if (dueMs === undefined) return '';
+  return dueMs <= now ? 'now' : `in ${formatSpan(dueMs - now)}`;
+}
+
+function percent(fraction: number): string {
+  return `${Math.floor(fraction * 100)} %`;
+}
+
+/** Returns the time from acceptance to the end. Listings round both times to seconds, events do not. */
+function took({ acceptedAtMs, endedAtMs }: BoardTask): string {
+  if (acceptedAtMs === undefined || endedAtMs === undefined) return '';
+  const isRounded = acceptedAtMs % 1000 === 0 || endedAtMs % 1000 === 0;
+  return isRounded
+    ? formatBetween(Math.floor(acceptedAtMs / 1000), Math.floor(endedAtMs / 1000))
+    : formatSpan(Math.max(0, endedAtMs - acceptedAtMs));
+}

@@ -1,0 +1,32 @@
+import { visibleText } from './visible-text.ts';
+
+/** Returns the data in a task's payload as one line of JSON. The payload may be cut off. */
+export function dataText(payload: string): string {
+  const start = payload.indexOf('"data":');
+  if (start < 0) return '';
+  const isWhole = payload.endsWith('}');
+  const text = payload.slice(start + '"data":'.length);
+  return visibleText(isWhole ? text.replace(/,"created_at":\d+}$|}$/, '') : `${text}…`);
+}
+
+/** Returns the output in a task's result as text. The result may be cut off. */
+export function outputText(result: string | null): string {
+  if (result === null) return '';
+  const { output, isCut } = parseOutput(result);
+  const text = typeof output === 'string' ? output : JSON.stringify(output);
+  return visibleText(isCut ? `${text}…` : text);
+}
+
+function parseOutput(result: string): { output: unknown; isCut?: boolean } {
+  try {
+    return { output: JSON.parse(result).output };
+  } catch {
+    const rest = result.replace(/^{"output":/, '');
+    try {
+      // A string that was cut off may end within an escape.
+      return { output: JSON.parse(`${rest.replace(/\\(u[0-9a-f]{0,3})?$/i, '')}"`), isCut: true };
+    } catch {
+      return { output: rest, isCut: true };
+    }
+  }
+}

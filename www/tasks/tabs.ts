@@ -1,0 +1,72 @@
+import { part } from '../shared/dom.ts';
+import { formatCount } from './amounts.ts';
+import { STATES, type State } from './board-task.ts';
+import type { Store } from './store.ts';
+import type { ViewState } from './view-state.ts';
+
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
+
+const TITLES: Record<State, string> = {
+  queued: 'Queued',
+  running: 'Running',
+  retrying: 'Retrying',
+  completed: 'Completed',
+  failed: 'Failed',
+};
+
+/** Links to the lists of the five states, with the number of tasks in each. */
+export class Tabs {
+  readonly #tabs = part(document, 'tabs', HTMLElement);
+  readonly #store: Store;
+  readonly #viewState: ViewState;
+
+  constructor(store: Store, viewState: ViewState) {
+    this.#store = store;
+    this.#viewState = viewState;
+    this.#tabs.addEventListener('click', (event) => {
+      const tab = (event.target as Element).closest<HTMLElement>('[data-state]');
+      const opensElsewhere = event.ctrlKey || event.metaKey || event.shiftKey;
+      const state = STATES.find((each) => each === tab?.closest('a')?.dataset.state);
+      if (state === undefined || opensElsewhere) return;
+      event.preventDefault();
+      this.select(state);
+    });
+    viewState.subscribe(() => this.#showState());
+    store.subscribe(() => this.#showCounts());
+    this.#showState();
+  }
+
+  /** Opens the list of a state. The text to find and the task in the inspector belong to the list that is left. */
+  select(state: State): void {
+    this.#viewState.change({ state, q: '', action: '', task: undefined });
+  }
+
+  #showState(): void {
+    const { state } = this.#viewState.view;
+    for (const link of this.#tabs.querySelectorAll('a')) {
+      if (link.dataset.state === state) link.setAttribute('aria-current', 'page');
+      else link.removeAttribute('aria-current');
+    }
+    document.title = `${TITLES[state]} · Tasks`;
+    part(document, 'list', HTMLElement).hidden = state === 'failed';
+    part(document, 'failed', HTMLElement).hidden = state !== 'failed';
+    if (state !== 'failed') part(document, 'list-heading', HTMLElement).textContent = `${TITLES[state]} tasks`;
+  }
+
+  #showCounts(): void {
+    for (const state of STATES) {
+      const element = part(this.#tabs, `count-${state}`, HTMLElement);
+      const text = this.#count(state);
+      if (element.textContent !== text) element.textContent = text;
+    }
+  }
+
+  /** Returns the number of tasks in a state. The service counts completed tasks since its start, and lists older ones too. */
+  #count(state: State): string {
+    const count = this.#store.count(state);
+    if (count === undefined) return '';
+    const listed = state === 'completed' ? this.#store.tasks(state).length : 0;
+    if (listed > count) return `${formatCount(listed)}+`;
+    return count < 100_000 ? formatCount(count) : compact.format(count);
+  }
+}

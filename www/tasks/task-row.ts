@@ -1,0 +1,66 @@
+import { part, stamp } from '../shared/dom.ts';
+import type { BoardTask, State } from './board-task.ts';
+import { COLUMNS } from './state-columns.ts';
+import { dataText } from './summary-text.ts';
+import { addressOf, type View } from './view-state.ts';
+import { visibleText } from './visible-text.ts';
+
+/** States that {@link TaskRow} shows. Failed tasks have a view of their own. */
+export type ListedState = Exclude<State, 'failed'>;
+
+/** Row of the table of one state. */
+export class TaskRow {
+  readonly element = stamp('task-row');
+  readonly #link = part(this.element, 'action', HTMLAnchorElement);
+  readonly #time = part(this.element, 'time', HTMLElement);
+  #task: BoardTask | undefined;
+  #state: ListedState = 'completed';
+
+  /** @param state state of the table, which is no longer the task's state if the row is kept */
+  show(task: BoardTask, state: ListedState, view: View, now: number): void {
+    if (task === this.#task) return;
+    this.#task = task;
+    this.#state = state;
+    const { detail, size, count } = COLUMNS[state];
+    this.element.dataset.row = task.id;
+    this.element.dataset.state = task.state;
+    part(this.element, 'mark', HTMLElement).dataset.state = task.state;
+    this.#link.textContent = visibleText(task.action);
+    this.#link.title = task.action.length > 24 ? visibleText(task.action) : '';
+    this.#link.href = addressOf({ ...view, task: task.id });
+    part(this.element, 'data', HTMLElement).textContent = dataText(task.payload ?? '');
+    const isListed = task.state === state;
+    part(this.element, 'detail', HTMLElement).textContent = isListed ? detail(task) : describeOther(task, state);
+    this.#showProgress(isListed && state === 'running' ? task.progress?.fraction : undefined);
+    part(this.element, 'size', HTMLElement).textContent = isListed ? size(task) : '';
+    part(this.element, 'count', HTMLElement).textContent = isListed ? count(task) : '';
+    this.age(now);
+  }
+
+  /** Draws the progress as a line below the text, which names it too. */
+  #showProgress(fraction: number | undefined): void {
+    const cell = part(this.element, 'detail-cell', HTMLElement);
+    if (fraction === undefined) cell.style.removeProperty('--progress');
+    else cell.style.setProperty('--progress', String(fraction));
+    // Without progress, the text is that of the column for the data.
+    cell.toggleAttribute('data-repeated', this.element.dataset.state === 'running' && fraction === undefined);
+  }
+
+  /** Updates the age or the countdown. */
+  age(now: number): void {
+    if (this.#task === undefined) return;
+    const text = this.#task.state === this.#state ? COLUMNS[this.#state].time(this.#task, now) : '';
+    if (text !== this.#time.textContent) this.#time.textContent = text;
+  }
+
+  markOpen(isOpen: boolean): void {
+    this.element.toggleAttribute('data-inspected', isOpen);
+    if (isOpen) this.#link.setAttribute('aria-current', 'true');
+    else this.#link.removeAttribute('aria-current');
+  }
+}
+
+/** Returns what to say about a task that is in another state than the table's. The service counts a task that waits for a thread as running. */
+function describeOther(task: BoardTask, state: ListedState): string {
+  return state === 'running' && task.state === 'queued' ? 'waits for a thread' : `now ${task.state}`;
+}

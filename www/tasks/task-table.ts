@@ -1,0 +1,130 @@
+import { part } from '../shared/dom.ts';
+import type { BoardTask } from './board-task.ts';
+import { orderRows } from './row-order.ts';
+import { COLUMNS } from './state-columns.ts';
+import { type ListedState, TaskRow } from './task-row.ts';
+import type { View } from './view-state.ts';
+
+/** Time after a movement of the pointer over the rows during which rows stay where they are. */
+const POINTER_HOLD_MS = 1_500;
+
+/** What {@link TaskTable} shows. */
+export interface Shown {
+  /** Tasks in the order of the list. */
+  tasks: readonly BoardTask[];
+  state: ListedState;
+  view: View;
+  /** Returns the current state of a task that the list no longer has. */
+  find(id: string): BoardTask | undefined;
+}
+
+/**
+ * Table of tasks. Rows are updated in place, so that they keep the focus. The row that has the focus or is open in the
+ * inspector stays when the list no longer has it. Rows stay where they are while the pointer moves over them.
+ */
+export class TaskTable {
+  readonly #table = part(document, 'task-table', HTMLTableElement);
+  readonly #body = part(document, 'task-rows', HTMLElement);
+  readonly #rows = new Map<string, TaskRow>();
+  #order: string[] = [];
+  #state: ListedState | undefined;
+  #shown: Shown | undefined;
+  #still = false;
+  #heldUntil = 0;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param onOpen called with the id of a row that the user clicks */
+  constructor(onOpen: (id: string) => void) {
+    this.#body.addEventListener('pointermove', ({ pointerType }) => {
+      if (pointerType === 'mouse') this.#heldUntil = performance.now() + POINTER_HOLD_MS;
+    });
+    this.#body.addEventListener('click', (event) => {
+      const id = (event.target as Element).closest<HTMLElement>('[data-row]')?.dataset.row;
+      const opensElsewhere = event.ctrlKey || event.metaKey || event.shiftKey;
+      if (id === undefined || opensElsewhere || getSelection()?.isCollapsed === false) return;
+      event.preventDefault();
+      onOpen(id);
+    });
+    setInterval(() => this.#age(), 200);
+  }
+
+  /** Whether rows are neither added, moved nor removed. */
+  set still(still: boolean) {
+    this.#still = still;
+    if (!still) this.#render();
+  }
+
+  /** Number of listed tasks that are not shown because rows stay where they are. */
+  get unseen(): number {
+    return this.#shown?.tasks.filter(({ id }) => !this.#rows.has(id)).length ?? 0;
+  }
+
+  show(shown: Shown): void {
+    if (shown.state !== this.#state || isOtherSelection(shown.view, this.#shown?.view)) this.#heldUntil = 0;
+    this.#shown = shown;
+    this.#render();
+  }
+
+  #render(): void {
+    if (this.#shown === undefined) return;
+    const { tasks, state, find, view } = this.#shown;
+    const isNew = state !== this.#state;
+    if (isNew) this.#startState(state);
+    clearTimeout(this.#timer);
+    const wait = this.#heldUntil - performance.now();
+    if (!isNew && this.#order.length > 0 && (this.#still || wait > 0)) {
+      if (!this.#still) this.#timer = setTimeout(() => this.#render(), wait);
+    } else {
+      const focused = document.activeElement?.closest<HTMLElement>('[data-row]')?.dataset.row;
+      const isKept = (id: string) => id === view.task || id === focused;
+      const listed = tasks.map(({ id }) => id);
+      this.#place(isNew ? listed : orderRows(listed, this.#order, isKept));
+    }
+    const current = new Map(tasks.map((task) => [task.id, task]));
+    const now = Date.now();
+    for (const [id, row] of this.#rows) {
+      const task = current.get(id) ?? find(id);
+      if (task !== undefined) row.show(task, state, view, now);
+      row.markOpen(id === view.task);
+    }
+  }
+
+  #startState(state: ListedState): void {
+    this.#state = state;
+    this.#table.dataset.state = state;
+    this.#body.replaceChildren();
+    this.#rows.clear();
+    this.#order = [];
+    for (const [index, name] of ['detail', 'count', 'time'].entries()) {
+      part(this.#table, `head-${name}`, HTMLElement).textContent = COLUMNS[state].headings[index] as string;
+    }
+  }
+
+  /** Adds, moves and removes rows, so that they are in the given order. */
+  #place(order: string[]): void {
+    const wanted = new Set(order);
+    for (const [id, row] of this.#rows) {
+      if (wanted.has(id)) continue;
+      row.element.remove();
+      this.#rows.delete(id);
+    }
+    let next = this.#body.firstElementChild;
+    for (const id of order) {
+      const row = this.#rows.get(id) ?? new TaskRow();
+      this.#rows.set(id, row);
+      if (row.element === next) next = next.nextElementSibling;
+      else this.#body.insertBefore(row.element, next);
+    }
+    this.#order = order;
+  }
+
+  #age(): void {
+    if (document.visibilityState === 'hidden' || this.#state === 'completed') return;
+    const now = Date.now();
+    for (const row of this.#rows.values()) row.age(now);
+  }
+}
+
+function isOtherSelection(view: View, previous: View | undefined): boolean {
+  return view.q !== previous?.q || view.action !== previous.action;
+}
