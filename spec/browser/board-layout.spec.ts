@@ -92,8 +92,8 @@ describeInBrowser('the layout of the task board', () => {
       await page.emulateMedia({ forcedColors: 'active', reducedMotion: 'reduce' });
       const marks = await page.locator('.tab .mark').evaluateAll((all) =>
         all.map((mark) => {
-          const { borderWidth, borderRadius, clipPath, rotate } = getComputedStyle(mark);
-          return [borderWidth, borderRadius, clipPath, rotate].join(' ');
+          const { borderWidth, borderStyle, borderRadius, clipPath, rotate } = getComputedStyle(mark);
+          return [borderWidth, borderStyle, borderRadius, clipPath, rotate].join(' ');
         }),
       );
       expect(new Set(marks).size).to.equal(5);
