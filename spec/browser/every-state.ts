@@ -76,21 +76,35 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
     const network = await severable(tasks);
     const long = 'W'.repeat(300);
     await visit(network.url, { width, colorScheme, tolerated: /status of 40|net::ERR_/ }, async (page) => {
-      await page.getByText('No stored task yet').waitFor();
-      await checkAppearance(page, 'empty');
+      for (const state of ['queued', 'running', 'retrying', 'completed']) {
+        await page.locator(`.tab[data-state="${state}"]`).click();
+        await part(page, 'empty-curl').waitFor();
+        await checkAppearance(page, `${state}, empty`);
+      }
       await page.getByLabel('Text').fill(long);
       await page.getByRole('button', { name: 'Queue task' }).click();
-      await page.locator('.task-item').waitFor();
-      await page.locator('.task-item summary').click();
+      await page.locator('.task-row', { hasText: 'W' }).waitFor();
       await page.locator('.own-task[data-state="completed"]').waitFor();
-      await checkAppearance(page, 'inspected');
+      await checkAppearance(page, 'completed');
+      await page.locator('#find').fill(`nowhere${long}`);
+      await page.getByRole('button', { name: 'Only tasks with the action' }).click();
+      await page.getByText('No completed task has the action').waitFor();
+      await checkAppearance(page, 'nothing found');
+      await part(page, 'action-chip').click();
+      await page.keyboard.press('?');
+      await part(page, 'help').waitFor();
+      await checkAppearance(page, 'help');
+      await page.keyboard.press('Escape');
       await page.getByLabel('other').check();
       await page.locator('.data-field').first().waitFor();
       await checkAppearance(page, 'action with a schema');
       await page.getByRole('button', { name: 'Queue task' }).click();
       await page.getByRole('progressbar').waitFor();
       await checkAppearance(page, 'progress');
-      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.locator('.tab[data-state="running"]').click();
+      await page.locator('.task-row', { hasText: '25 %' }).waitFor();
+      await checkAppearance(page, 'running');
+      await page.locator('.own-cancel:visible').click();
       await page.locator('.own-task[data-state="cancelled"]').waitFor();
       await checkAppearance(page, 'cancelled');
       await page.locator('#json').fill('{}');
@@ -102,8 +116,8 @@ export function itShowsTheTaskBoardAt(width: number, colorScheme: 'light' | 'dar
       await part(page, 'action-error').filter({ hasText: 'Give' }).waitFor();
       await checkAppearance(page, 'refused');
       network.cut();
-      await reaches(page, 'reconnecting');
-      await checkAppearance(page, 'unreachable');
+      await reaches(page, 'offline');
+      await checkAppearance(page, 'offline');
     });
   }).timeout(120_000);
 }

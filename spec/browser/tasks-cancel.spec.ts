@@ -65,7 +65,7 @@ describeInBrowser('the task board', () => {
     let listings = 0;
     const prepare = async (page: Page) => {
       page.on('request', (request) => {
-        if (request.url().endsWith('/tasks') && request.method() === 'GET') listings += 1;
+        if (request.url().includes('/tasks?') && request.method() === 'GET') listings += 1;
       });
     };
     await visit(services().tasks, { prepare }, async (page) => {
@@ -136,7 +136,7 @@ describeInBrowser('the task board', () => {
       });
       await page.getByLabel('uppercase').check();
       await page.getByRole('button', { name: 'Queue task' }).click();
-      await page.locator('.task-item .task-action', { hasText: 'uppercase' }).waitFor();
+      await page.locator('.task-row', { hasText: 'uppercase' }).waitFor();
       await cancelButton(page).click();
       await ownTask(page, 'completed').waitFor();
     });

@@ -37,7 +37,7 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
       await page.locator('.own-task[data-state="completed"]').waitFor();
       const body = '{"action":"of-another-client"}';
       await request(`${tasks}/tasks`, { method: 'POST', headers: bearer(await token()), body });
-      await page.locator('.task-action', { hasText: 'of-another-client' }).waitFor();
+      await page.locator('.task-row', { hasText: 'of-another-client' }).waitFor();
       expect(await violations(page)).to.deep.equal([]);
 
       await request(`${tasks}/auth/token`, { method: 'DELETE', headers: bearer(first) });
@@ -50,7 +50,7 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
 
       await page.getByRole('button', { name: 'Sign out' }).click();
       await reaches(page, 'signed-out');
-      expect(await page.locator('.task-item').count()).to.equal(0);
+      expect(await page.locator('.task-row').count()).to.equal(0);
       const refused = () => request(`${tasks}/tasks`, { headers: bearer(second) });
       await eventually(refused, ({ status }) => status === 401);
       expect(JSON.stringify(lines)).to.not.include('v3.local.');

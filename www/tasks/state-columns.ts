@@ -52,7 +52,8 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     detail: ({ result }) => outputText(result ?? null),
     size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
     count: took,
-    time: ({ acceptedAtMs }) => (acceptedAtMs === undefined ? '' : formatMoment(acceptedAtMs / 1000)),
+    // The time of acceptance is unknown until the listing is read.
+    time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
   },
 };
 
