@@ -24,11 +24,8 @@ export class Keys {
 
   constructor(actions: KeyActions) {
     this.#actions = actions;
-    this.#switch.checked = localStorage.getItem(OFF) === null;
-    this.#switch.addEventListener('change', () => {
-      if (this.#switch.checked) localStorage.removeItem(OFF);
-      else localStorage.setItem(OFF, '');
-    });
+    this.#switch.checked = !isStoredAsOff();
+    this.#switch.addEventListener('change', () => store(!this.#switch.checked));
     document.addEventListener('keydown', (event) => {
       const isForPage = !event.ctrlKey && !event.metaKey && !event.altKey && !event.defaultPrevented;
       if (!isForPage || isTyping(event.target) || isBehindDialog() || !this.#switch.checked) return;
@@ -62,6 +59,24 @@ export class Keys {
     row.querySelector<HTMLElement>('[data-open]')?.focus({ preventScroll: true });
     row.scrollIntoView({ block: 'nearest' });
     this.#actions.moved(row.dataset.row ?? '');
+  }
+}
+
+/** Whether the user has switched the keys off. Always false if the browser blocks storage. */
+function isStoredAsOff(): boolean {
+  try {
+    return localStorage.getItem(OFF) !== null;
+  } catch {
+    return false;
+  }
+}
+
+function store(isOff: boolean): void {
+  try {
+    if (isOff) localStorage.setItem(OFF, '');
+    else localStorage.removeItem(OFF);
+  } catch {
+    // The choice then holds until the page is closed.
   }
 }
 
