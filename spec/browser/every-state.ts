@@ -48,6 +48,14 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
       await checkAppearance(page, 'wrong key');
       await signIn(page, apiKey);
       await checkAppearance(page, 'live');
+      await part(page, 'connection').click();
+      await checkAppearance(page, 'diagnostics');
+      await part(page, 'drawer-open').click();
+      await part(page, 'frames').locator('li').nth(1).waitFor();
+      await checkAppearance(page, 'frames');
+      await page.getByRole('radio', { name: 'Python' }).check();
+      await checkAppearance(page, 'snippet');
+      await part(page, 'drawer-close').click();
       await page.getByLabel('Theme').selectOption(colorScheme === 'light' ? 'dark' : 'light');
       await checkAppearance(page, 'other theme');
       await page.getByLabel('Theme').selectOption('');

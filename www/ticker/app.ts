@@ -5,7 +5,8 @@ import type { Session } from '../shared/session.ts';
 import { SignInForm } from '../shared/sign-in-form.ts';
 import { Announcer } from './announcer.ts';
 import { Board } from './board.ts';
-import { formatRoundTrip, formatTime } from './format.ts';
+import { DeveloperTools } from './developer-tools.ts';
+import { formatMilliseconds, formatTime } from './format.ts';
 import { requestPastPrices } from './past-prices.ts';
 import { Stream, type StreamState } from './stream.ts';
 import { TickInterval } from './tick-interval.ts';
@@ -27,17 +28,26 @@ const board = new Board(part(document, 'board', HTMLElement), chartSettings(), i
 const stream = new Stream(
   {
     onState: showState,
+    onOpen: () => developerTools.opened(),
+    onClose: (code) => developerTools.closed(code),
+    onFrame: (text) => developerTools.frameReceived(text),
     onPrices(prices) {
       board.take(prices);
+      developerTools.pricesReceived(prices);
       tools.hidden = false;
       filter.hidden = !board.isLong;
       showTitle();
     },
     onRoundTrip(milliseconds) {
-      roundTrip.textContent = milliseconds === undefined ? '' : formatRoundTrip(milliseconds);
+      roundTrip.textContent = milliseconds === undefined ? '' : formatMilliseconds(milliseconds);
+      if (milliseconds !== undefined) developerTools.pongReceived(milliseconds);
     },
   },
   interval,
+);
+const developerTools = new DeveloperTools(
+  () => stream.ping(),
+  () => interval.milliseconds,
 );
 const signInForm = new SignInForm(start);
 let session: Session | undefined;
@@ -50,6 +60,7 @@ const announcer = new Announcer(part(document, 'announcement', HTMLElement), () 
 function start(newSession: Session): void {
   session = newSession;
   signInForm.close();
+  developerTools.expiresAt = session.expiresAt;
   part(document, 'user', HTMLElement).textContent = session.userId;
   stream.start(session);
 }
@@ -79,6 +90,7 @@ function showState(state: StreamState): void {
   if (state.kind === 'live' && session !== undefined) void fillCharts(session.token);
   if (state.kind !== 'signed-out') return;
   discardKeptSession();
+  developerTools.expiresAt = undefined;
   signInForm.open(state.reason);
 }
 

@@ -72,5 +72,5 @@ export const formatTime = (second: number): string => time.format(second * 1000)
 export const formatShortTime = (second: number): string => shortTime.format(second * 1000);
 
 /** Formats a round trip time as `0.8 ms` or `24 ms`. */
-export const formatRoundTrip = (milliseconds: number): string =>
+export const formatMilliseconds = (milliseconds: number): string =>
   `${milliseconds < 9.95 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;

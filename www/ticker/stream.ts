@@ -23,6 +23,11 @@ export type StreamState =
 
 export interface StreamListener {
   onState(state: StreamState): void;
+  onOpen(): void;
+  /** Reports why a connection ended or could not be opened, unless the page closed it. */
+  onClose(code: number): void;
+  /** Reports a message as received, before {@link onPrices}. */
+  onFrame(text: string): void;
   onPrices(prices: Price[]): void;
   /** Reports the round-trip time of the latest ping in milliseconds, or undefined if it is unknown. */
   onRoundTrip(milliseconds: number | undefined): void;
@@ -82,7 +87,14 @@ export class Stream {
   /** Reconnects at once if a reconnect is pending, or pings a stale connection. Called, for example, when the network is back. */
   wake(): void {
     if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
-    else if (this.#state.kind === 'stale') this.#ping();
+    else if (this.#state.kind === 'stale') this.ping();
+  }
+
+  /** Sends a ping, unless one is outstanding or the connection is not open. */
+  ping(): void {
+    if (this.#pingedAt !== undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
+    this.#pingedAt = performance.now();
+    this.#socket.send('{"type":"ping"}');
   }
 
   #connect(session: Session): void {
@@ -103,15 +115,16 @@ export class Stream {
 
     const opened = () => {
       openedAt = Date.now();
+      this.#listener.onOpen();
       this.#interval.restart();
       clearTimeout(slow);
       this.#expectPrice();
       const timer = setInterval(() => {
-        if (this.#pingedAt === undefined) this.#ping();
+        if (this.#pingedAt === undefined) this.ping();
         else if (performance.now() - this.#pingedAt > PONG_TIMEOUT_MS) lose(1006);
       }, PING_INTERVAL_MS);
       signal.addEventListener('abort', () => clearInterval(timer));
-      this.#ping();
+      this.ping();
     };
     socket.addEventListener('open', opened, { signal });
     socket.addEventListener('message', ({ data }) => this.#receive(data), { signal });
@@ -119,6 +132,7 @@ export class Stream {
   }
 
   #receive(text: string): void {
+    this.#listener.onFrame(text);
     const message = JSON.parse(text);
     if (message.type === 'pong' && this.#pingedAt !== undefined) {
       this.#listener.onRoundTrip(performance.now() - this.#pingedAt);
@@ -145,14 +159,9 @@ export class Stream {
     this.#staleTimer = setTimeout(check, this.#interval.staleAfterMs);
   }
 
-  #ping(): void {
-    if (this.#pingedAt !== undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
-    this.#pingedAt = performance.now();
-    this.#socket.send('{"type":"ping"}');
-  }
-
   async #lost(session: Session, openedAt: number | undefined, code: number): Promise<void> {
     this.#drop();
+    this.#listener.onClose(code);
     if (FINAL_CODES.has(code)) {
       this.stop(SESSION_CODES.has(code) ? SESSION_ENDED : `The service ended the connection with code ${code}.`);
       return;

@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -7,19 +6,11 @@ import { closeCodes } from '../../../main/ticker/close-codes.ts';
 import { onceForSuite, temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste, section } from '../../support/examples.ts';
 import { post, type RunningServices, startServices, watch } from '../../support/program.ts';
-import { describeWith, lacking, program } from '../../support/requirements.ts';
+import { lackingPython, python } from '../../support/python.ts';
+import { describeWith } from '../../support/requirements.ts';
 
 const FILE = 'www/guide/clients.md';
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
-
-/** Path of a Python with the package that the example needs: the first on the PATH, or Debian's. */
-const python = [program('python3'), '/usr/bin/python3'].find((each) => {
-  try {
-    return each !== undefined && execFileSync(each, ['-c', 'import websockets'], { stdio: 'ignore' }) !== undefined;
-  } catch {
-    return false;
-  }
-});
 
 /** Writes an example adapted to running services into a file. Returns the path. */
 async function write(services: RunningServices, heading: string, language: string, file: string): Promise<string> {
@@ -110,14 +101,10 @@ describe('the clients of the guide', () => {
     expect(client.output()).to.match(/event: accepted\n[\s\S]*event: started\n/);
   });
 
-  describeWith(
-    python === undefined ? lacking('python3 with websockets', 'python3-websockets') : undefined,
-    'in Python',
-    () => {
-      it('stream', async () => {
-        const path = await write(running(), 'Python', 'python', 'client.py');
-        await expectPrices(watch(paste(`exec ${python} ${path}`, { API_KEY: running().apiKey })));
-      });
-    },
-  );
+  describeWith(lackingPython, 'in Python', () => {
+    it('stream', async () => {
+      const path = await write(running(), 'Python', 'python', 'client.py');
+      await expectPrices(watch(paste(`exec ${python} ${path}`, { API_KEY: running().apiKey })));
+    });
+  });
 });

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { formatRoundTrip, formatShare, PriceFormat } from '../../../www/ticker/format.ts';
+import { formatMilliseconds, formatShare, PriceFormat } from '../../../www/ticker/format.ts';
 import { change, Quote } from '../../../www/ticker/quote.ts';
 
 describe('a quote', () => {
@@ -60,7 +60,7 @@ describe('a quote', () => {
       '+1.00%',
       '0.00%',
     ]);
-    expect([0.42, 9.94, 9.96, 120.4].map(formatRoundTrip)).to.deep.equal(['0.4 ms', '9.9 ms', '10 ms', '120 ms']);
+    expect([0.42, 9.94, 9.96, 120.4].map(formatMilliseconds)).to.deep.equal(['0.4 ms', '9.9 ms', '10 ms', '120 ms']);
   });
 
   it('is written in the currency of its symbol, or without one', () => {

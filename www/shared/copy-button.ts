@@ -1,17 +1,18 @@
 /**
- * Makes `button` copy the text of `source` to the clipboard and show whether that succeeded.
+ * Makes `button` copy a text to the clipboard and show whether that succeeded.
  *
- * @param read returns the text to copy, if `source` shows only a part of it
+ * @param source element that shows the text, selected if clipboard access is denied
+ * @param text returns the text, unless it is that of `source`
  */
 export function makeCopyButton(
   button: HTMLButtonElement,
   source: HTMLElement,
-  read: () => string = () => source.textContent,
+  text: () => string = () => source.textContent,
 ): void {
   const label = button.textContent;
   let timer: ReturnType<typeof setTimeout> | undefined;
   button.addEventListener('click', async () => {
-    button.textContent = (await copy(source, read())) ? 'Copied' : 'Selected: press Ctrl+C';
+    button.textContent = (await copy(text(), source)) ? 'Copied' : 'Selected: press Ctrl+C';
     clearTimeout(timer);
     timer = setTimeout(() => {
       button.textContent = label;
@@ -20,11 +21,11 @@ export function makeCopyButton(
 }
 
 /**
- * Copies `text`, or selects the text of `source` if clipboard access is denied.
+ * Copies a text, or selects `source` if clipboard access is denied.
  *
  * @returns whether the text was copied
  */
-async function copy(source: HTMLElement, text: string): Promise<boolean> {
+async function copy(text: string, source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);
     return true;

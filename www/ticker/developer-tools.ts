@@ -1,0 +1,77 @@
+import { part } from '../shared/dom.ts';
+import { Diagnostics } from './diagnostics.ts';
+import { DiagnosticsPanel } from './diagnostics-panel.ts';
+import { Frames } from './frames.ts';
+import { FramesDrawer } from './frames-drawer.ts';
+import type { Price } from './stream.ts';
+
+/** Milliseconds between two pings while the panel or the drawer is open. The service allows 50 messages per second by default. */
+const PING_INTERVAL_MS = 2_000;
+
+/** The connection's diagnostics and the drawer for developers. While either is open, the round trip is measured more often. */
+export class DeveloperTools {
+  readonly #diagnostics = new Diagnostics();
+  readonly #frames = new Frames();
+  readonly #panel: DiagnosticsPanel;
+  readonly #drawer: FramesDrawer;
+  readonly #ping: () => void;
+  readonly #intervalMs: () => number;
+  #pings: ReturnType<typeof setInterval> | undefined;
+  #expiresAt: number | undefined;
+
+  /**
+   * @param ping sends a ping, unless one is outstanding
+   * @param intervalMs returns the tick interval learnt so far, in milliseconds
+   */
+  constructor(ping: () => void, intervalMs: () => number) {
+    this.#ping = ping;
+    this.#intervalMs = intervalMs;
+    const toggled = () => this.#measure();
+    this.#panel = new DiagnosticsPanel(this.#diagnostics, { intervalMs, expiresAt: () => this.#expiresAt }, toggled);
+    this.#drawer = new FramesDrawer(this.#frames, toggled);
+    const opener = part(document, 'drawer-open', HTMLButtonElement);
+    opener.addEventListener('click', () => {
+      this.#panel.close();
+      this.#drawer.open(part(document, 'connection', HTMLElement));
+    });
+  }
+
+  /** Sets when the token expires, in milliseconds since the epoch; undefined once the session has ended. */
+  set expiresAt(time: number | undefined) {
+    this.#expiresAt = time;
+    if (time === undefined) this.#diagnostics.signedOut();
+  }
+
+  opened(): void {
+    this.#diagnostics.opened();
+  }
+
+  closed(code: number): void {
+    this.#diagnostics.closed(code, Date.now());
+  }
+
+  frameReceived(text: string): void {
+    this.#frames.add(text, Date.now());
+    this.#drawer.update();
+  }
+
+  pricesReceived([first]: Price[]): void {
+    if (first !== undefined) this.#diagnostics.pricesReceived(first.timestamp, performance.now(), this.#intervalMs());
+  }
+
+  pongReceived(roundTrip: number): void {
+    this.#diagnostics.pongReceived(roundTrip);
+  }
+
+  #measure(): void {
+    const isOpen = this.#panel.isOpen || this.#drawer.isOpen;
+    if (isOpen === (this.#pings !== undefined)) return;
+    clearInterval(this.#pings);
+    this.#pings = undefined;
+    if (!isOpen) return;
+    this.#ping();
+    this.#pings = setInterval(() => {
+      if (document.visibilityState === 'visible') this.#ping();
+    }, PING_INTERVAL_MS);
+  }
+}

@@ -1,0 +1,34 @@
+/** Text frame that the service has sent. */
+export interface Frame {
+  /** Sequence number of the frame since the page was opened. */
+  number: number;
+  /** Time of arrival, in milliseconds since the epoch. */
+  at: number;
+  /** Size of the whole payload. */
+  bytes: number;
+  /** Payload, or its first {@link MAX_CHARACTERS} characters. */
+  text: string;
+}
+
+export const MAX_FRAMES = 50;
+/** Maximum number of characters kept of a frame: three times as many as a tick with 64 symbols has. */
+export const MAX_CHARACTERS = 16_384;
+
+const encoder = new TextEncoder();
+
+/** The newest {@link MAX_FRAMES} frames. Older frames are evicted. */
+export class Frames {
+  readonly #frames: Frame[] = [];
+  #count = 0;
+
+  add(text: string, at: number): void {
+    const { length: bytes } = encoder.encode(text);
+    this.#frames.unshift({ number: ++this.#count, at, bytes, text: text.slice(0, MAX_CHARACTERS) });
+    if (this.#frames.length > MAX_FRAMES) this.#frames.pop();
+  }
+
+  /** Frames, newest first. */
+  get newest(): readonly Frame[] {
+    return this.#frames;
+  }
+}
