@@ -2,7 +2,7 @@
  * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds `modulepreload` links to the pages,
  * and a gzipped copy of each text file, which koa-static serves.
  */
-import { cpSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { addModulePreloads } from './module-preloads.ts';
@@ -14,14 +14,30 @@ const uplot = fileURLToPath(new URL('../node_modules/uplot/', import.meta.url));
 for (const folder of ['shared', 'ticker', 'tasks']) {
   cpSync(`${sources}${folder}`, `${target}${folder}`, { recursive: true, filter: (file) => !file.endsWith('.ts') });
 }
-cpSync(`${uplot}dist/uPlot.esm.js`, `${target}ticker/vendor/uplot.js`);
-cpSync(`${uplot}dist/uPlot.min.css`, `${target}ticker/vendor/uplot.css`);
-cpSync(`${uplot}LICENSE`, `${target}ticker/vendor/uplot.LICENSE.txt`);
+for (const client of ['ticker', 'tasks']) {
+  const vendor = `${target}${client}/vendor/`;
+  mkdirSync(vendor, { recursive: true });
+  // uPlot's only minified build declares a global variable, which an export turns into a module.
+  writeFileSync(
+    `${vendor}uplot.js`,
+    `${readFileSync(`${uplot}dist/uPlot.iife.min.js`, 'utf8')}
+export default uPlot;
+`,
+  );
+  cpSync(`${uplot}dist/uPlot.min.css`, `${vendor}uplot.css`);
+  cpSync(`${uplot}LICENSE`, `${vendor}uplot.LICENSE.txt`);
+}
 
 for (const client of ['ticker', 'tasks']) {
   const page = `${target}${client}/index.html`;
   const fileOf = (path: string) => target + (path.startsWith('/shared/') ? path.slice(1) : client + path);
   writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
+}
+
+// Comments and indentation are a part of the transferred bytes without a use. No `pre` element has text in the HTML.
+for (const file of globSync(`${target}**/*.{html,css}`)) {
+  const text = readFileSync(file, 'utf8').replace(/<!--.*?-->|\/\*.*?\*\//gs, '');
+  writeFileSync(file, text.replace(/\s*\n\s*/g, '\n'));
 }
 
 for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {

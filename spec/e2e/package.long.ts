@@ -124,7 +124,10 @@ describe('the package', () => {
       'dist/main/index.js',
       'dist/main/embed.d.ts',
     ]);
-    expect(paths).to.include.members(['dist/www/ticker/vendor/uplot.js', 'dist/www/ticker/vendor/uplot.LICENSE.txt']);
+    for (const client of ['ticker', 'tasks']) {
+      const vendor = `dist/www/${client}/vendor`;
+      expect(paths).to.include.members([`${vendor}/uplot.js`, `${vendor}/uplot.LICENSE.txt`]);
+    }
     expect(paths).to.include('dist/db/migrations/tasks/001-tasks.sql');
     const unwanted =
       /^(?!dist\/|www\/guide\/[\w-]+\.md$|[A-Z]+(\.md)?$|package\.json$)|(?<!\.d)\.ts$|\.map$|\.spec\.|removed/;

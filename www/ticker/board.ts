@@ -1,3 +1,4 @@
+import { onColourChange } from '../shared/canvas-colours.ts';
 import type { PastPrices } from './past-prices.ts';
 import { type ChartSettings, PriceCard } from './price-card.ts';
 import { Quote } from './quote.ts';
@@ -49,13 +50,9 @@ export class Board {
     this.#settings = settings;
     this.#interval = interval;
     this.#observer = new IntersectionObserver((changes) => this.#onNearer(changes), { rootMargin: DRAWN_MARGIN });
-    const repaint = () => {
+    onColourChange(() => {
       for (const { card } of this.#entries.values()) card.repaint();
-    };
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', repaint);
-    matchMedia('(forced-colors: active)').addEventListener('change', repaint);
-    // The user has chosen another theme.
-    new MutationObserver(repaint).observe(document.documentElement, { attributeFilter: ['data-theme'] });
+    });
     for (const type of ['focusin', 'pointerdown'])
       element.addEventListener(type, (event) => this.#select(event.target));
     setInterval(() => {

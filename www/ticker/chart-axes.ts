@@ -1,4 +1,5 @@
 import type uPlot from '/vendor/uplot.js';
+import { cssColour } from '../shared/canvas-colours.ts';
 import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
 
 /** Values from which the axes are drawn. The functions are called at each drawing. */
@@ -20,10 +21,6 @@ const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
 
 /** Steps of the time axis in seconds. */
 const TIME_STEPS = [5, 10, 15, 30, 60, 120, 180, 300, 600];
-
-/** Returns a function that reads the current value of a CSS variable at an element. */
-export const cssColour = (element: Element, name: string) => () =>
-  getComputedStyle(element).getPropertyValue(name).trim();
 
 /** Returns the font of the axis labels. */
 export const axisFont = ({ host, rem }: Pick<AxisContext, 'host' | 'rem'>) =>

@@ -1,6 +1,7 @@
 import type uPlot from '/vendor/uplot.js';
+import { cssColour } from '../shared/canvas-colours.ts';
 import type { Candles } from './candles.ts';
-import { axisFont, cssColour } from './chart-axes.ts';
+import { axisFont } from './chart-axes.ts';
 
 /** Share of its time that the body of a candle covers. */
 const BODY_SHARE = 0.7;

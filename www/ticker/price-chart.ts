@@ -1,6 +1,7 @@
 import uPlot from '/vendor/uplot.js';
+import { cssColour } from '../shared/canvas-colours.ts';
 import type { Candles } from './candles.ts';
-import { chartAxes, cssColour } from './chart-axes.ts';
+import { chartAxes } from './chart-axes.ts';
 import { paintCandles, paintLastPrice, paintNewest } from './chart-paint.ts';
 import type { PriceFormat } from './format.ts';
 import type { Stretch } from './history.ts';
