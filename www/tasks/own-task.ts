@@ -1,7 +1,8 @@
 import { part, stamp } from '../shared/dom.ts';
 import { formatMeasured } from './durations.ts';
 import { describeState, isUnfinished, type OwnTaskState } from './own-task-state.ts';
-import type { Submission, TaskProgress } from './tasks-api.ts';
+import { showProgress } from './progress.ts';
+import type { Submission } from './tasks-api.ts';
 import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
@@ -77,7 +78,7 @@ export class OwnTask {
     const isPermanent = state.status === 'failed' && state.permanent;
     part(this.element, 'try-again', HTMLElement).hidden = state.status !== 'failed' || isPermanent;
     part(this.element, 'edit', HTMLElement).hidden = state.status !== 'failed';
-    this.#showProgress(state.status === 'running' ? state.progress : undefined);
+    showProgress(this.element, state.status === 'running' ? state.progress : undefined);
     this.#showCancel();
     const took = formatMeasured(performance.now() - this.queuedAt);
     part(this.element, 'time', HTMLElement).textContent = state.status === 'completed' ? `after ${took}` : '';
@@ -94,14 +95,6 @@ export class OwnTask {
 
   #onClick(name: string, listener: () => void): void {
     part(this.element, name, HTMLButtonElement).addEventListener('click', listener);
-  }
-
-  #showProgress(progress: TaskProgress | undefined): void {
-    part(this.element, 'progress', HTMLElement).hidden = progress === undefined;
-    if (progress === undefined) return;
-    part(this.element, 'progress-bar', HTMLProgressElement).value = progress.fraction;
-    part(this.element, 'progress-percent', HTMLElement).textContent = `${Math.floor(progress.fraction * 100)} %`;
-    part(this.element, 'progress-note', HTMLElement).textContent = visibleText(progress.note ?? '');
   }
 
   /** Shows the cancel button while the task is unfinished. If the hidden button had the focus, focuses the task. */

@@ -1,0 +1,88 @@
+import { part } from '../shared/dom.ts';
+import { cancelTask, Refused, retryTask, type Submission } from './tasks-api.ts';
+
+/** Listeners of the inspector's buttons. */
+export interface InspectorActionListeners {
+  /** Called after the state of the task may have changed. */
+  onChange(): void;
+  onResubmit(submission: Submission): void;
+}
+
+/** Buttons of the inspector that act on the task: Cancel, Redrive, and Edit and resubmit. */
+export class InspectorActions {
+  readonly #cancel: HTMLButtonElement;
+  readonly #redrive: HTMLButtonElement;
+  readonly #resubmit: HTMLButtonElement;
+  readonly #error: HTMLElement;
+  readonly #title: HTMLElement;
+  #id = '';
+  #submission: Submission | undefined;
+  /** Id of the task whose cancellation the service has accepted or is deciding on. */
+  #cancelling: string | undefined;
+
+  constructor(host: HTMLElement, { onChange, onResubmit }: InspectorActionListeners) {
+    this.#cancel = part(host, 'inspector-cancel', HTMLButtonElement);
+    this.#redrive = part(host, 'inspector-redrive', HTMLButtonElement);
+    this.#resubmit = part(host, 'inspector-resubmit', HTMLButtonElement);
+    this.#error = part(host, 'inspector-error', HTMLElement);
+    this.#title = part(host, 'inspector-title', HTMLElement);
+    this.#cancel.addEventListener('click', () => void this.#onCancel().then(onChange));
+    this.#redrive.addEventListener('click', () => void this.#onRedrive().then(onChange));
+    this.#resubmit.addEventListener('click', () => {
+      if (this.#submission !== undefined) onResubmit(this.#submission);
+    });
+  }
+
+  /** Whether the user has cancelled the task that is shown. */
+  get isCancelling(): boolean {
+    return this.#cancelling === this.#id;
+  }
+
+  /** Offers what can be done with a task in a state. */
+  show(id: string, status: string, submission: Submission | undefined): void {
+    if (id !== this.#id) this.#error.textContent = '';
+    this.#id = id;
+    this.#submission = submission;
+    const isUnfinished = ['queued', 'running', 'retrying'].includes(status);
+    if (this.isCancelling && !isUnfinished) this.#cancelling = undefined;
+    this.#offer(this.#cancel, isUnfinished);
+    this.#offer(this.#redrive, status === 'failed');
+    this.#offer(this.#resubmit, submission !== undefined);
+    this.#cancel.textContent = this.isCancelling ? 'Cancelling' : 'Cancel';
+    this.#cancel.ariaDisabled = String(this.isCancelling);
+  }
+
+  /** Shows or hides a button. If the hidden button had the focus, focuses the title. */
+  #offer(button: HTMLButtonElement, isOffered: boolean): void {
+    const isFocused = document.activeElement === button;
+    button.hidden = !isOffered;
+    if (isFocused && !isOffered) this.#title.closest('h2')?.focus();
+  }
+
+  async #onCancel(): Promise<void> {
+    if (this.isCancelling) return;
+    const id = this.#id;
+    this.#cancelling = id;
+    try {
+      await cancelTask(id);
+    } catch (error) {
+      this.#cancelling = undefined;
+      // Status 404 (unknown task) or 409 (finished task) is not reported, because the task's state says it.
+      const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
+      if (!isOver && id === this.#id) this.#error.textContent = `Not cancelled: ${(error as Error).message}`;
+    }
+  }
+
+  async #onRedrive(): Promise<void> {
+    const id = this.#id;
+    this.#redrive.disabled = true;
+    try {
+      await retryTask(id);
+      this.#error.textContent = '';
+    } catch (error) {
+      if (id === this.#id) this.#error.textContent = `Not redriven: ${(error as Error).message}`;
+    } finally {
+      this.#redrive.disabled = false;
+    }
+  }
+}

@@ -1,0 +1,247 @@
+import { part } from '../shared/dom.ts';
+import { formatSize } from './amounts.ts';
+import type { BoardTask } from './board-task.ts';
+import { makeCopyButton } from './copy-button.ts';
+import { curlCommand } from './curl.ts';
+import { InspectorActions } from './inspector-actions.ts';
+import { indent, readPayload } from './json-text.ts';
+import { LongText } from './long-text.ts';
+import { showProgress } from './progress.ts';
+import type { Store } from './store.ts';
+import { noteOf, readTask, type TaskDetail } from './task-detail.ts';
+import { Refused, type Submission } from './tasks-api.ts';
+import { Timeline } from './timeline.ts';
+import { visibleText } from './visible-text.ts';
+
+/** Milliseconds between two requests for an unfinished task, in case an event was missed. */
+const POLL_MS = 2_000;
+/** Minimum number of milliseconds between two requests. */
+const MIN_WAIT_MS = 250;
+/** Widest page, in rem, that the inspector covers as a whole. */
+const NARROW = '(max-width: 48rem)';
+
+export interface InspectorOptions {
+  /** Element with the inspector's HTML. */
+  host: HTMLDialogElement;
+  /** Tasks as known from listings and events. */
+  store: Pick<Store, 'get' | 'keep' | 'subscribe' | 'onGap'>;
+  /** Called after the user has closed the inspector. */
+  onClose(): void;
+  /** Called with a task that the user wants to edit and queue again. */
+  onResubmit(submission: Submission): void;
+}
+
+/** Panel that shows one task: its timeline, payload, result and progress, and what can be done with it. */
+export class Inspector {
+  readonly #host: HTMLDialogElement;
+  readonly #options: InspectorOptions;
+  readonly #title: HTMLElement;
+  readonly #timeline: Timeline;
+  readonly #actions: InspectorActions;
+  readonly #payload: LongText;
+  readonly #result: LongText;
+  readonly #curl: LongText;
+  #id: string | undefined;
+  #detail: TaskDetail | undefined;
+  /** State that the store had when the service was last asked. */
+  #seen = '';
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  #lastRead = 0;
+  #opener: Element | null = null;
+  /** Ends keeping the task in the store. */
+  #release = () => {};
+
+  constructor(options: InspectorOptions) {
+    const { host, store } = options;
+    this.#host = host;
+    this.#options = options;
+    this.#title = part(host, 'inspector-title', HTMLElement);
+    this.#timeline = new Timeline(part(host, 'timeline', HTMLElement));
+    [this.#payload, this.#result, this.#curl] = ['payload-text', 'result-text', 'curl-text'].map(
+      (name) => new LongText(part(host, name, HTMLElement)),
+    ) as [LongText, LongText, LongText];
+    this.#actions = new InspectorActions(host, {
+      onChange: () => this.#read(),
+      onResubmit: (submission) => {
+        this.#close(false);
+        options.onResubmit(submission);
+      },
+    });
+    makeCopyButton(part(host, 'copy-id', HTMLButtonElement), part(host, 'inspector-id', HTMLElement));
+    part(host, 'close-inspector', HTMLButtonElement).addEventListener('click', () => this.#close(true));
+    document.addEventListener('keydown', (event) => {
+      if (event.key === 'Escape' && !this.#isElsewhere(event.target)) this.#close(true);
+    });
+    host.addEventListener('cancel', (event) => {
+      event.preventDefault();
+      this.#close(true);
+    });
+    store.subscribe(() => this.#onStore());
+    store.onGap(() => this.#read());
+    document.addEventListener('visibilitychange', () => {
+      if (document.visibilityState === 'visible') this.#read();
+    });
+  }
+
+  /** Id of the task shown. Undefined while the inspector is closed. */
+  get id(): string | undefined {
+    return this.#id;
+  }
+
+  /** Shows a task. Moves the focus to the inspector, unless `focus` is false. Undefined closes the inspector. */
+  show(id: string | undefined, { focus = true } = {}): void {
+    if (id === undefined) {
+      this.#hide();
+      return;
+    }
+    if (id !== this.#id) {
+      this.#release();
+      this.#release = this.#options.store.keep(id);
+      this.#id = id;
+      this.#detail = undefined;
+      this.#say('');
+      this.#write();
+      this.#host.scrollTop = 0;
+      this.#read();
+    }
+    this.#open(focus);
+  }
+
+  #open(focus: boolean): void {
+    const active = document.activeElement;
+    if (!this.#host.open) {
+      this.#opener = active;
+      if (matchMedia(NARROW).matches) this.#host.showModal();
+      else this.#host.show();
+    }
+    if (focus) this.#title.closest('h2')?.focus();
+    else if (active instanceof HTMLElement) active.focus();
+  }
+
+  #hide(): void {
+    clearTimeout(this.#timer);
+    this.#release();
+    this.#release = () => {};
+    this.#id = undefined;
+    this.#timeline.show([]);
+    if (this.#host.open) this.#host.close();
+  }
+
+  /** Closes the inspector for the user. The focus returns to the element that had it before, if `refocus` is true. */
+  #close(refocus: boolean): void {
+    if (this.#id === undefined) return;
+    this.#hide();
+    if (refocus && this.#opener instanceof HTMLElement && this.#opener.isConnected) this.#opener.focus();
+    this.#options.onClose();
+  }
+
+  /** Whether the Escape key at an element has another meaning: it closes another dialog, or clears an input. */
+  #isElsewhere(target: EventTarget | null): boolean {
+    const dialog = document.querySelector('dialog:modal');
+    return (dialog !== null && dialog !== this.#host) || (target as Element).matches('input, textarea, select');
+  }
+
+  /** Asks the service again if an event has changed the task, and shows progress at once. */
+  #onStore(): void {
+    if (document.body.dataset.connection === 'signed-out') this.#host.close();
+    const known = this.#known;
+    if (known === undefined || this.#id === undefined) return;
+    if (versionOf(known) !== this.#seen) this.#read();
+    else if (known.state === 'running') showProgress(this.#host, known.progress ?? this.#detail?.progress);
+  }
+
+  /** Asks for the task now, or once {@link MIN_WAIT_MS} have passed since the last request. */
+  #read(): void {
+    clearTimeout(this.#timer);
+    const id = this.#id;
+    if (id === undefined) return;
+    const wait = this.#detail === undefined ? 0 : this.#lastRead + MIN_WAIT_MS - performance.now();
+    if (wait > 0) {
+      this.#timer = setTimeout(() => this.#read(), wait);
+      return;
+    }
+    this.#lastRead = performance.now();
+    this.#seen = versionOf(this.#known);
+    void readTask(id).then(
+      (detail) => this.#show(id, detail),
+      (error: Error) => this.#onError(id, error),
+    );
+  }
+
+  #onError(id: string, error: Error): void {
+    if (id !== this.#id) return;
+    if (error instanceof Refused && error.signedOut) {
+      // Makes way for the sign-in form, after which the store reports a gap.
+      this.#host.close();
+      return;
+    }
+    this.#say(`Not up to date: ${error.message}`);
+    this.#schedule();
+  }
+
+  #show(id: string, found: TaskDetail | undefined): void {
+    if (id !== this.#id) return;
+    const { status } = this.#detail ?? {};
+    if (found !== undefined) this.#detail = found;
+    else if (this.#known?.state === 'cancelled' || this.#actions.isCancelling) {
+      this.#detail = { ...this.#detail, id, status: 'cancelled' };
+    } else this.#detail = { ...this.#detail, id, status: status === 'cancelled' ? status : 'unknown' };
+    if (!this.#host.open) this.#open(true);
+    this.#say(noteOf(this.#detail));
+    this.#write();
+    if (['queued', 'running', 'retrying'].includes(this.#detail.status)) this.#schedule();
+  }
+
+  #schedule(): void {
+    clearTimeout(this.#timer);
+    if (document.visibilityState === 'hidden') return;
+    this.#timer = setTimeout(() => this.#read(), POLL_MS);
+  }
+
+  #write(): void {
+    const known = this.#known;
+    const detail: TaskDetail = this.#detail ?? { id: this.#id ?? '', status: known?.state ?? 'loading' };
+    const { payload, result } = detail;
+    const submission = payload === undefined ? undefined : readPayload(payload);
+    this.#title.textContent = visibleText(submission?.action ?? known?.action ?? 'Task');
+    part(this.#host, 'inspector-id', HTMLElement).textContent = detail.id;
+    part(this.#host, 'inspector-state', HTMLElement).textContent = detail.status;
+    part(this.#host, 'inspector-mark', HTMLElement).dataset.state = detail.status;
+    this.#host.dataset.state = detail.status;
+    this.#timeline.show(isKnown(detail) ? { detail, known } : []);
+    showProgress(this.#host, detail.status === 'running' ? (known?.progress ?? detail.progress) : undefined);
+    this.#actions.show(detail.id, detail.status, submission);
+    this.#writeText('payload-text', this.#payload, payload);
+    this.#writeText('result-text', this.#result, result ?? undefined);
+    this.#writeText('curl-text', this.#curl, submission && curlCommand(location.origin, submission));
+  }
+
+  #writeText(name: string, text: LongText, value: string | undefined): void {
+    const section = part(this.#host, name, HTMLElement);
+    section.hidden = value === undefined;
+    if (value === undefined) return;
+    text.show(name === 'curl-text' ? value : indent(value));
+    const size = section.querySelector('[data-part="size"]');
+    if (size !== null) size.textContent = formatSize(new Blob([value]).size);
+  }
+
+  #say(text: string): void {
+    const note = part(this.#host, 'inspector-note', HTMLElement);
+    if (note.textContent === text) return;
+    note.textContent = text;
+    note.hidden = text === '';
+  }
+
+  get #known(): BoardTask | undefined {
+    return this.#id === undefined ? undefined : this.#options.store.get(this.#id);
+  }
+}
+
+/** Returns a text that changes with each change of a task but its progress. */
+function versionOf(task: BoardTask | undefined): string {
+  return task === undefined ? '' : [task.state, task.attempt, task.attempts, task.endedAtMs].join(' ');
+}
+
+function isKnown({ status }: TaskDetail): boolean {
+  return status !== 'unknown' && status !== 'loading';
+}

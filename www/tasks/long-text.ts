@@ -1,0 +1,42 @@
+import { part } from '../shared/dom.ts';
+import { formatSize } from './amounts.ts';
+import { makeCopyButton } from './copy-button.ts';
+import { visibleText } from './visible-text.ts';
+
+/** Number of characters shown of a longer text until the user asks for all. */
+const SHOWN = 20_000;
+
+/** A text with a copy button. Shows the first 20,000 characters of a longer text until the user asks for all. */
+export class LongText {
+  readonly #element: HTMLElement;
+  readonly #more: HTMLButtonElement;
+  #text = '';
+  #isWhole = false;
+
+  /** @param host element that contains a text, a `show-all` button and a `copy` button */
+  constructor(host: HTMLElement) {
+    this.#element = part(host, 'text', HTMLElement);
+    this.#more = part(host, 'show-all', HTMLButtonElement);
+    this.#more.addEventListener('click', () => {
+      this.#isWhole = true;
+      this.#element.focus();
+      this.#write();
+    });
+    makeCopyButton(part(host, 'copy', HTMLButtonElement), this.#element, () => this.#text);
+  }
+
+  /** Shows a text. Another text than the current one is cut again. */
+  show(text: string): void {
+    if (text === this.#text) return;
+    this.#text = text;
+    this.#isWhole = false;
+    this.#write();
+  }
+
+  #write(): void {
+    const isCut = !this.#isWhole && this.#text.length > SHOWN;
+    this.#element.textContent = visibleText(isCut ? `${this.#text.slice(0, SHOWN)}…` : this.#text);
+    this.#more.hidden = !isCut;
+    this.#more.textContent = `Show all ${formatSize(this.#text.length)}`;
+  }
+}

@@ -1,0 +1,12 @@
+import { part } from '../shared/dom.ts';
+import type { TaskProgress } from './tasks-api.ts';
+import { visibleText } from './visible-text.ts';
+
+/** Shows a task's progress in the parts of `element`, or hides them if there is none. */
+export function showProgress(element: HTMLElement, progress: TaskProgress | undefined): void {
+  part(element, 'progress', HTMLElement).hidden = progress === undefined;
+  if (progress === undefined) return;
+  part(element, 'progress-bar', HTMLProgressElement).value = progress.fraction;
+  part(element, 'progress-percent', HTMLElement).textContent = `${Math.floor(progress.fraction * 100)} %`;
+  part(element, 'progress-note', HTMLElement).textContent = visibleText(progress.note ?? '');
+}

@@ -1,0 +1,131 @@
+import type { BoardTask } from './board-task.ts';
+import { Refused, request, type TaskProgress } from './tasks-api.ts';
+
+/** A failed attempt. */
+export interface FailedAttempt {
+  at_ms: number;
+  reason: string;
+}
+
+/** Response of `GET /tasks/<id>`. Times are Unix seconds, except those in milliseconds, which end in `_ms`. */
+export interface TaskDetail {
+  id: string;
+  status: string;
+  /** JSON text of the task. */
+  payload?: string;
+  /** JSON text. Null if the task has no result. */
+  result?: string | null;
+  /** Failed attempts, oldest first. */
+  history?: FailedAttempt[];
+  accepted_at_ms?: number;
+  started_at_ms?: number;
+  attempt?: number;
+  attempts?: number;
+  progress?: TaskProgress;
+  reason?: string;
+  next_attempt_at?: number;
+  next_attempt_at_ms?: number;
+  permanent?: boolean;
+  first_at?: number;
+  last_at?: number;
+  created_at?: number;
+  processed_at?: number | null;
+}
+
+/** Returns a task, or undefined if the service does not know the id. @throws {Refused | Unreachable} */
+export async function readTask(id: string): Promise<TaskDetail | undefined> {
+  return request(`/tasks/${encodeURIComponent(id)}`).catch((error) => {
+    if (error instanceof Refused && error.status === 404) return undefined;
+    throw error;
+  });
+}
+
+const UNKNOWN =
+  'No task has this id. It may have been cancelled or purged, or removed because of a limit on stored tasks.';
+const PERMANENT =
+  'This error is permanent: after a redrive the task fails again, unless it is changed. Edit it and resubmit it.';
+
+/** Returns what the user should know about the state of a task. Empty if the state speaks for itself. */
+export function noteOf({ status, permanent }: TaskDetail): string {
+  if (status === 'unknown') return UNKNOWN;
+  return status === 'failed' && permanent ? PERMANENT : '';
+}
+
+/** A step in the life of a task. */
+export interface Step {
+  kind: 'accepted' | 'failed-attempt' | 'waiting' | 'running' | 'retrying' | 'completed' | 'failed' | 'cancelled';
+  title: string;
+  /** Milliseconds since the epoch. Undefined if unknown. */
+  atMs?: number | undefined;
+  /** Whether `atMs` is exact, rather than a full second. */
+  isExact?: boolean;
+  reason?: string;
+}
+
+/**
+ * Returns the steps of a task, oldest first.
+ *
+ * @param known what events have reported about the task, which has exact times
+ */
+export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): Step[] {
+  const { history = [], status } = detail;
+  const failed = attemptsBefore(detail);
+  const hidden = failed - history.length;
+  const steps: Step[] = [{ kind: 'accepted', title: 'Accepted', ...acceptedAt(detail, known) }];
+  if (hidden > 0 && status !== 'completed') {
+    steps.push({ kind: 'failed-attempt', title: hidden === 1 ? '1 earlier attempt' : `${hidden} earlier attempts` });
+  }
+  for (const [index, { at_ms, reason }] of history.entries()) {
+    const title = `Attempt ${Math.max(hidden, 0) + index + 1} failed`;
+    steps.push({ kind: 'failed-attempt', title, atMs: at_ms, isExact: true, reason });
+  }
+  const last = lastStep(detail, known);
+  return last === undefined ? steps : [...steps, last];
+}
+
+/** Returns the number of attempts that have failed. */
+function attemptsBefore({ status, attempt, attempts, history = [] }: TaskDetail): number {
+  return (status === 'running' && attempt !== undefined ? attempt - 1 : attempts) ?? history.length;
+}
+
+function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | undefined {
+  const { status, attempt = 1, started_at_ms, next_attempt_at_ms, next_attempt_at = 0, reason = '' } = detail;
+  const hasHistory = (detail.history ?? []).length > 0;
+  switch (status) {
+    case 'queued':
+      return { kind: 'waiting', title: 'Waiting for a free thread' };
+    case 'running':
+      return { kind: 'running', title: `Attempt ${attempt} started`, atMs: started_at_ms, isExact: true };
+    case 'retrying': {
+      const atMs = next_attempt_at_ms ?? next_attempt_at * 1_000;
+      return { kind: 'retrying', title: 'Next attempt', atMs, isExact: next_attempt_at_ms !== undefined };
+    }
+    case 'completed':
+      return { kind: 'completed', title: 'Completed', ...endedAt(detail.processed_at, known) };
+    case 'failed': {
+      const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
+      // The newest attempt in the history has the reason already.
+      return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(!hasHistory && { reason }) };
+    }
+    case 'cancelled':
+      return { kind: 'cancelled', title: 'Cancelled', ...endedAt(undefined, known) };
+    default:
+      return undefined;
+  }
+}
+
+function acceptedAt({ accepted_at_ms, first_at, created_at }: TaskDetail, known: BoardTask | undefined): Partial<Step> {
+  if (accepted_at_ms !== undefined) return { atMs: accepted_at_ms, isExact: true };
+  const second = first_at ?? created_at;
+  return exactOr(known?.acceptedAtMs, second === undefined ? undefined : second * 1_000);
+}
+
+function endedAt(second: number | null | undefined, known: BoardTask | undefined): Partial<Step> {
+  return exactOr(known?.endedAtMs, second == null ? undefined : second * 1_000);
+}
+
+/** Returns `exactMs` if it is within the second that starts at `secondMs`. A listing has full seconds only. */
+function exactOr(exactMs: number | undefined, secondMs: number | undefined): Partial<Step> {
+  if (exactMs !== undefined && exactMs % 1_000 !== 0) return { atMs: exactMs, isExact: true };
+  return { atMs: secondMs ?? exactMs, isExact: false };
+}

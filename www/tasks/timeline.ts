@@ -1,0 +1,62 @@
+import { part, stamp } from '../shared/dom.ts';
+import { formatClock, formatSpan } from './amounts.ts';
+import type { BoardTask } from './board-task.ts';
+import { type Step, type TaskDetail, timelineOf } from './task-detail.ts';
+import { visibleText } from './visible-text.ts';
+
+/** Milliseconds between two updates of a countdown. */
+const TICK_MS = 200;
+
+/** List of the steps in the life of a task. The last step counts up while it runs, or down until the next attempt. */
+export class Timeline {
+  readonly #list: HTMLElement;
+  #steps: Step[] = [];
+  #shown = '';
+
+  constructor(list: HTMLElement) {
+    this.#list = list;
+    setInterval(() => this.#tick(), TICK_MS);
+  }
+
+  /** Shows the steps of a task. An empty array shows none. */
+  show(task: { detail: TaskDetail; known: BoardTask | undefined } | []): void {
+    this.#steps = Array.isArray(task) ? [] : timelineOf(task.detail, task.known);
+    const version = JSON.stringify(this.#steps);
+    if (version !== this.#shown) {
+      this.#shown = version;
+      this.#list.replaceChildren(...this.#steps.map((step, index) => renderStep(step, this.#steps[index - 1])));
+    }
+    this.#tick();
+  }
+
+  #tick(): void {
+    const step = this.#steps.at(-1);
+    const item = this.#list.lastElementChild;
+    if (step?.atMs === undefined || item === null) return;
+    const text = liveText(step, step.atMs);
+    const element = part(item, 'step-live', HTMLElement);
+    if (element.textContent !== text) element.textContent = text;
+  }
+}
+
+function liveText({ kind }: Step, atMs: number): string {
+  const sinceMs = Date.now() - atMs;
+  if (kind === 'running') return `for ${formatSpan(Math.max(sinceMs, 0))}`;
+  if (kind === 'retrying') return sinceMs < 0 ? `in ${formatSpan(-sinceMs)}` : 'is due';
+  return '';
+}
+
+function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previous: Step | undefined): HTMLElement {
+  const item = stamp('timeline-step');
+  item.dataset.kind = kind;
+  part(item, 'step-title', HTMLElement).textContent = title;
+  part(item, 'step-reason', HTMLElement).textContent = visibleText(reason ?? '');
+  if (atMs === undefined) return item;
+  part(item, 'step-time', HTMLElement).textContent = formatClock(atMs, isExact);
+  if (previous?.atMs === undefined || kind === 'retrying') return item;
+  const isMeasured = isExact && previous.isExact === true;
+  const spanMs = Math.max(atMs - previous.atMs, 0);
+  // Full seconds are no measure of a shorter time.
+  if (isMeasured || spanMs >= 2_000) part(item, 'step-span', HTMLElement).textContent = `+${formatSpan(spanMs)}`;
+  return item;
+}
