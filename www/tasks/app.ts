@@ -1,14 +1,18 @@
 import { part } from '../shared/dom.ts';
 import { BoardConnection } from './board-connection.ts';
+import { Charts } from './charts.ts';
+import { FailedView } from './failed-view.ts';
 import { FindField } from './find-field.ts';
 import { Help } from './help.ts';
+import { Inspector } from './inspector.ts';
 import { Keys } from './keys.ts';
 import { ListView } from './list-view.ts';
 import { OwnTasks } from './own-tasks.ts';
+import { readHistory } from './queue-history.ts';
 import { Store } from './store.ts';
 import { SubmitForm } from './submit-form.ts';
 import { Tabs } from './tabs.ts';
-import { listActions } from './tasks-api.ts';
+import { listActions, type Submission } from './tasks-api.ts';
 import { ViewState } from './view-state.ts';
 
 const viewState = new ViewState();
@@ -18,18 +22,28 @@ const submitForm = new SubmitForm(
   (id, submission) => ownTasks.add(id, submission),
   () => connection.signOut(),
 );
-const ownTasks = new OwnTasks(store, {
-  onEdit: (submission) => submitForm.edit(submission),
-  onOpen: (task) => viewState.change({ task }),
-});
+const onResubmit = (submission: Submission) => submitForm.edit(submission);
+const onOpen = (task: string) => viewState.change({ task });
+const ownTasks = new OwnTasks(store, { onEdit: onResubmit, onOpen });
 const tabs = new Tabs(store, viewState);
 const find = new FindField(viewState);
 const help = new Help();
 const list = new ListView(store, viewState);
+const charts = new Charts({ host: part(document, 'charts', HTMLElement), readHistory, store });
+const failed = new FailedView({ host: part(document, 'failed', HTMLElement), store, onOpen, onResubmit });
+const inspector = new Inspector({
+  host: part(document, 'inspector', HTMLDialogElement),
+  store,
+  onClose: () => viewState.change({ task: undefined }),
+  onResubmit,
+});
+/** Whether the view changes because the focus moves from row to row, where it stays. */
+let isMoving = false;
 
 const connection = new BoardConnection(store, {
   onConnected() {
     ownTasks.checkSoon();
+    charts.start();
     // A failed request is repeated with the next connection.
     listActions().then(
       (actions) => submitForm.offer(actions),
@@ -39,6 +53,7 @@ const connection = new BoardConnection(store, {
   onSignedIn() {
     submitForm.showCurl();
     void list.load();
+    charts.start();
   },
 });
 
@@ -51,7 +66,10 @@ new Keys({
   show: (state) => tabs.select(state),
   moved(task) {
     // An open inspector follows the rows.
-    if (viewState.view.task !== undefined) viewState.change({ task }, 'replace');
+    if (viewState.view.task === undefined) return;
+    isMoving = true;
+    viewState.change({ task }, 'replace');
+    isMoving = false;
   },
 });
 
@@ -59,3 +77,12 @@ part(document, 'to-form', HTMLElement).addEventListener('click', (event) => {
   event.preventDefault();
   submitForm.focus();
 });
+
+function showView(): void {
+  const { view } = viewState;
+  failed.show(view.state === 'failed' ? view : undefined);
+  inspector.show(view.task, { focus: !isMoving });
+}
+
+viewState.subscribe(showView);
+showView();

@@ -6,6 +6,7 @@ const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Field that finds text in the shown tasks. A task's id, pasted or typed, opens the task. */
 export class FindField {
   readonly #field = part(document, 'find', HTMLInputElement);
+  readonly #bar = part(document, 'find-bar', HTMLElement);
   readonly #viewState: ViewState;
 
   constructor(viewState: ViewState) {
@@ -29,8 +30,13 @@ export class FindField {
     else this.#viewState.change({ q: text }, 'replace');
   }
 
-  /** Leaves the field alone while it has the same text, so that spaces at its end can be typed. */
-  #show({ q }: View): void {
+  /**
+   * Moves the field to the list that is shown. Leaves its text alone while the view has the same, so that spaces at its end
+   * can be typed.
+   */
+  #show({ q, state }: View): void {
+    const head = part(document, state === 'failed' ? 'failed-head' : 'list-head', HTMLElement);
+    if (this.#bar.parentElement !== head) head.prepend(this.#bar);
     if (this.#field.value.trim() !== q) this.#field.value = q;
   }
 }

@@ -19,7 +19,7 @@ export class ListView {
   readonly #section = part(document, 'list', HTMLElement);
   readonly #count = part(this.#section, 'list-count', HTMLElement);
   readonly #pause = part(this.#section, 'pause', HTMLButtonElement);
-  readonly #chip = part(this.#section, 'action-chip', HTMLButtonElement);
+  readonly #chip = part(document, 'action-chip', HTMLButtonElement);
   readonly #older = part(this.#section, 'older', HTMLButtonElement);
   readonly #olderStatus = part(this.#section, 'older-status', HTMLElement);
   readonly #store: Store;
@@ -89,13 +89,13 @@ export class ListView {
 
   #render(): void {
     const { view } = this.#viewState;
+    this.#chip.hidden = view.action === '';
+    part(this.#chip, 'action-chip-name', HTMLElement).textContent = view.action;
     if (view.state === 'failed') return;
     const { state } = view;
     const listed = this.#store.tasks(state);
     const tasks = view.q === '' ? listed : listed.filter((task) => holdsText(textsOf(task), view.q));
     this.#table.show({ tasks, state, view, find: (id) => this.#store.get(id) });
-    this.#chip.hidden = view.action === '';
-    part(this.#chip, 'action-chip-name', HTMLElement).textContent = view.action;
     if (tasks.length > 0 || !this.#isLoaded) this.#empty.hide();
     else this.#empty.show(state, view, listed.length);
     this.#older.hidden =

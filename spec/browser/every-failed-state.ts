@@ -1,0 +1,64 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { violations } from './accessibility.ts';
+import { part, visit } from './chromium.ts';
+
+/** Handlers whose tasks fail: with a long permanent error, and after five attempts. */
+const HANDLERS = `
+const long = 'W'.repeat(150);
+export default {
+  [long]() { throw new PermanentError(long + ' one line after another '.repeat(10)); },
+  tires() { throw new RetryAfter(1, 'try again'); },
+};`;
+
+/** Asserts that a page is accessible in its current state, and that neither it nor a dialog scrolls horizontally. */
+async function checkAppearance(page: Page, state: string): Promise<void> {
+  expect(await violations(page), state).to.deep.equal([]);
+  const overflow = await page.evaluate(() => {
+    const dialogs = [...document.querySelectorAll('dialog[open]')];
+    const widths = dialogs.map(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth);
+    return Math.max(document.documentElement.scrollWidth - innerWidth, ...widths);
+  });
+  expect(overflow, `${state}: pixels beyond the width`).to.be.at.most(0);
+}
+
+/** Defines the spec of the charts and of every state of the failed tasks at a given width and color scheme. */
+export function itShowsFailedTasksAt(width: number, colorScheme: 'light' | 'dark'): void {
+  it(`failed tasks, ${width} pixels wide, ${colorScheme}: every state is accessible and fits`, async () => {
+    const { tasks } = await startServices({ env: { TASK_HANDLERS: await writeHandlers(HANDLERS) } });
+    await visit(`${tasks}/?state=failed`, { width, colorScheme }, async (page) => {
+      await page.getByText('No task has failed').waitFor();
+      await part(page, 'charts-details').evaluate((details: HTMLDetailsElement) => {
+        details.open = true;
+      });
+      await part(page, 'throughput').locator('canvas').waitFor();
+      await checkAppearance(page, 'none, with charts');
+      for (const action of ['W'.repeat(150), 'tires']) await post(`${tasks}/tasks`, { action });
+      await eventually(
+        async () => (await request(`${tasks}/queue`)).body as { dead: number },
+        ({ dead }) => dead === 2,
+      );
+      await page.locator('.failed-item').nth(1).waitFor();
+      await page.locator('.reason').nth(2).waitFor();
+      await checkAppearance(page, 'listed');
+      await page.getByLabel('Select all shown tasks').check();
+      await page.getByText('1 of them has a permanent error').waitFor();
+      await checkAppearance(page, 'selected');
+      await page.locator('.failed-item [data-open]').first().click();
+      await part(page, 'inspector-state').filter({ hasText: 'failed' }).waitFor();
+      await checkAppearance(page, 'inspected');
+      await page.keyboard.press('Escape');
+      await page.getByRole('button', { name: 'Purge', exact: true }).click();
+      await part(page, 'purge-confirm').waitFor();
+      await checkAppearance(page, 'asked before a purge');
+      await part(page, 'purge-confirm').click();
+      await part(page, 'purge-undo').click();
+      await page.getByText('Undone. Nothing was purged.').waitFor();
+      await checkAppearance(page, 'purge undone');
+      await page.locator('.failed-item').nth(1).waitFor();
+    });
+  }).timeout(120_000);
+}

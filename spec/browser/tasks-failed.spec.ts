@@ -1,0 +1,189 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { temporaryFolder } from '../support/cleanup.ts';
+import { post, request, startServices } from '../support/program.ts';
+import { eventually } from '../support/until.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, visit } from './chromium.ts';
+
+/** Handlers whose tasks fail: `breaks` always, `needs` until a file exists, `tires` after five attempts. */
+const handlers = `
+import { existsSync } from 'node:fs';
+export default {
+  breaks({ reason }) { throw new PermanentError(reason); },
+  needs({ file }) { if (!existsSync(file)) throw new PermanentError('the file is missing'); },
+  tires() { throw new RetryAfter(1, 'try again'); },
+};`;
+
+const items = (page: Page) => page.locator('.failed-item');
+const reasons = (page: Page) => page.locator('.reason');
+const button = (page: Page, name: string) => page.getByRole('button', { name, exact: true });
+const texts = async (page: Page, selector: string) =>
+  (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, ' ').trim());
+
+async function start() {
+  return startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers) } });
+}
+
+/** Queues tasks and waits until `count` have failed. */
+async function fail(tasks: string, count: number, ...submissions: object[]): Promise<void> {
+  for (const submission of submissions) await post(`${tasks}/tasks`, submission);
+  await eventually(
+    () => failures(tasks),
+    (failed) => failed === count,
+  );
+}
+
+/** Returns the number of dead letters. */
+async function failures(tasks: string): Promise<number> {
+  const { body } = await request(`${tasks}/queue`);
+  return (body as { dead: number }).dead;
+}
+
+const breaks = (reason: string) => ({ action: 'breaks', data: { reason } });
+
+describeInBrowser('the failed tasks on the board', () => {
+  it('are grouped by reason, with counts, and say which failures are permanent', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 4, breaks('green'), breaks('green'), breaks('blue'), { action: 'tires' });
+    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+      await reasons(page).first().waitFor();
+      expect((await texts(page, '.reason')).sort()).to.deep.equal([
+        '1 blue permanent',
+        '1 try again',
+        '2 green permanent',
+        '4 All reasons',
+      ]);
+      expect(await items(page).count()).to.equal(4);
+      await reasons(page).filter({ hasText: 'green' }).click();
+      await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
+      await page.getByLabel('Select breaks').first().check();
+      await page.getByText('1 of them has a permanent error: a redrive fails again').waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+      await reasons(page).filter({ hasText: 'try again' }).click();
+      await page.getByText('5 attempts').waitFor();
+      expect(await items(page).count()).to.equal(1);
+      await fail(tasks, 5, { action: 'tires' });
+      await reasons(page)
+        .filter({ hasText: /2\s+try again/ })
+        .waitFor();
+      await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 2);
+    });
+  });
+
+  it('are redriven, also those that match but are not listed', async () => {
+    const { tasks } = await start();
+    const file = join(await temporaryFolder(), 'needed');
+    await fail(tasks, 103, ...Array(102).fill({ action: 'needs', data: { file } }), breaks('green'));
+    await writeFile(file, '');
+    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+      await reasons(page).filter({ hasText: 'missing' }).click();
+      await page.waitForFunction(() => document.querySelectorAll('.failed-item').length === 100);
+      await page.getByLabel('Select all shown tasks').check();
+      await button(page, 'Select all 102').click();
+      await page.getByText('102 selected').waitFor();
+      await button(page, 'Redrive').click();
+      await page.getByText('Redrove 102 tasks.').waitFor();
+      await eventually(
+        () => failures(tasks),
+        (failed) => failed === 1,
+      );
+      await page.getByText('No listed failed task matches.').waitFor();
+    });
+  });
+
+  it('are purged after a confirmation, unless that is undone within eight seconds', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 2, breaks('green'), breaks('blue'));
+    const prepare = (page: Page) => page.clock.install();
+    await visit(`${tasks}/?state=failed`, { ownContext: true, prepare }, async (page) => {
+      await items(page).first().waitFor();
+      await items(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
+      await button(page, 'Purge').click();
+      await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
+      await button(page, 'Keep').click();
+      expect(await items(page).count()).to.equal(2);
+
+      const purge = async () => {
+        await button(page, 'Purge').click();
+        await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
+        await page.getByText('1 task will be purged in 8 seconds. Leaving this page keeps them.').waitFor();
+        expect(await items(page).count()).to.equal(1);
+      };
+      await purge();
+      await button(page, 'Undo').click();
+      await items(page).nth(1).waitFor();
+      expect(await failures(tasks)).to.equal(2);
+
+      await items(page).filter({ hasText: 'green' }).getByRole('checkbox').check();
+      await purge();
+      await page.clock.fastForward(8_000);
+      await page.getByText('Purged 1 task.').waitFor();
+      expect(await failures(tasks)).to.equal(1);
+      expect(await texts(page, '.failed-item .failed-reason')).to.deep.equal(['permanent blue']);
+    });
+  });
+
+  it('can be purged by assistive technology', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 1, breaks('green'));
+    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+      await page.getByLabel('Select all shown tasks').check();
+      await button(page, 'Purge').click();
+      await page.getByRole('dialog').getByText('Purge 1 task?').waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+      await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
+      await button(page, 'Undo').waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+    });
+  });
+
+  it('are not purged if the user leaves the page first', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 1, breaks('green'));
+    const prepare = (page: Page) => page.clock.install();
+    await visit(`${tasks}/?state=failed`, { ownContext: true, prepare }, async (page) => {
+      await page.getByLabel('Select all shown tasks').check();
+      await button(page, 'Purge').click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
+      await button(page, 'Undo').waitFor();
+      // A page that the browser keeps for its Back button goes on from here.
+      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
+      await page.getByText('Nothing was purged.').waitFor();
+      await items(page).waitFor();
+      await page.clock.fastForward(9_000);
+      await part(page, 'purge-notice').waitFor({ state: 'hidden' });
+      expect(await failures(tasks)).to.equal(1);
+    });
+  });
+
+  it('can be edited and queued again', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 1, breaks('x'.repeat(300)));
+    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+      await page.getByRole('button', { name: 'Edit and resubmit breaks' }).click();
+      await page.waitForFunction(() => document.querySelector<HTMLTextAreaElement>('#json')?.value.includes('xxx'));
+      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ reason: 'x'.repeat(300) });
+      expect(await page.locator('#choice').inputValue()).to.equal('breaks');
+      await page.locator('#json').fill('{"reason": "other"}');
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      await reasons(page).filter({ hasText: 'other' }).waitFor();
+    });
+  });
+
+  it('have an empty state with a task that fails', async () => {
+    const { tasks } = await startServices();
+    await visit(`${tasks}/?state=failed`, {}, async (page) => {
+      await page.getByText('No task has failed').waitFor();
+      const curl = await part(page, 'failed-curl').textContent();
+      expect(curl).to.equal(`curl ${tasks}/tasks -d '{"action":"sum","data":{"numbers":["one"]}}'`);
+      expect(await violations(page)).to.deep.equal([]);
+      await post(`${tasks}/tasks`, JSON.parse(curl?.split("'")[1] ?? ''));
+      await items(page).waitFor();
+      expect(await items(page).textContent()).to.match(/sum\s+permanent/);
+    });
+  });
+});

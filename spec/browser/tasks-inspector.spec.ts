@@ -1,0 +1,166 @@
+import { expect } from 'chai';
+import type { Page } from 'playwright-core';
+import { onceForSuite } from '../support/cleanup.ts';
+import { post, startServices } from '../support/program.ts';
+import { writeHandlers } from '../tasks/handlers/handling.ts';
+import { violations } from './accessibility.ts';
+import { describeInBrowser, part, visit } from './chromium.ts';
+
+const handlers = `
+const untilAborted = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+export default {
+  echo: ({ text }) => text,
+  breaks() { throw new PermanentError('always broken'); },
+  tires() { throw new RetryAfter(1, 'try again'); },
+  late() { throw new RetryAfter(90_000, 'much later'); },
+  import: (_, { signal, progress }) => { progress(0.256, 'row 256 of 1000'); return untilAborted(signal); },
+};`;
+
+const inspector = (page: Page) => page.getByRole('dialog');
+const state = (page: Page, name: string) => part(page, 'inspector-state').filter({ hasText: name }).waitFor();
+const steps = async (page: Page) =>
+  (await page.locator('.step').allTextContents()).map((text) => text.replace(/\s+/g, ' ').trim());
+
+describeInBrowser('the inspector of the task board', () => {
+  const services = onceForSuite(async () => startServices({ env: { TASK_HANDLERS: await writeHandlers(handlers) } }));
+
+  /** Queues a task, and opens the board at its address. */
+  async function inspect(submission: object, test: (page: Page, id: string) => Promise<void>, tolerated?: RegExp) {
+    const { tasks } = services();
+    const { body } = await post(`${tasks}/tasks`, submission);
+    const { id } = body as { id: string };
+    await visit(`${tasks}/?task=${id}`, tolerated ? { tolerated } : {}, (page) => test(page, id));
+  }
+
+  it('shows a completed task by its address: timeline, payload, result and curl command', async () => {
+    await inspect({ action: 'echo', data: { text: 'hello' } }, async (page, id) => {
+      await state(page, 'completed');
+      expect(await part(page, 'inspector-title').textContent()).to.equal('echo');
+      expect(await part(page, 'inspector-id').textContent()).to.equal(id);
+      const [accepted, completed, ...others] = await steps(page);
+      expect(accepted).to.match(/^Accepted \d\d:\d\d:\d\d/);
+      expect(completed).to.match(/^Completed \d\d:\d\d:\d\d/);
+      expect(others).to.deep.equal([]);
+      const text = (name: string) => part(page, name).locator('pre').textContent();
+      expect(JSON.parse((await text('payload-text')) ?? '')).to.deep.include({
+        action: 'echo',
+        data: { text: 'hello' },
+      });
+      expect(JSON.parse((await text('result-text')) ?? '')).to.deep.equal({ output: 'hello' });
+      expect(await text('curl-text')).to.include(`/tasks -d '{"action":"echo","data":{"text":"hello"}}'`);
+      expect(await violations(page)).to.deep.equal([]);
+      await page.keyboard.press('Escape');
+      await inspector(page).waitFor({ state: 'hidden' });
+      expect(page.url()).to.equal(`${services().tasks}/`);
+    });
+  });
+
+  it('shows each failed attempt with its reason, and redrives the task', async () => {
+    await inspect({ action: 'tires' }, async (page) => {
+      await state(page, 'failed');
+      const shown = await steps(page);
+      expect(shown).to.have.length(7);
+      expect(shown[1]).to.match(/^Attempt 1 failed \d\d:\d\d:\d\d\.\d{3} try again$/);
+      expect(shown[5]).to.match(/^Attempt 5 failed .* \+.* m?s try again$/);
+      expect(shown[6]).to.match(/^Failed, no attempts left/);
+      expect(await violations(page)).to.deep.equal([]);
+      const redriven = page.waitForResponse((response) => response.url().endsWith('/retry'));
+      await inspector(page).getByRole('button', { name: 'Redrive' }).click();
+      expect((await redriven).status()).to.equal(202);
+      await state(page, 'failed');
+    });
+  });
+
+  it('says that a permanent failure fails again after a redrive', async () => {
+    await inspect({ action: 'breaks' }, async (page) => {
+      await page.getByText('This error is permanent: after a redrive the task fails again').waitFor();
+      expect((await steps(page)).at(-1)).to.match(/^Failed permanently/);
+      expect(await violations(page)).to.deep.equal([]);
+    });
+  });
+
+  it('counts down to the next attempt, and cancels the task', async () => {
+    await inspect(
+      { action: 'late' },
+      async (page) => {
+        await state(page, 'retrying');
+        const countdown = page.locator('.step').last().locator('[data-part="step-live"]');
+        const first = await countdown.textContent();
+        expect(first).to.match(/^in \d\d s$/);
+        await page.waitForFunction(
+          (before) => [...document.querySelectorAll('[data-part="step-live"]')].at(-1)?.textContent !== before,
+          first,
+        );
+        await inspector(page).getByRole('button', { name: 'Cancel' }).click();
+        await state(page, 'cancelled');
+        expect((await steps(page)).at(-1)).to.match(/^Cancelled/);
+        expect(await violations(page)).to.deep.equal([]);
+      },
+      /status of 404/,
+    );
+  });
+
+  it('shows the progress of a running task, and cancels it', async () => {
+    await inspect(
+      { action: 'import' },
+      async (page) => {
+        await state(page, 'running');
+        await inspector(page).getByText('25 %').waitFor();
+        expect(await inspector(page).getByText('row 256 of 1000').isVisible()).to.equal(true);
+        expect((await steps(page)).at(-1)).to.match(/^Attempt 1 started for \d/);
+        expect(await violations(page)).to.deep.equal([]);
+        await inspector(page).getByRole('button', { name: 'Cancel' }).click();
+        await state(page, 'cancelled');
+        expect(await inspector(page).getByRole('progressbar').count()).to.equal(0);
+      },
+      /status of 404/,
+    );
+  });
+
+  it('shows the first 20,000 characters of a long payload, then all, and copies all', async () => {
+    const data = { text: 'x'.repeat(50_000) };
+    await inspect({ action: 'echo', data }, async (page) => {
+      await state(page, 'completed');
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'], { origin: services().tasks });
+      const shown = () => part(page, 'payload-text').locator('pre').textContent();
+      expect(await shown()).to.have.length(20_001);
+      await inspector(page).getByRole('button', { name: 'Copy the payload' }).click();
+      await part(page, 'payload-text').getByText('Copied').waitFor();
+      expect(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())).data).to.deep.equal(data);
+      await part(page, 'payload-text')
+        .getByRole('button', { name: /^Show all/ })
+        .click();
+      expect(JSON.parse((await shown()) ?? '').data).to.deep.equal(data);
+    });
+  });
+
+  it('hands a task to the form, to be edited and queued again', async () => {
+    await inspect({ action: 'echo', data: { text: 'first' } }, async (page) => {
+      await inspector(page).getByRole('button', { name: 'Edit and resubmit' }).click();
+      await inspector(page).waitFor({ state: 'hidden' });
+      expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ text: 'first' });
+      expect(await page.locator('#choice').inputValue()).to.equal('echo');
+    });
+  });
+
+  it('says that an id is unknown', async () => {
+    const { tasks } = services();
+    await visit(`${tasks}/?task=nobody`, { tolerated: /status of 404/ }, async (page) => {
+      await page.getByText('No task has this id.').waitFor();
+      expect(await violations(page)).to.deep.equal([]);
+    });
+  });
+
+  it('covers a small screen, and fits', async () => {
+    const { tasks } = services();
+    const { body } = await post(`${tasks}/tasks`, { action: 'W'.repeat(200), data: { text: 'W'.repeat(300) } });
+    const { id } = body as { id: string };
+    await visit(`${tasks}/?task=${id}`, { width: 320 }, async (page) => {
+      await state(page, 'completed');
+      expect(await page.evaluate(() => document.querySelector('dialog')?.matches(':modal'))).to.equal(true);
+      const overflow = await inspector(page).evaluate((dialog) => dialog.scrollWidth - dialog.clientWidth);
+      expect(overflow).to.equal(0);
+      expect(await violations(page)).to.deep.equal([]);
+    });
+  });
+});
