@@ -1,5 +1,5 @@
-import { part } from '../shared/dom.ts';
 import { makeCopyButton } from '../shared/copy-button.ts';
+import { part } from '../shared/dom.ts';
 import { curlCommand } from './curl.ts';
 import type { Submission } from './tasks-api.ts';
 

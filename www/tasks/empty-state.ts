@@ -1,5 +1,5 @@
-import { part } from '../shared/dom.ts';
 import { makeCopyButton } from '../shared/copy-button.ts';
+import { part } from '../shared/dom.ts';
 import type { ListedState } from './task-row.ts';
 import { authorization } from './tasks-api.ts';
 import type { View } from './view-state.ts';

@@ -1,7 +1,7 @@
+import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { BulkBar } from './bulk-bar.ts';
-import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { contains, type LetterSelection, purgeLetters, readReasons, redriveLetters } from './dead-letters.ts';
 import { FailedList } from './failed-list.ts';

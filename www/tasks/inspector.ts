@@ -1,7 +1,7 @@
+import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { formatSize } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
-import { makeCopyButton } from './copy-button.ts';
 import { curlCommand } from './curl.ts';
 import { InspectorActions } from './inspector-actions.ts';
 import { indent, readPayload } from './json-text.ts';

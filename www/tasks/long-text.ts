@@ -1,6 +1,6 @@
+import { makeCopyButton } from '../shared/copy-button.ts';
 import { part } from '../shared/dom.ts';
 import { formatSize } from './amounts.ts';
-import { makeCopyButton } from './copy-button.ts';
 import { visibleText } from './visible-text.ts';
 
 /** Number of characters shown of a longer text until the user asks for all. */
