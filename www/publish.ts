@@ -1,10 +1,10 @@
 /**
  * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds `modulepreload` links to the pages,
- * and a gzipped copy of each text file, which koa-static serves.
+ * and a Brotli and a gzip copy of each text file, which koa-static serves.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { gzipSync } from 'node:zlib';
+import { brotliCompressSync, gzipSync } from 'node:zlib';
 import { addModulePreloads } from './module-preloads.ts';
 
 const sources = fileURLToPath(new URL('.', import.meta.url));
@@ -42,4 +42,5 @@ for (const file of globSync(`${target}**/*.{html,css}`)) {
 
 for (const file of globSync(`${target}**/*.{html,css,js,svg}`)) {
   writeFileSync(`${file}.gz`, gzipSync(readFileSync(file), { level: 9 }));
+  writeFileSync(`${file}.br`, brotliCompressSync(readFileSync(file)));
 }

@@ -38,8 +38,12 @@ interface StaticResponse {
   body: Buffer;
 }
 
-/** Prepared responses for one file: `gzip` for clients that accept it, `identity` for all others. */
-type StaticFile = Readonly<Record<'identity' | 'gzip', StaticResponse>>;
+/** Encodings in order of preference. Browsers accept Brotli (`br`) only over HTTPS or from this machine. */
+const ENCODINGS = ['br', 'gzip', 'identity'] as const;
+type Encoding = (typeof ENCODINGS)[number];
+
+/** Prepared responses for one file, by encoding. */
+type StaticFile = Readonly<Record<Encoding, StaticResponse>>;
 
 /**
  * Returns middleware that serves the files in `www/<client>` at `/` and the files in `www/shared` at `/shared/`.
@@ -61,7 +65,8 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     const file = served.get(ctx.path) ?? fallback;
     if (file === undefined) return next();
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return otherMethods(ctx, next);
-    const { headers, body } = file[ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'];
+    const accepted = ENCODINGS.find((encoding) => ctx.acceptsEncodings(encoding, 'identity') === encoding);
+    const { headers, body } = file[accepted ?? 'identity'];
     ctx.set(headers as Record<string, string>);
     // Appends to `Vary`, because the CORS middleware may already have set it.
     ctx.vary('Accept-Encoding');
@@ -72,9 +77,10 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
   };
 }
 
-/** Reads a file below `www` with koa-static, in both encodings. */
+/** Reads a file below `www` with koa-static, in all encodings. */
 async function readFile(path: string): Promise<StaticFile> {
-  return { identity: await readResponse(path, 'identity'), gzip: await readResponse(path, 'gzip') };
+  const [br, gzip, identity] = await Promise.all(ENCODINGS.map((encoding) => readResponse(path, encoding)));
+  return { br, gzip, identity } as StaticFile;
 }
 
 const koaStatic = serve(www);
@@ -83,7 +89,7 @@ const koaStatic = serve(www);
  */
 const reader = new Koa().on('error', () => {});
 
-async function readResponse(path: string, encoding: keyof StaticFile): Promise<StaticResponse> {
+async function readResponse(path: string, encoding: Encoding): Promise<StaticResponse> {
   const request = Object.assign(new IncomingMessage(new Socket()), { method: 'GET', url: encodeURI(path) });
   request.headers['accept-encoding'] = encoding;
   const ctx = reader.createContext(request, new ServerResponse(request));
@@ -95,9 +101,9 @@ async function readResponse(path: string, encoding: keyof StaticFile): Promise<S
   return { headers, body: await buffer(ctx.body as Readable) };
 }
 
-/** Returns the relative paths of the files in a folder of `www`, except compressed copies (`.gz`). */
+/** Returns the relative paths of the files in a folder of `www`, except compressed copies (`.br`, `.gz`). */
 function files(folder: string): string[] {
   return readdirSync(`${www}/${folder}`, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.endsWith('.gz'))
+    .filter((entry) => entry.isFile() && !/\.(br|gz)$/.test(entry.name))
     .map((entry) => `${entry.parentPath}/${entry.name}`.slice(`${www}/${folder}/`.length));
 }

@@ -83,6 +83,9 @@ describeInBrowser('both clients', () => {
       expect(headers.get('x-content-type-options')).to.equal('nosniff');
       expect(headers.get('content-encoding')).to.equal('gzip');
       expect(headers.get('vary')).to.include('Accept-Encoding');
+      const brotli = await request(url, { headers: { 'Accept-Encoding': 'gzip, deflate, br' } });
+      expect(brotli.headers.get('content-encoding')).to.equal('br');
+      expect(brotli.body).to.equal((await request(url, { headers: { 'Accept-Encoding': 'identity' } })).body);
       const modified = headers.get('last-modified') ?? '';
       // fetch would add `Cache-Control: no-cache`, which prevents a 304.
       const again = get(url, { agent: false, headers: { 'If-Modified-Since': modified } });

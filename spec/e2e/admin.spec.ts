@@ -16,6 +16,7 @@ const NAMES = [
   'task_threads',
   'task_queue',
   'token_store',
+  'queue_paused',
   'dead_letters',
 ];
 
