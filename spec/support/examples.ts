@@ -16,13 +16,10 @@ export function examples(file: string, heading: string, language = 'sh'): string
   return [...blocks].map(([, block]) => block as string);
 }
 
-/** Replaces an example's ports and data folder with those of the test. */
-export function adapt(example: string | undefined, { ticker, tasks }: RunningServices, dataDir = 'data'): string {
+/** Replaces an example's ports with those of the test. */
+export function adapt(example: string | undefined, { ticker, tasks }: RunningServices): string {
   if (example === undefined) throw new Error('the document has no such example');
-  return example
-    .replaceAll('localhost:8081', new URL(ticker).host)
-    .replaceAll('localhost:8080', new URL(tasks).host)
-    .replaceAll('data/auth.db', join(dataDir, 'auth.db'));
+  return example.replaceAll('localhost:8081', new URL(ticker).host).replaceAll('localhost:8080', new URL(tasks).host);
 }
 
 /**

@@ -30,6 +30,28 @@ async function expectPrices(client: ReturnType<typeof watch>): Promise<void> {
   for (const prices of [first, second]) expect(prices?.map(({ symbol }) => symbol)).to.have.members(SYMBOLS);
 }
 
+/** Runs a client that ends by itself, and compares what it says. */
+async function expectStop(command: string, reason: string): Promise<void> {
+  const client = watch(paste(command));
+  expect(await client.exited).to.include({ code: 1 });
+  expect(client.errors().trim()).to.equal(reason);
+}
+
+/** Runs a client, and restarts the services on the same port after its first prices. */
+async function expectReturn(heading: string, language: string, file: string, command: string): Promise<void> {
+  const DATA_DIR = await temporaryFolder();
+  const before = await startServices({ env: { DATA_DIR } });
+  const path = await write(before, heading, language, file);
+  const client = watch(paste(`${command} ${path}`, { API_KEY: before.apiKey }));
+  const nextPrices = () => once(client.child.stdout as NodeJS.ReadableStream, 'data');
+  await nextPrices();
+  before.child.kill();
+  await before.exited;
+  await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
+  await nextPrices();
+  expect(client.errors()).to.match(/^reconnecting: 1001 server is shutting down\n/);
+}
+
 describe('the clients of the guide', () => {
   const running = onceForSuite(startServices);
 
@@ -38,29 +60,28 @@ describe('the clients of the guide', () => {
     await expectPrices(watch(paste(`exec node ${path}`, { API_KEY: running().apiKey })));
   });
 
-  it('end in Node where connecting again would not help, and nowhere else', async () => {
+  it('stop in Node and say why without a key, with an invalid one, and in a Node without WebSocket', async () => {
     const path = await write(running(), 'Node', 'js', 'client.mjs');
-    const client = watch(paste(`exec node ${path}`, { API_KEY: 'none' }));
-    expect(await client.exited).to.include({ code: 1 });
-    expect(client.errors()).to.equal('closed: 401 invalid API key\n');
-    // Each reconnect fetches a new token, so 4001 and 4003 need not end this client.
+    await expectStop(`unset API_KEY; exec node ${path}`, 'stopped: 400 {"error":"api_key required"}');
+    await expectStop(`API_KEY=none exec node ${path}`, 'stopped: 401 {"error":"invalid API key"}');
+    await expectStop(
+      `exec node --no-experimental-websocket ${path}`,
+      `stopped: Node 22 or later is needed, this is ${process.version}`,
+    );
+  });
+
+  it('end after the close codes after which connecting again would not help, and after no other', () => {
+    // Each reconnect fetches a new token, so 4001 and 4003 need not end a client.
     const final = Object.values(closeCodes).filter(({ code, reconnect }) => !reconnect && ![4001, 4003].includes(code));
-    const [, list = ''] = /\[401, ([\d, ]+)\]/.exec(section(FILE, 'Node')) ?? [];
-    expect(list.split(', ').map(Number)).to.have.members(final.map(({ code }) => code));
+    const codes = final.map(({ code }) => code).toSorted();
+    for (const heading of ['Browser', 'Node', 'Python']) {
+      const [, list = ''] = /[[(]([\d, ]{20,})[\])]/.exec(section(FILE, heading)) ?? [];
+      expect(list.split(', ').map(Number), heading).to.deep.equal(codes);
+    }
   });
 
   it('come back in Node after a restart of the server', async () => {
-    const DATA_DIR = await temporaryFolder();
-    const before = await startServices({ env: { DATA_DIR } });
-    const path = await write(before, 'Node', 'js', 'client.mjs');
-    const client = watch(paste(`exec node ${path}`, { API_KEY: before.apiKey }));
-    const nextPrices = () => new Promise((resolve) => client.child.stdout?.once('data', resolve));
-    await nextPrices();
-    before.child.kill();
-    await before.exited;
-    await startServices({ env: { DATA_DIR, TICKER_PORT: new URL(before.ticker).port } });
-    await nextPrices();
-    expect(client.errors()).to.match(/^closed: 1001 server is shutting down\n/);
+    await expectReturn('Node', 'js', 'client.mjs', 'exec node');
   });
 
   it('stream to wscat', async () => {
@@ -71,6 +92,22 @@ describe('the clients of the guide', () => {
     shell.stdin.end();
     await client.exited;
     expect(client.lines[0]).to.deep.equal({ type: 'welcome', user_id: 'user:demo' });
+  });
+
+  it('stop in the shell and say why', async () => {
+    const example = adapt(examples(FILE, 'The shell')[0], running());
+    const shell = watch(paste(example, { API_KEY: 'none' }));
+    expect(await shell.exited).to.include({ code: 0 });
+    expect(shell.output().trim()).to.equal('no token: {"error":"invalid API key"}');
+  });
+
+  it('get the key of the demo user, also twice', async () => {
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { DATA_DIR } });
+    const [example = ''] = examples(FILE, 'Before you start');
+    const shell = watch(paste(`${example}${example}echo $API_KEY`, { DATA_DIR }));
+    expect(await shell.exited, shell.errors()).to.include({ code: 0 });
+    expect(shell.output()).to.equal(`${services.apiKey}\n`);
   });
 
   it('submit a task twice and make it once', async () => {
@@ -105,6 +142,16 @@ describe('the clients of the guide', () => {
     it('stream', async () => {
       const path = await write(running(), 'Python', 'python', 'client.py');
       await expectPrices(watch(paste(`exec ${python} ${path}`, { API_KEY: running().apiKey })));
+    });
+
+    it('stop and say why', async () => {
+      const path = await write(running(), 'Python', 'python', 'client.py');
+      await expectStop(`unset API_KEY; exec ${python} ${path}`, 'stopped: 400 {"error":"api_key required"}');
+      await expectStop(`API_KEY=none exec ${python} ${path}`, 'stopped: 401 {"error":"invalid API key"}');
+    });
+
+    it('come back after a restart of the server', async () => {
+      await expectReturn('Python', 'python', 'client.py', `exec ${python}`);
     });
   });
 });

@@ -1,0 +1,63 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { delimiter, dirname } from 'node:path';
+import { expect } from 'chai';
+import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { examples } from '../../support/examples.ts';
+import { freePort } from '../../support/free-port.ts';
+import { lackingPostgres, startPostgres } from '../../support/postgres-server.ts';
+import { projectFolder } from '../../support/program.ts';
+import { describeWith, lackingProgram, program } from '../../support/requirements.ts';
+
+/** Runs a script and everything that it starts in a process group of its own. Returns its output. */
+async function run(script: string, env: Record<string, string>): Promise<{ code: number | null; text: string }> {
+  const cwd = await temporaryFolder();
+  const child = spawn('bash', ['-c', `set -e\n${script}`], { cwd, env: { ...process.env, ...env }, detached: true });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (chunk: string) => {
+      text += chunk;
+    });
+  afterTest(() => {
+    try {
+      process.kill(-(child.pid as number), 'SIGKILL');
+    } catch {
+      // Everything that the script started has ended.
+    }
+  });
+  const [code] = await once(child, 'close');
+  return { code, text };
+}
+
+const lacking = lackingProgram('nats-server', 'psql') ?? lackingPostgres();
+
+describeWith(lacking, 'the two nodes of the guide', () => {
+  it('start, list each the tasks of the other, and stop', async () => {
+    const postgres = await startPostgres();
+    afterTest(() => postgres.remove());
+    const ports = new Map<string, string>();
+    for (const port of ['4222', '8080', '8081', '8082', '8083', '9464', '9465'])
+      ports.set(port, String(await freePort()));
+    const { port: postgresPort } = new URL(postgres.url);
+    const script = examples('www/guide/several-nodes.md', 'Two nodes on one machine')
+      .join('')
+      .replace('npm run setup && npm run build\n', '')
+      .replace('nats-server -js', `nats-server -js -p ${ports.get('4222')}`)
+      .replaceAll(' dist/main', ` ${projectFolder}dist/main`)
+      .replace('127.0.0.1:5432', `127.0.0.1:${postgresPort}`)
+      .replaceAll(/\b(4222|808[0-3]|946[45])\b/g, (port) => ports.get(port) ?? port);
+    const { code, text } = await run(script, {
+      PATH: `${process.env.PATH}${delimiter}${dirname(program('nats-server') ?? '')}`,
+      PGHOST: '127.0.0.1',
+      PGPORT: postgresPort,
+      PGUSER: 'spec',
+      TICKER_PORT: ports.get('8081') ?? '',
+      TASKS_PORT: ports.get('8080') ?? '',
+      ADMIN_PORT: ports.get('9464') ?? '',
+    });
+    expect(code, text).to.equal(0);
+    expect(text.match(/"status":"ready"/g), text).to.have.length(2);
+    const [, id] = /"id":"([0-9a-f-]{36})".*"status":"completed"/.exec(text) ?? [];
+    expect(text).to.match(new RegExp(`"tasks":\\[\\{"id":"${id}".*"status":"completed"`));
+  });
+});
