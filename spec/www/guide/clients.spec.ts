@@ -30,7 +30,7 @@ async function expectPrices(client: ReturnType<typeof watch>): Promise<void> {
   for (const prices of [first, second]) expect(prices?.map(({ symbol }) => symbol)).to.have.members(SYMBOLS);
 }
 
-/** Runs a client that ends by itself, and compares what it says. */
+/** Runs a client until it ends, and compares its error output. */
 async function expectStop(command: string, reason: string): Promise<void> {
   const client = watch(paste(command));
   expect(await client.exited).to.include({ code: 1 });

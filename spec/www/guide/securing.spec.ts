@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { temporaryFolder } from '../../support/cleanup.ts';
 import { adapt, examples, paste } from '../../support/examples.ts';
 import { request, startServices, watch } from '../../support/program.ts';
 import { describeBehind } from './behind-proxy.ts';
@@ -8,9 +9,10 @@ describeBehind('nginx', startNginx);
 
 describe('the guide to securing', () => {
   it('queues a task with a token where TASKS_REQUIRE_TOKEN is set', async () => {
-    const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
+    const DATA_DIR = await temporaryFolder();
+    const services = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true', DATA_DIR } });
     const [example] = examples('www/guide/securing.md', 'Tokens for the task queue');
-    const shell = watch(paste(`${adapt(example, services)}\necho`, { KEY: services.apiKey }));
+    const shell = watch(paste(`${adapt(example, services)}\necho`, { DATA_DIR }));
     const { status } = await shell.logged((line) => line.status !== undefined);
     expect([status, (await shell.exited).code]).to.deep.equal(['queued', 0]);
     expect((await request(`${services.tasks}/tasks`)).status).to.equal(401);

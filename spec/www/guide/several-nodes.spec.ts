@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { delimiter, dirname } from 'node:path';
 import { expect } from 'chai';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
 import { examples } from '../../support/examples.ts';
 import { freePort } from '../../support/free-port.ts';
 import { lackingPostgres, startPostgres } from '../../support/postgres-server.ts';
 import { projectFolder } from '../../support/program.ts';
-import { describeWith, lackingProgram, program } from '../../support/requirements.ts';
+import { describeWith, lackingProgram } from '../../support/requirements.ts';
 
 /** Runs a script and everything that it starts in a process group of its own. Returns its output. */
 async function run(script: string, env: Record<string, string>): Promise<{ code: number | null; text: string }> {
@@ -47,7 +46,6 @@ describeWith(lacking, 'the two nodes of the guide', () => {
       .replace('127.0.0.1:5432', `127.0.0.1:${postgresPort}`)
       .replaceAll(/\b(4222|808[0-3]|946[45])\b/g, (port) => ports.get(port) ?? port);
     const { code, text } = await run(script, {
-      PATH: `${process.env.PATH}${delimiter}${dirname(program('nats-server') ?? '')}`,
       PGHOST: '127.0.0.1',
       PGPORT: postgresPort,
       PGUSER: 'spec',
