@@ -1,6 +1,6 @@
 /**
  * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds `modulepreload` links to the pages,
- * and a Brotli and a gzip copy of each text file, which koa-static serves.
+ * and writes a Brotli and a gzip copy of each text file, which koa-static serves.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ for (const folder of ['shared', 'ticker', 'tasks']) {
 for (const client of ['ticker', 'tasks']) {
   const vendor = `${target}${client}/vendor/`;
   mkdirSync(vendor, { recursive: true });
-  // uPlot's only minified build declares a global variable, which an export turns into a module.
+  // uPlot's only minified build declares a global variable. The added export turns the build into a module.
   writeFileSync(
     `${vendor}uplot.js`,
     `${readFileSync(`${uplot}dist/uPlot.iife.min.js`, 'utf8')}
@@ -34,7 +34,7 @@ for (const client of ['ticker', 'tasks']) {
   writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
 }
 
-// Comments and indentation are a part of the transferred bytes without a use. No `pre` element has text in the HTML.
+// Removes comments and indentation to save bandwidth. This is safe, because no `pre` element in the HTML contains text.
 for (const file of globSync(`${target}**/*.{html,css}`)) {
   const text = readFileSync(file, 'utf8').replace(/<!--.*?-->|\/\*.*?\*\//gs, '');
   writeFileSync(file, text.replace(/\s*\n\s*/g, '\n'));

@@ -1,8 +1,8 @@
 /**
  * Makes `button` copy a text to the clipboard and show whether that succeeded.
  *
- * @param source element that shows the text, selected if clipboard access is denied
- * @param text returns the text, unless it is that of `source`
+ * @param source element to select if clipboard access is denied
+ * @param text returns the text to copy, by default the text of `source`
  */
 export function makeCopyButton(
   button: HTMLButtonElement,

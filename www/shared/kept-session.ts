@@ -8,7 +8,7 @@ export function keepSession(session: Session): void {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(session));
   } catch {
-    // The user has to sign in again after a reload.
+    // The browser blocks storage. The user has to sign in again after a reload.
   }
 }
 
@@ -17,7 +17,7 @@ export function discardKeptSession(): void {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
-    // Nothing is kept if the browser blocks storage.
+    // The browser blocks storage, so there is nothing to remove.
   }
 }
 

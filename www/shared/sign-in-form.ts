@@ -2,7 +2,7 @@ import { part } from './dom.ts';
 import { discardKeptSession, keepSession } from './kept-session.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
-/** Sign-in form. Exchanges the API key for a session, then discards the key. Keeps the session for this tab on request. */
+/** Sign-in form. Exchanges the API key for a session, and keeps the session for this tab if the user asks for that. */
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
   readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);

@@ -1,12 +1,15 @@
 /*
- * Theme of both pages: `light`, `dark`, or that of the system. A classic script in the page's head, so that it runs before the first
- * paint. The choice is kept in localStorage.
+ * Theme of both pages: `light`, `dark`, or that of the system. A classic script in the page's head, so that it runs
+ * before the first paint. The choice is kept in localStorage.
  */
 {
   const KEY = 'theme';
   const root = document.documentElement;
 
-  /** Returns the stored choice: `light`, `dark`, or an empty string for the system's theme, also if the browser blocks storage. */
+  /**
+   * Returns the chosen theme: `light` or `dark`. Returns an empty string if none is chosen or the browser blocks
+   * storage.
+   */
   const stored = (): string => {
     try {
       const theme = localStorage.getItem(KEY);
@@ -21,7 +24,7 @@
       if (theme === '') localStorage.removeItem(KEY);
       else localStorage.setItem(KEY, theme);
     } catch {
-      // The theme then holds until the page is closed.
+      // The browser blocks storage, so the theme lasts only until the page is closed.
     }
   };
 

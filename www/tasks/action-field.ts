@@ -53,7 +53,7 @@ export class ActionField {
     this.#json.value = JSON.stringify(data ?? {}, null, 2);
   }
 
-  /** Selects the wrong field in the text of the data, and marks it in the list of fields. */
+  /** Selects the invalid field in the text of the data, and marks it in the list of fields. */
   showWrong({ path }: WrongField): void {
     const { start, end } = locate(this.#json.value, path);
     this.#json.focus();

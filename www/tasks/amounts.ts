@@ -4,7 +4,7 @@ const size = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
 const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
 
-/** Formats a number of things as `1,234`. */
+/** Formats a count as `1,234`. */
 export const formatCount = (count: number): string => whole.format(count);
 
 /** Formats a count and its noun as `1 task` or `1,234 tasks`. */

@@ -37,14 +37,14 @@ const inspector = new Inspector({
   onClose: () => viewState.change({ task: undefined }),
   onResubmit,
 });
-/** Whether the view changes because the focus moves from row to row, where it stays. */
+/** Whether the view changes because the user moves from row to row. If so, the focus stays on the row. */
 let isMoving = false;
 
 const connection = new BoardConnection(store, {
   onConnected() {
     ownTasks.checkSoon();
     charts.start();
-    // A failed request is repeated with the next connection.
+    // If this request fails, it is repeated when the service can be reached again.
     listActions().then(
       (actions) => submitForm.offer(actions),
       () => {},
@@ -65,7 +65,7 @@ new Keys({
   help: () => help.open(),
   show: (state) => tabs.select(state),
   moved(task) {
-    // An open inspector follows the rows.
+    // If the inspector is open, it shows the task of the new row.
     if (viewState.view.task === undefined) return;
     isMoving = true;
     viewState.change({ task }, 'replace');

@@ -26,11 +26,11 @@ export interface QueueStatus {
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }
 
-/** Restricts a listing. */
+/** Filter and position of a listing. */
 export interface ListQuery {
   action?: string;
   reason?: string;
-  /** Id of the task whose older neighbours are listed. */
+  /** Lists only tasks older than the task with this id. */
   before?: string;
 }
 
@@ -42,12 +42,12 @@ export function readQueue(timeoutMs?: number): Promise<QueueStatus> {
   return request('/queue', {}, timeoutMs);
 }
 
-/** Lets a paused queue go on. @throws {Refused | Unreachable} */
+/** Resumes the paused queue. @throws {Refused | Unreachable} */
 export async function resumeQueue(): Promise<void> {
   await request('/queue/resume', { method: 'POST' });
 }
 
-/** Returns up to {@link PAGE_SIZE} tasks in a state, in the order of the service. @throws {Refused | Unreachable} */
+/** Returns up to {@link PAGE_SIZE} tasks in a state. @throws {Refused | Unreachable} */
 export async function listState(state: State, query: ListQuery = {}): Promise<BoardTask[]> {
   const { action, reason, before } = query;
   if (state === 'completed') {
@@ -105,7 +105,7 @@ function fromQueue(
   return { ...summaryOf(task), state: task.status, acceptedAtMs: task.accepted_at_ms, ...optional };
 }
 
-/** Returns the common fields. A row that another program wrote may have no readable action. */
+/** Returns the fields that all listings have in common. */
 function summaryOf({ id, action, payload, payload_bytes: payloadBytes }: Summary) {
   return { id, action: action ?? 'unreadable', payload, payloadBytes };
 }

@@ -7,7 +7,7 @@ import type { Store } from './store.ts';
 
 /** Listeners of {@link BoardConnection}. */
 export interface ConnectionListeners {
-  /** Called each time the service can be reached after it could not, because it may have been restarted with other actions. */
+  /** Called each time the service becomes reachable. */
   onConnected(): void;
   /** Called after a sign-in, once requests carry the new token. */
   onSignedIn(): void;
@@ -47,7 +47,7 @@ export class BoardConnection {
     return this.#link.state.kind === 'live';
   }
 
-  /** Asks the service for the state of the queue at once. */
+  /** Requests the state of the queue immediately. */
   now(): void {
     this.#link.now();
   }

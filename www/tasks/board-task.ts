@@ -47,7 +47,7 @@ export interface TaskEvent {
   permanent?: boolean;
 }
 
-/** Returns `task` after an event. Undefined stands for an unknown task. A purged task is no longer known. */
+/** Returns a task as changed by an event. Undefined stands for an unknown or purged task. */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, action, at } = event;
   const { progress: _, nextAttemptAtMs: __, ...known } = task ?? {};
@@ -76,7 +76,7 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
   }
 }
 
-/** Returns the payload of a task, which a redrive does not change. */
+/** Returns the payload fields of a task, without undefined ones. */
 function texts({ payload, payloadBytes }: Partial<BoardTask> = {}) {
   return present({ payload, payloadBytes });
 }

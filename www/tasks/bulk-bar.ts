@@ -9,16 +9,16 @@ export interface BulkBarListeners {
   onPurge(): void;
 }
 
-/** Numbers of tasks. */
+/** Numbers of listed, matching and selected failed tasks. */
 export interface BulkNumbers {
-  /** Listed tasks, and those of them that are selected. */
+  /** Number of listed tasks. Of these, `selectedShown` are selected. */
   shown: number;
   selectedShown: number;
   selected: number;
-  /** Tasks that match the chosen reason, listed or not. */
+  /** Number of tasks that match the chosen reason, including those not listed. */
   matching: number;
   isAllMatching: boolean;
-  /** Selected tasks that failed with a permanent error, as far as known. */
+  /** Number of selected tasks that failed with a permanent error. */
   permanent: number;
 }
 
@@ -63,7 +63,7 @@ export class BulkBar {
       // The `disabled` attribute would make the button lose the focus.
       button.ariaDisabled = String(selected === 0 || this.#isBusy);
     }
-    // Tells the page's keys whether the button has anything to redrive.
+    // The `r` shortcut checks this attribute to find out whether any task is selected.
     this.#redrive.toggleAttribute('data-redrive-selected', selected > 0);
     const note = part(this.#bar, 'permanent-note', HTMLElement);
     note.hidden = permanent === 0;

@@ -6,7 +6,7 @@ import { HISTORY_SECONDS, type HistoryPart, type Periods, QueueHistory } from '.
 import { Refused } from './tasks-api.ts';
 import { type ChartLine, TimeChart } from './time-chart.ts';
 
-/** Milliseconds between two requests for newer seconds. */
+/** Milliseconds between two requests for the history. */
 const REFRESH_MS = 2_000;
 /** Milliseconds until the next request after a failed one. */
 const RETRY_MS = 5_000;
@@ -18,7 +18,7 @@ const TABLE_SECONDS = 60;
 export interface ChartsOptions {
   /** Element with the charts' HTML. */
   host: HTMLElement;
-  /** Returns the seconds after a Unix time, or all. */
+  /** Returns the history after the Unix time `since`, or the whole history. */
   readHistory(since?: number): Promise<HistoryPart>;
   /** Source of the latencies. */
   store: { readonly health: Pick<QueueStatus, 'latency'> | undefined; subscribe(listener: () => void): () => void };
@@ -46,7 +46,7 @@ export class Charts {
     const latencies = new LatencyTable(part(host, 'latencies', HTMLElement));
     store.subscribe(() => latencies.show(store.health?.latency));
     latencies.show(store.health?.latency);
-    // Small screens start with the list of tasks.
+    // The charts start collapsed on small screens.
     this.#details.open = matchMedia('(min-width: 48rem)').matches;
     this.#details.toggleAttribute('data-ready', true);
     this.#details.addEventListener('toggle', () => this.#refresh());
@@ -54,8 +54,8 @@ export class Charts {
   }
 
   /**
-   * Fills the charts and keeps them up to date, except while they cannot be seen. Called when the service can be reached,
-   * and after a sign-in, because the charts are not read while the user is signed out.
+   * Shows the charts and keeps them up to date while they are visible. Called when the service becomes reachable and
+   * after a sign-in.
    */
   start(): void {
     this.#isOn = true;
@@ -73,7 +73,7 @@ export class Charts {
     });
   }
 
-  /** Asks for newer seconds and shows them. @returns milliseconds until the next request */
+  /** Requests the newest part of the history and shows it. @returns milliseconds until the next request */
   async #read(): Promise<number> {
     const history = this.#history;
     try {
@@ -136,7 +136,7 @@ class ChartCard {
   #write(): void {
     const periods = this.#periods;
     if (periods === undefined) return;
-    // The newest period may have only one second, so the legend shows the one before it.
+    // The newest period may contain only one second, so the legend shows the period before it.
     const index = this.#index ?? periods.times.length - 2;
     for (const [name, element] of this.#values) {
       const value = periods[name][index];

@@ -22,7 +22,7 @@ export class CurlPreview {
     makeCopyButton(part(this.#panel, 'copy-curl', HTMLButtonElement), this.#text, () => this.#whole());
   }
 
-  /** Shows the command for the form's content, which has a certain length. */
+  /** Updates the command, after a delay if the form's content is long. @param length length of the form's content */
   update(length: number): void {
     clearTimeout(this.#timer);
     if (length <= MAX_SHOWN) this.#show();

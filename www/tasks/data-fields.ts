@@ -17,7 +17,7 @@ const MAX_FIELDS = 100;
 const MAX_DEPTH = 5;
 const MAX_VALUES = 8;
 
-/** Returns the fields that a JSON Schema describes, at most {@link MAX_FIELDS}. An object's required fields come first. */
+/** Returns at most {@link MAX_FIELDS} fields that a JSON Schema describes. An object's required fields come first. */
 export function dataFields(schema: object): DataField[] {
   const fields: DataField[] = [];
   collect(schema, { path: '', name: '' }, 0);

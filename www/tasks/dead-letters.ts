@@ -1,6 +1,6 @@
 import { request } from './tasks-api.ts';
 
-/** Failed tasks with the same reason. `reason` is null for the sum of the rarest reasons. */
+/** Failed tasks with the same reason. `reason` is null for the group that combines the rarest reasons. */
 export interface ReasonGroup {
   reason: string | null;
   count: number;
@@ -11,7 +11,7 @@ export interface ReasonGroup {
 /** Which dead letters to redrive or purge. */
 export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
 
-/** Result of a redrive or purge. `remaining` counts the matching dead letters that were left. */
+/** Result of a redrive or purge. `remaining` is the number of matching dead letters that it did not process. */
 export interface BulkResult {
   count: number;
   remaining: number;
@@ -53,7 +53,7 @@ async function change(operation: 'redrive' | 'purge', selection: LetterSelection
   return sum;
 }
 
-/** Splits a selection of more than {@link MAX_IDS} ids. */
+/** Splits a selection into parts of at most {@link MAX_IDS} ids. */
 function parts(selection: LetterSelection): LetterSelection[] {
   if (!('ids' in selection)) return [selection];
   const { ids } = selection;

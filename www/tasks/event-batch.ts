@@ -39,7 +39,7 @@ export class EventDecoder {
     // A heartbeat has no id.
     if (id === undefined) return;
     const event = field(block, 'event');
-    // The first block has an id but no event. Earlier events are unknown unless the stream continues at this id.
+    // The first block has an id but no event. Unless its id is the last known one, events were missed.
     if (event === undefined) batch.isGap ||= id !== this.#position;
     else if (event === 'gap') batch.isGap = true;
     else if (event === 'paused' || event === 'resumed') batch.isPauseChange = true;

@@ -50,7 +50,7 @@ export class EventStream {
       });
   }
 
-  /** Disconnects, and allows another attempt at once. */
+  /** Disconnects. The next call of `open` connects immediately, even if the service has refused the stream. */
   close(): void {
     this.#end();
     this.#notBefore = 0;

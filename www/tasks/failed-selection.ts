@@ -3,11 +3,11 @@ import type { LetterSelection } from './dead-letters.ts';
 /** Selection of failed tasks: some listed ones, or all that match the chosen reason. */
 export class FailedSelection {
   readonly #keep: (id: string) => () => void;
-  /** Selected ids, with the functions that end keeping them in the list. */
+  /** Selected ids, each with a function that lets the list remove the task again. */
   readonly #ids = new Map<string, () => void>();
   #isAllMatching = false;
 
-  /** @param keep keeps a task in the list. Returns a function that ends this */
+  /** @param keep keeps a task in the list, and returns a function that lets the list remove it again */
   constructor(keep: (id: string) => () => void) {
     this.#keep = keep;
   }
@@ -53,12 +53,12 @@ export class FailedSelection {
     this.#isAllMatching = false;
   }
 
-  /** Deselects the tasks that `isLeft` does not accept. */
+  /** Deselects the tasks for which `isLeft` returns false. */
   retain(isLeft: (id: string) => boolean): void {
     for (const id of this.#ids.keys()) if (!isLeft(id)) this.set(id, false);
   }
 
-  /** Returns what to send to the service. @param reason the chosen reason, if any */
+  /** Returns the selection to send to the service. @param reason the chosen reason, or undefined for all reasons */
   toLetters(reason: string | undefined): LetterSelection {
     if (!this.#isAllMatching) return { ids: [...this.#ids.keys()] };
     return reason === undefined ? { all: true } : { reason };

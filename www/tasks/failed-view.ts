@@ -78,7 +78,7 @@ export class FailedView {
     store.onGap(() => void this.#load());
   }
 
-  /** Shows the failed tasks that fit a view. Undefined hides the list and stops reading it. */
+  /** Shows the failed tasks that match a view. Undefined hides the list. */
   show(view: View | undefined): void {
     const isOpened = view !== undefined && this.#view === undefined;
     this.#view = view;
@@ -117,7 +117,7 @@ export class FailedView {
     await this.#load();
   }
 
-  /** Hands the whole task to the form, because the list has only the start of a long payload. */
+  /** Opens the whole task in the form. The list has only the start of a long payload. */
   async #edit(id: string): Promise<void> {
     try {
       const payload = (await readTask(id))?.payload;
@@ -134,7 +134,7 @@ export class FailedView {
     else this.#render();
   }
 
-  /** Reads the list, unless another one is shown, which the store would no longer update. */
+  /** Loads the newest tasks, or the next tasks older than the task `before`. Does nothing while the list is hidden. */
   async #load(before?: string): Promise<void> {
     if (this.#view === undefined) return;
     const { store } = this.#options;
@@ -187,7 +187,7 @@ export class FailedView {
       shown: shown.length,
       selectedShown: selected.length,
       selected: this.#selectedCount,
-      // A text or an action restricts only what is listed, which the service cannot select.
+      // The service cannot filter by text or action, so only listed tasks can be selected.
       matching: isFiltered ? shown.length : this.#reasons.matching,
       isAllMatching: this.#selection.isAllMatching,
       permanent: this.#selection.isAllMatching ? this.#reasons.permanent : permanent,

@@ -14,7 +14,7 @@ export class FindField {
     this.#field.addEventListener('input', () => this.#find());
     part(document, 'find-form', HTMLFormElement).addEventListener('submit', (event) => event.preventDefault());
     viewState.subscribe((view) => this.#show(view));
-    // A browser may restore an earlier text of the field after the page is loaded, and with a page from its cache.
+    // Browsers may restore an earlier text when they load the page or take it from the back/forward cache.
     addEventListener('pageshow', () => this.#show(viewState.view));
     this.#show(viewState.view);
   }
@@ -30,10 +30,7 @@ export class FindField {
     else this.#viewState.change({ q: text }, 'replace');
   }
 
-  /**
-   * Moves the field to the list that is shown. Leaves its text alone while the view has the same, so that spaces at its end
-   * can be typed.
-   */
+  /** Moves the field to the current list and shows the text `q`. Spaces that the user types at the end are kept. */
   #show({ q, state }: View): void {
     const head = part(document, state === 'failed' ? 'failed-head' : 'list-head', HTMLElement);
     if (this.#bar.parentElement !== head) head.prepend(this.#bar);
@@ -41,7 +38,7 @@ export class FindField {
   }
 }
 
-/** Whether a task's texts contain `q`, in upper or lower case. */
+/** Whether any of the texts contains `q`, ignoring case. */
 export function holdsText(texts: readonly (string | null | undefined)[], q: string): boolean {
   const wanted = q.toLowerCase();
   return texts.some((text) => text?.toLowerCase().includes(wanted));

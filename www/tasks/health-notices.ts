@@ -8,7 +8,7 @@ export interface Notice {
   advice: string;
 }
 
-/** Advice for reasons of a stall, by a word of the reason. The first that fits applies. */
+/** Advice for a stalled queue, chosen by the first pattern that matches the reason. */
 const ADVICE: readonly [RegExp, string][] = [
   [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
   [

@@ -17,7 +17,7 @@ export class HealthStrip {
     this.#onResume = onResume;
   }
 
-  /** @param isCurrent whether the service can be reached, so that the figures are not outdated */
+  /** @param isCurrent whether the service can be reached. Otherwise the figures are marked as outdated */
   show(health: Health | undefined, isCurrent: boolean): void {
     this.#strip.toggleAttribute('data-outdated', !isCurrent);
     if (health === undefined) return;

@@ -7,7 +7,7 @@ export interface Health {
   retrying: number;
   /** Number of stored dead letters. */
   dead: number;
-  /** Tasks completed each second, over the last ten seconds. Undefined until two answers are known. */
+  /** Completed tasks per second, over the last ten seconds. Undefined until there are two measurements. */
   perSecond: number | undefined;
   oldestAgeSeconds: number | null;
   threads: QueueStatus['threads'];
@@ -32,16 +32,16 @@ export function healthOf(status: QueueStatus, perSecond: number | undefined): He
   };
 }
 
-/** Time over which the rate is measured. */
+/** Period over which the rate is measured, in milliseconds. */
 const WINDOW_MS = 10_000;
 
-/** Rate of a counter, measured over the last ten seconds. Holds one sample for each call within this time. */
+/** Rate of a counter, measured over the last ten seconds. */
 export class RateMeter {
   #samples: { value: number; atMs: number }[] = [];
 
   /** Adds a sample. @returns the rate per second, or undefined if there is no earlier sample */
   add(value: number, atMs: number): number | undefined {
-    // A lower value means that the service has started again.
+    // A lower value means that the service has restarted.
     if (value < (this.#samples.at(-1)?.value ?? 0)) this.#samples = [];
     this.#samples = [...this.#samples.filter((sample) => sample.atMs >= atMs - WINDOW_MS), { value, atMs }];
     const first = this.#samples[0] as { value: number; atMs: number };

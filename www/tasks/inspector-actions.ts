@@ -17,7 +17,7 @@ export class InspectorActions {
   readonly #title: HTMLElement;
   #id = '';
   #submission: Submission | undefined;
-  /** Id of the task whose cancellation the service has accepted or is deciding on. */
+  /** Id of the task whose cancellation has been requested. Undefined if the service has refused the cancellation. */
   #cancelling: string | undefined;
 
   constructor(host: HTMLElement, { onChange, onResubmit }: InspectorActionListeners) {

@@ -17,7 +17,7 @@ import { visibleText } from './visible-text.ts';
 const POLL_MS = 2_000;
 /** Minimum number of milliseconds between two requests. */
 const MIN_WAIT_MS = 250;
-/** Widest page, in rem, that the inspector covers as a whole. */
+/** Media query for windows that the inspector covers completely. */
 const NARROW = '(max-width: 48rem)';
 
 export interface InspectorOptions {
@@ -43,12 +43,12 @@ export class Inspector {
   readonly #curl: LongText;
   #id: string | undefined;
   #detail: TaskDetail | undefined;
-  /** State that the store had when the service was last asked. */
+  /** Version of the task when it was last requested; see {@link versionOf}. */
   #seen = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #lastRead = 0;
   #opener: Element | null = null;
-  /** Ends keeping the task in the store. */
+  /** Lets the store remove the task again. */
   #release = () => {};
 
   constructor(options: InspectorOptions) {
@@ -127,7 +127,7 @@ export class Inspector {
     if (this.#host.open) this.#host.close();
   }
 
-  /** Closes the inspector for the user. The focus returns to the element that had it before, if `refocus` is true. */
+  /** Closes the inspector for the user. @param refocus whether to return the focus to the element that had it before */
   #close(refocus: boolean): void {
     if (this.#id === undefined) return;
     this.#hide();
@@ -135,13 +135,13 @@ export class Inspector {
     this.#options.onClose();
   }
 
-  /** Whether the Escape key at an element has another meaning: it closes another dialog, or clears an input. */
+  /** Whether the Escape key at an element has another function: it closes another dialog, or clears an input. */
   #isElsewhere(target: EventTarget | null): boolean {
     const dialog = document.querySelector('dialog:modal');
     return (dialog !== null && dialog !== this.#host) || (target as Element).matches('input, textarea, select');
   }
 
-  /** Asks the service again if an event has changed the task, and shows progress at once. */
+  /** Requests the task again if an event has changed it. Otherwise updates only its progress. */
   #onStore(): void {
     if (document.body.dataset.connection === 'signed-out') this.#host.close();
     const known = this.#known;
@@ -150,7 +150,7 @@ export class Inspector {
     else if (known.state === 'running') showProgress(this.#host, known.progress ?? this.#detail?.progress);
   }
 
-  /** Asks for the task now, or once {@link MIN_WAIT_MS} have passed since the last request. */
+  /** Requests the task now, or once {@link MIN_WAIT_MS} have passed since the last request. */
   #read(): void {
     clearTimeout(this.#timer);
     const id = this.#id;
@@ -171,7 +171,7 @@ export class Inspector {
   #onError(id: string, error: Error): void {
     if (id !== this.#id) return;
     if (error instanceof Refused && error.signedOut) {
-      // Makes way for the sign-in form, after which the store reports a gap.
+      // The inspector must not cover the sign-in form.
       this.#host.close();
       return;
     }
@@ -237,7 +237,7 @@ export class Inspector {
   }
 }
 
-/** Returns a text that changes with each change of a task but its progress. */
+/** Returns a text that changes with the task, except when only its progress changes. */
 function versionOf(task: BoardTask | undefined): string {
   return task === undefined ? '' : [task.state, task.attempt, task.attempts, task.endedAtMs].join(' ');
 }

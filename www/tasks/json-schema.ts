@@ -21,12 +21,14 @@ export interface Schema {
   exclusiveMaximum?: number;
 }
 
-/** Maximum number of nested references and branches that `resolve` follows. Limited, because a schema may refer to itself. */
+/**
+ * Maximum number of nested references and branches that are followed. Limited, because a schema may refer to itself.
+ */
 const MAX_REFERENCES = 10;
 
 /**
- * Resolves a part of the schema `root`: follows its reference, merges all branches of `allOf`, and chooses the first branch of
- * `anyOf` and `oneOf`. Returns an empty schema if the part is not an object.
+ * Resolves a part of the schema `root`: follows its reference, merges all branches of `allOf`, and chooses the first
+ * branch of `anyOf` and `oneOf`. Returns an empty schema if the part is not an object.
  */
 export function resolve(part: unknown, root: unknown, references = 0): Schema {
   if (!isObject(part) || references > MAX_REFERENCES) return {};

@@ -1,7 +1,7 @@
 import { part } from '../shared/dom.ts';
 import { STATES, type State } from './board-task.ts';
 
-/** What the keys of the board do. Rows and their controls are found by the attributes that every list of tasks has. */
+/** Callbacks of the keyboard shortcuts. */
 export interface KeyActions {
   find(): void;
   queue(): void;
@@ -11,12 +11,12 @@ export interface KeyActions {
   moved(id: string): void;
 }
 
-/** Item of the local storage that exists while the keys of one character are switched off. */
+/** Key in `localStorage` that exists while the keyboard shortcuts are switched off. */
 const OFF = 'keys-off';
 
 /**
- * Keys of one character: `n` queues, `/` finds, `j` and `k` move, `x` selects, `r` redrives, `?` helps, and digits open
- * the tabs. The user can switch them off, because some speech input types single characters.
+ * Single-key shortcuts, such as `j` and `k` to move between rows. The user can switch them off, because speech input
+ * may type single characters.
  */
 export class Keys {
   readonly #actions: KeyActions;
@@ -33,7 +33,7 @@ export class Keys {
     });
   }
 
-  /** @returns whether the key has a meaning */
+  /** @returns whether the key is a shortcut */
   #press(key: string): boolean {
     const { find, queue, help, show } = this.#actions;
     const state = STATES[Number(key) - 1];
@@ -62,7 +62,7 @@ export class Keys {
   }
 }
 
-/** Whether the user has switched the keys off. Always false if the browser blocks storage. */
+/** Whether the user has switched the shortcuts off. Always false if the browser blocks storage. */
 function isStoredAsOff(): boolean {
   try {
     return localStorage.getItem(OFF) !== null;
@@ -76,7 +76,7 @@ function store(isOff: boolean): void {
     if (isOff) localStorage.setItem(OFF, '');
     else localStorage.removeItem(OFF);
   } catch {
-    // The choice then holds until the page is closed.
+    // The browser blocks storage, so the choice lasts only until the page is closed.
   }
 }
 

@@ -14,7 +14,7 @@ import type { ViewState } from './view-state.ts';
 /** Delay before a list that could not be read is read again. */
 const RELOAD_MS = 2_000;
 
-/** List of the tasks in one state, with everything around the table: filters, older pages, and what an empty list says. */
+/** List of the tasks in one state, with filters, a button for older tasks, and a message if the list is empty. */
 export class ListView {
   readonly #section = part(document, 'list', HTMLElement);
   readonly #count = part(this.#section, 'list-count', HTMLElement);

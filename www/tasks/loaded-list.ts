@@ -1,16 +1,16 @@
 import { type ListQuery, PAGE_SIZE } from './board-api.ts';
 import type { BoardTask, State } from './board-task.ts';
 
-/** Maximum number of listed tasks of one state, whatever number of older pages is loaded. */
+/** Maximum number of listed tasks of one state, including older pages. */
 export const MAX_LISTED = 1_000;
 
-/** Ids of the listed tasks of one state, in the order of the service. Bounded by {@link MAX_LISTED} and the kept tasks. */
+/** Ids of the listed tasks of one state, in the order in which the service lists them. */
 export class LoadedList {
   readonly state: State;
   readonly query: ListQuery;
-  /** Whether the service has tasks beyond the last listed one, and the bound lets them be loaded. */
+  /** Whether older tasks can be loaded: the service has more, and {@link MAX_LISTED} is not reached. */
   more = false;
-  /** Whether events have changed the list in a way that only the service can complete. */
+  /** Whether the list must be requested again, because the events did not contain all data of its tasks. */
   isIncomplete = false;
   readonly #find: (id: string) => BoardTask | undefined;
   readonly #isKept: (id: string) => boolean;
@@ -29,7 +29,7 @@ export class LoadedList {
     this.#isKept = source.isKept;
   }
 
-  /** The listed tasks. The same array until the list or one of its tasks changes. */
+  /** The listed tasks. Returns the same array until the list or one of its tasks changes. */
   get tasks(): readonly BoardTask[] {
     this.#tasks ??= this.#ids.map(this.#find).filter((task) => task !== undefined);
     return this.#tasks;
@@ -39,7 +39,11 @@ export class LoadedList {
     return this.#ids.includes(id);
   }
 
-  /** Replaces the newest page. Listed tasks in `added` and kept tasks stay, and so do older pages that still adjoin. */
+  /**
+   * Replaces the newest page. Older pages are kept if the last task of the new page was already listed.
+   *
+   * @param added ids of tasks to list even if they are not in `page`
+   */
   replace(page: readonly string[], more: boolean, added: readonly string[]): void {
     const before = this.#ids;
     const end = before.indexOf(page.at(-1) ?? '');
@@ -86,7 +90,7 @@ export class LoadedList {
 
   #insert(id: string): void {
     const index = this.#indexFor(id);
-    // Tasks beyond the last listed one are on the next page.
+    // The task is on a page that has not been loaded yet.
     if (index === this.#ids.length && this.more) return;
     this.#ids.splice(index, 0, id);
     const task = this.#find(id);

@@ -25,7 +25,7 @@ export class LongText {
     makeCopyButton(part(host, 'copy', HTMLButtonElement), this.#element, () => this.#text);
   }
 
-  /** Shows a text. Another text than the current one is cut again. */
+  /** Shows a text, cut if it is long. */
   show(text: string): void {
     if (text === this.#text) return;
     this.#text = text;

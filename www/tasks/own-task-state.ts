@@ -3,7 +3,7 @@ import type { BoardTask } from './board-task.ts';
 import { readOutput } from './json-text.ts';
 import type { TaskProgress, TaskState } from './tasks-api.ts';
 
-/** State of a task queued from this page. A `gone` task is unknown to the service. */
+/** State of a task queued from this page. `gone` means that the service does not know the task. */
 export type OwnTaskState =
   | { status: 'queued' | 'cancelled' | 'gone' }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
@@ -30,7 +30,7 @@ export function fromResponse(state: TaskState): OwnTaskState {
   }
 }
 
-/** Returns the state of a task on the board. Undefined if it does not suffice, because only the service has the result. */
+/** Returns the state of a task on the board, or undefined if the state must be requested from the service. */
 export function fromBoard({
   state,
   attempt = 1,

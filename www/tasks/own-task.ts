@@ -6,10 +6,10 @@ import type { Submission } from './tasks-api.ts';
 import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Longest text of an output in the list. The inspector shows the whole output. */
+/** Maximum number of characters shown of an output. The inspector shows the whole output. */
 const MAX_OUTPUT = 1_000;
 
-/** What the user asks for with the buttons of an {@link OwnTask}. */
+/** Callbacks for the buttons of an {@link OwnTask}. */
 export interface OwnTaskActions {
   onRetry(task: OwnTask): void;
   onCancel(task: OwnTask): void;
@@ -22,7 +22,7 @@ export class OwnTask {
   readonly id: string;
   readonly submission: Submission;
   readonly element = stamp('own-task');
-  /** Time of the submission, or of the last redrive, on the clock of `performance`. */
+  /** Time of the submission or of the last redrive, as returned by `performance.now()`. */
   queuedAt = performance.now();
   #state: OwnTaskState = { status: 'queued' };
   #cancelling = false;

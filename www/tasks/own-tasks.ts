@@ -6,11 +6,11 @@ import { cancelTask, findTask, Refused, retryTask, type Submission } from './tas
 
 /** Maximum number of tasks shown. Adding a task beyond the maximum removes the oldest task. */
 const LIMIT = 8;
-/** Time without an event after which the state of an unfinished task is requested, and its growth. */
+/** Time without an event before the state of an unfinished task is requested. Increases with each request. */
 const FIRST_CHECK_MS = 1_000;
 const CHECK_GROWTH = 1.5;
 const MAX_CHECK_MS = 10_000;
-/** Longest announcement for screen readers. */
+/** Maximum number of characters in an announcement for screen readers. */
 const MAX_ANNOUNCEMENT = 200;
 
 interface Followed {
@@ -64,7 +64,7 @@ export class OwnTasks {
     for (const each of this.#followed) each.checkAt = 0;
   }
 
-  /** Shows what the store has learnt. */
+  /** Shows the states of the tasks as known to the store. */
   #update(): void {
     for (const each of this.#followed) {
       const known = this.#store.get(each.task.id);
@@ -77,7 +77,7 @@ export class OwnTasks {
     }
   }
 
-  /** Requests a task's state. Errors are not reported: the connection's state is shown elsewhere. */
+  /** Requests a task's state. Ignores errors, because the page shows the connection's state elsewhere. */
   async #check(each: Followed): Promise<void> {
     if (each.isChecking) return;
     const { task } = each;
@@ -89,7 +89,7 @@ export class OwnTasks {
       const state: OwnTaskState = found ? fromResponse(found) : { status: task.cancelling ? 'cancelled' : 'gone' };
       if (task.isOpen) this.#show(task, state);
     } catch {
-      // Requested again after `waitMs`.
+      // The state is requested again after `waitMs`.
     } finally {
       each.isChecking = false;
     }
@@ -121,7 +121,7 @@ export class OwnTasks {
       else this.#status.textContent = `Cancelling ${task.name}`;
     } catch (error) {
       task.cancelling = false;
-      // Status 404 (unknown task) or 409 (finished task) is not reported, because the next check shows the task's state.
+      // Status 404 (unknown task) or 409 (finished task) is not reported. The next check shows the task's state.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
       if (!isOver) this.#status.textContent = `Cannot cancel ${task.name}: ${(error as Error).message}`;
     }

@@ -1,4 +1,4 @@
-/** Milliseconds for which a page counts as present after it was hidden, so that a short look elsewhere costs nothing. */
+/** Delay before a hidden page counts as absent, so that a short visit to another tab has no effect. */
 const GRACE_MS = 3_000;
 
 /** Tells whether the user can see the page. A page in the back/forward cache is absent. */
@@ -20,7 +20,7 @@ export class Presence {
     return this.#isPresent;
   }
 
-  /** Ends the grace period of a hidden page. */
+  /** If the page is hidden, makes it count as absent immediately. */
   yield(): void {
     if (document.visibilityState === 'hidden') this.#leave();
   }

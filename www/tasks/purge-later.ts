@@ -16,8 +16,8 @@ export interface PurgeLaterOptions {
 }
 
 /**
- * Asks before a purge, and sends it only after {@link UNDO_MS}, until which it can be undone. Nothing is sent if the user
- * leaves the page first. At most one purge is pending: the next one sends it at once.
+ * Asks before a purge, then sends it after {@link UNDO_MS}. Until then, the user can undo it, and leaving the page
+ * cancels it. A second purge sends the pending one immediately.
  */
 export class PurgeLater {
   readonly #dialog: HTMLDialogElement;
@@ -41,7 +41,7 @@ export class PurgeLater {
       this.#start();
     });
     this.#undo.addEventListener('click', () => this.#cancel('Undone. Nothing was purged.'));
-    // A page that the browser keeps for its Back button must not purge either.
+    // Leaving the page cancels the purge, even if the browser keeps the page in its back/forward cache.
     addEventListener('pagehide', () => this.#cancel('Nothing was purged.'));
   }
 
@@ -50,7 +50,7 @@ export class PurgeLater {
     return this.#pending;
   }
 
-  /** Asks the user whether to purge dead letters. @param count their number, as far as known */
+  /** Asks the user whether to purge dead letters. @param count number of dead letters shown in the question */
   ask(selection: LetterSelection, count: number): void {
     this.#asked = { selection, count };
     part(this.#dialog, 'purge-question', HTMLElement).textContent = `Purge ${formatTasks(count)}?`;

@@ -1,12 +1,12 @@
 import { request } from './tasks-api.ts';
 
-/** Seconds that a history spans: those for which the service keeps numbers. */
+/** Length of the history in seconds, which is the period that the service keeps. */
 export const HISTORY_SECONDS = 900;
 
 const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
 type Name = (typeof NAMES)[number];
 
-/** Response of `GET /queue/history`: one number per second, oldest first. `end` is the Unix time of the newest second. */
+/** Response of `GET /queue/history`: numbers per second, oldest first. `end` is the Unix time of the newest second. */
 export interface HistoryPart extends Record<Name, number[]> {
   end: number;
   seconds: number;
@@ -18,12 +18,14 @@ export interface HistoryPart extends Record<Name, number[]> {
  */
 export type Periods = { times: number[] } & Record<Name, (number | null)[]>;
 
-/** Returns the seconds after `since`, or all that the service keeps. @throws {Refused | Unreachable} */
+/** Returns the history after the Unix time `since`, or the whole history. @throws {Refused | Unreachable} */
 export async function readHistory(since?: number): Promise<HistoryPart> {
   return request(since === undefined ? '/queue/history' : `/queue/history?since=${since}`);
 }
 
-/** Numbers of the queue for each of the last {@link HISTORY_SECONDS} seconds. Null for a second without numbers. */
+/**
+ * History of the queue over the last {@link HISTORY_SECONDS} seconds: one number per second, or null if it is unknown.
+ */
 export class QueueHistory {
   #end: number | undefined;
   #columns = emptyColumns();
@@ -33,7 +35,7 @@ export class QueueHistory {
     return this.#end;
   }
 
-  /** Adds newer seconds. If the service's clock was set back, only the added seconds remain. */
+  /** Adds newer numbers. If the service's clock was set back, discards the older numbers. */
   add(part: HistoryPart): void {
     if (this.#end === undefined || part.end < this.#end) {
       this.#columns = emptyColumns();
@@ -61,7 +63,7 @@ export class QueueHistory {
     return periods;
   }
 
-  /** Returns the known numbers of the seconds after `from` up to `to`. */
+  /** Returns the known numbers after the Unix time `from`, up to and including `to`. */
   #between(name: Name, from: number, to: number): number[] {
     const column = this.#columns[name];
     const first = (this.#end ?? 0) - column.length;

@@ -12,10 +12,7 @@ export interface AnswerListeners {
   onFailure(error: unknown): void;
 }
 
-/**
- * Requests of `GET /queue`. A request does not wait for the one before, so that one lost answer does not delay the news.
- * Answers that arrive out of order are discarded.
- */
+/** Sends requests of `GET /queue` without waiting for earlier answers. Discards answers that arrive out of order. */
 export class QueueRequests {
   readonly #listeners: AnswerListeners;
   #sent = 0;

@@ -32,7 +32,7 @@ export class ReasonList {
     return sum(this.#matching);
   }
 
-  /** Number of those that failed with a permanent error. */
+  /** Number of matching dead letters that failed with a permanent error. */
   get permanent(): number {
     return sum(this.#matching.filter(({ permanent }) => permanent));
   }
@@ -71,7 +71,7 @@ export class ReasonList {
   #renderGroup({ reason, count, permanent }: ReasonGroup): HTMLElement {
     const item = stamp('reason-group');
     part(item, 'reason-text', HTMLElement).textContent = reason === null ? 'Other reasons' : visibleText(reason);
-    // The rarest reasons are one group, which the service cannot list.
+    // The group that combines the rarest reasons cannot be chosen.
     part(item, 'reason', HTMLButtonElement).disabled = reason === null;
     return this.#finish(item, count, permanent, reason === this.#chosen, reason ?? undefined);
   }

@@ -20,7 +20,7 @@ export class RenderSchedule {
     return () => this.#subscribers.delete(subscriber);
   }
 
-  /** Calls the subscribers soon. */
+  /** Schedules a call of the subscribers. */
   request(): void {
     this.#isDue = true;
     if (document.visibilityState === 'hidden') return;
@@ -32,7 +32,7 @@ export class RenderSchedule {
     this.#timer = undefined;
     this.#isDue = false;
     for (const subscriber of this.#subscribers) subscriber();
-    // Counted from the end, so that slow renderings leave time for input.
+    // The interval starts when a rendering ends, so that slow renderings leave time for user input.
     this.#renderedAt = performance.now();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Returns the ids in the order in which to show them: those of `listed`, and those of `shown` that are kept although
- * the list no longer has them, at the position that they had.
+ * Returns the ids of the rows in display order: the listed ids, and those shown ids that are no longer listed but kept,
+ * at their previous positions.
  */
 export function orderRows(listed: readonly string[], shown: readonly string[], isKept: (id: string) => boolean) {
   const known = new Set(listed);

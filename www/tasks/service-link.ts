@@ -13,17 +13,17 @@ const TICK_MS = 1_000;
 const OFFLINE_MS = 3_500;
 /** Milliseconds without a message of the leader after which another tab takes over. */
 const LEADER_SILENCE_MS = 3_000;
-/** Ticks between the requests by which a tab that is not the leader checks its token. */
+/** Number of ticks between two requests with which a tab that is not the leader checks its token. */
 const CHECK_TICKS = 10;
 
 /** State of the connection to the service. */
 export interface LinkState {
   kind: 'connecting' | 'live' | 'offline' | 'failing' | 'signed-out';
-  /** What the service answers. Undefined unless `kind` is `failing`. */
+  /** Error text of the service. Undefined unless `kind` is `failing`. */
   error?: string | undefined;
   /** Time of the last event in milliseconds since the epoch. Undefined before the first event. */
   lastEventAt?: number;
-  /** Whether the event stream is connected. If not, changes are noticed only by the counts of `GET /queue`. */
+  /** Whether the event stream is connected. Otherwise, changes are detected from the counts of `GET /queue`. */
   isStreaming: boolean;
 }
 
@@ -85,7 +85,11 @@ export class ServiceLink {
     return this.#state;
   }
 
-  /** Connects while the page is visible. Only tabs of the same user share a connection. @param user empty without sign-in */
+  /**
+   * Connects while the page is visible.
+   *
+   * @param user id of the user whose tabs share the connection. Empty if no user is signed in
+   */
   start(user: string): void {
     this.#leave();
     this.#user = user;
@@ -93,7 +97,7 @@ export class ServiceLink {
     if (this.#presence.isPresent) this.#join();
   }
 
-  /** Asks the service at once, even if it has asked to wait. */
+  /** Requests the state of the queue immediately, even if the service has asked to wait. */
   now(): void {
     if (this.#timer !== undefined) this.#requests.sendNow();
   }
@@ -146,12 +150,12 @@ export class ServiceLink {
 
   #onMessage(message: Message): void {
     if (message.kind === 'hello') {
-      // A visible tab needs the connection more than a hidden one.
+      // If this tab is hidden, the visible tab that sent the message becomes the leader.
       if (this.#group.isLeader) this.#presence.yield();
       this.#sendNews();
       return;
     }
-    // A leader that was replaced may send a last message.
+    // This may be the last message of a leader that has been replaced.
     if (this.#group.isLeader) return;
     this.#noteContact();
     if (message.kind === 'batch') this.#onBatch(message.batch);
@@ -191,7 +195,7 @@ export class ServiceLink {
     if (error instanceof Refused && error.signedOut) {
       this.signOut();
     } else if (!this.#group.isLeader) {
-      // The leader reports all other failures.
+      // Only the leader reports the other failures.
     } else if (error instanceof Refused) {
       this.#noteContact();
       this.#show({ kind: 'failing', error: error.message });
@@ -201,7 +205,7 @@ export class ServiceLink {
   }
 
   #receive(status: QueueStatus): void {
-    // Without the event stream, a change of the counts stands for the events.
+    // Without the event stream, changed counts show that events were missed.
     const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
     this.#status = status;
     this.#listeners.onStatus(status);

@@ -8,7 +8,7 @@ import { visibleText } from './visible-text.ts';
 export interface Columns {
   headings: [detail: string, count: string, time: string];
   detail(task: BoardTask): string;
-  /** Length of the text that `detail` shows a part of. Empty if the text is whole. */
+  /** Length of the whole text if `detail` returns only a part of it. Otherwise empty. */
   size(task: BoardTask): string;
   count(task: BoardTask): string;
   /** @param now milliseconds since the epoch */
@@ -67,7 +67,7 @@ function percent(fraction: number): string {
   return `${Math.floor(fraction * 100)} %`;
 }
 
-/** Returns the time from acceptance to the end. Listings round both times to seconds, events do not. */
+/** Returns the time from acceptance to the end, which is rounded to seconds unless events have reported it. */
 function took({ acceptedAtMs, endedAtMs }: BoardTask): string {
   if (acceptedAtMs === undefined || endedAtMs === undefined) return '';
   const isRounded = acceptedAtMs % 1000 === 0 || endedAtMs % 1000 === 0;

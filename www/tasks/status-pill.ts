@@ -4,7 +4,7 @@ import type { Health } from './health.ts';
 import type { LinkState } from './service-link.ts';
 import { Refused } from './tasks-api.ts';
 
-/** What the pill shows. */
+/** Facts shown by {@link StatusPill}. */
 export interface PillFacts {
   link: LinkState;
   health: Health | undefined;

@@ -8,11 +8,13 @@ export type { ListQuery } from './board-api.ts';
 export type { BoardTask, State } from './board-task.ts';
 export type { Health } from './health.ts';
 
-/** Number of tasks in memory above which those that are neither listed nor kept are removed, oldest first. */
+/**
+ * Number of tasks to which the store is reduced once it holds twice as many. Listed and kept tasks are never removed.
+ */
 const MAX_TASKS = 5_000;
-/** Delay between an event and the listing that completes it. */
+/** Delay between an event and the list refresh that it causes. */
 const REFRESH_DELAY_MS = 100;
-/** Shortest time between two listings that events cause. */
+/** Minimum time between two list refreshes that are caused by events. */
 const REFRESH_INTERVAL_MS = 1_000;
 
 /** A task and the number of the last event that changed it. */
@@ -21,10 +23,7 @@ interface Entry {
   event: number;
 }
 
-/**
- * Tasks by id, lists of tasks by state, and the queue's health. Events and summaries fill it. Holds at most
- * {@link MAX_TASKS} tasks in addition to those that are listed or kept.
- */
+/** Tasks by id, lists of tasks by state, and the queue's health, updated by events and by answers of the service. */
 export class Store {
   readonly #schedule = new RenderSchedule();
   readonly #entries = new Map<string, Entry>();
@@ -41,7 +40,7 @@ export class Store {
   #refreshTimer: ReturnType<typeof setTimeout> | undefined;
   #refreshedAt = Number.NEGATIVE_INFINITY;
 
-  /** The queue's condition by the last answer of `GET /queue`. */
+  /** The queue's condition in the latest answer of `GET /queue`. */
   get health(): Health | undefined {
     return this.#health;
   }
@@ -51,7 +50,9 @@ export class Store {
     return this.#problem;
   }
 
-  /** Number of tasks in a state by the last answer of `GET /queue`. Completed tasks are counted since the service started. */
+  /**
+   * Number of tasks in a state in the latest answer of `GET /queue`. Counts completed tasks since the service started.
+   */
   count(state: State): number | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
@@ -59,7 +60,7 @@ export class Store {
     return { queued, running, retrying, completed, failed }[state];
   }
 
-  /** Listed tasks of a state, in the order of the service. The same array until one of them changes. */
+  /** Listed tasks of a state. Returns the same array until one of them changes. */
   tasks(state: State): readonly BoardTask[] {
     return this.#lists.get(state)?.tasks ?? [];
   }
@@ -68,7 +69,7 @@ export class Store {
     return this.#entries.get(id)?.task;
   }
 
-  /** Keeps a task in memory and, while its state fits, in its list. @returns a function that ends this */
+  /** Keeps a task in memory. @returns a function that lets the store remove the task again */
   keep(id: string): () => void {
     this.#kept.set(id, (this.#kept.get(id) ?? 0) + 1);
     return () => {
@@ -79,8 +80,8 @@ export class Store {
   }
 
   /**
-   * Loads the newest page of a state, or with `query.before` the page of older tasks, which is appended. From then on,
-   * events update the list, and refreshes complete it until another state is loaded.
+   * Loads the newest page of a state's tasks or, with `query.before`, the next page of older tasks. After that, events
+   * update the list until another state is loaded.
    *
    * @throws {Refused | Unreachable}
    */
@@ -101,12 +102,12 @@ export class Store {
     return this.#schedule.subscribe(listener);
   }
 
-  /** Calls the subscribers soon, as if a task had changed. */
+  /** Schedules a call of the subscribers, as if a task had changed. */
   requestRender(): void {
     this.#schedule.request();
   }
 
-  /** Calls `listener` when events were missed, so that what is shown has to be read again. The store reads its list itself. */
+  /** Calls `listener` when events were missed. @returns a function that unsubscribes */
   onGap(listener: () => void): () => void {
     this.#gapListeners.add(listener);
     return () => this.#gapListeners.delete(listener);
@@ -127,7 +128,7 @@ export class Store {
     this.#schedule.request();
   };
 
-  /** Takes an answer of `GET /queue`. */
+  /** Updates the counts and the queue's health from an answer of `GET /queue`. */
   readonly setQueue = (status: QueueStatus): void => {
     this.#status = status;
     this.#health = healthOf(status, this.#rate.add(status.completed, performance.now()));
@@ -159,7 +160,7 @@ export class Store {
     this.#schedule.request();
   }
 
-  /** Requests a page, and notes whether the newest page could be read. */
+  /** Requests a page. If the newest page cannot be read, stores the error in `problem`. */
   async #list({ state, query }: LoadedList, before: string | undefined): Promise<BoardTask[]> {
     if (before !== undefined) return listState(state, { ...query, before });
     try {
@@ -174,7 +175,7 @@ export class Store {
   }
 
   /**
-   * Stores a listed task. The state of a task that an event has changed since the listing was requested is kept.
+   * Stores a listed task. Data from events that arrived after the listing was requested is kept.
    *
    * @returns whether the task is still in the state of the listing
    */
@@ -194,10 +195,10 @@ export class Store {
 
   async #refresh(): Promise<void> {
     const list = this.#activeList;
-    // While the page is hidden, nothing is read. The page is brought up to date when it is shown.
+    // Nothing is requested while the page is hidden.
     if (list !== undefined && document.visibilityState === 'visible') {
       await this.#fetch(list).catch(() => {
-        // `problem` tells why. The next answer of `GET /queue` causes another attempt.
+        // The error is stored in `problem`. The next answer of `GET /queue` causes another attempt.
       });
     }
     this.#refreshTimer = undefined;
@@ -218,7 +219,7 @@ function isSameFilter(one: ListQuery, other: ListQuery): boolean {
   return one.action === other.action && one.reason === other.reason;
 }
 
-/** Returns the times that events have reported in milliseconds and the listing only in whole seconds. */
+/** Returns the known times in milliseconds that match the listed times, which are in whole seconds. */
 function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
   const times: Partial<BoardTask> = {};
   for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {

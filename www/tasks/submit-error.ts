@@ -1,18 +1,18 @@
 import { part } from '../shared/dom.ts';
 import { Refused, Unreachable } from './tasks-api.ts';
 
-/** State of the service that decides whether an error still applies. */
+/** Conditions that determine whether an error is still shown. */
 export interface Conditions {
   isLive: boolean;
   isFull: boolean;
 }
 
-/** Error below the submit form. Disappears when its cause has: once the service is back, or the queue has room. */
+/** Error message below the submit form. Removed once the service is reachable again or the queue has room. */
 export class SubmitError {
   readonly #text: HTMLElement;
   readonly #button: HTMLButtonElement;
   #error: Error | undefined;
-  /** Time before which the service does not want the task again. */
+  /** Time until which the service has asked to wait, on the clock of `performance.now()`. */
   #notBefore = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -58,7 +58,7 @@ export class SubmitError {
   }
 }
 
-/** Returns the text of an error. The service wants a task again that it could not queue only if the queue is full. */
+/** Returns the text of an error. A `failed to queue task` error that allows a retry means that the queue is full. */
 function describe(error: Error): string {
   if (!(error instanceof Refused) || error.retryAfterMs === undefined) return error.message;
   return error.message === 'failed to queue task' ? 'The queue is full.' : `The service answers: ${error.message}.`;

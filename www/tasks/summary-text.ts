@@ -23,7 +23,7 @@ function parseOutput(result: string): { output: unknown; isCut?: boolean } {
   } catch {
     const rest = result.replace(/^{"output":/, '');
     try {
-      // A string that was cut off may end within an escape.
+      // A cut string may end within an escape sequence.
       return { output: JSON.parse(`${rest.replace(/\\(u[0-9a-f]{0,3})?$/i, '')}"`), isCut: true };
     } catch {
       return { output: rest, isCut: true };

@@ -57,7 +57,7 @@ export class TabGroup<Message> {
     this.#channel?.postMessage(message);
   }
 
-  /** Makes this tab the leader although another tab is, because that tab no longer responds. */
+  /** Makes this tab the leader in place of a tab that no longer responds. */
   takeOver(): void {
     if (this.#name === undefined || this.isLeader || navigator.locks === undefined) return;
     this.#request?.abort();

@@ -36,7 +36,7 @@ export class Tabs {
     this.#showState();
   }
 
-  /** Opens the list of a state. The text to find and the task in the inspector belong to the list that is left. */
+  /** Opens the list of a state. Clears the filters and closes the inspector. */
   select(state: State): void {
     this.#viewState.change({ state, q: '', action: '', task: undefined });
   }
@@ -61,7 +61,7 @@ export class Tabs {
     }
   }
 
-  /** Returns the number of tasks in a state. The service counts completed tasks since its start, and lists older ones too. */
+  /** Returns the number of tasks in a state, or a minimum such as `120+` if more tasks are listed than counted. */
   #count(state: State): string {
     const count = this.#store.count(state);
     if (count === undefined) return '';

@@ -45,7 +45,7 @@ const UNKNOWN =
 const PERMANENT =
   'This error is permanent: after a redrive the task fails again, unless it is changed. Edit it and resubmit it.';
 
-/** Returns what the user should know about the state of a task. Empty if the state speaks for itself. */
+/** Returns a note about the state of a task, or an empty string if no note is needed. */
 export function noteOf({ status, permanent }: TaskDetail): string {
   if (status === 'unknown') return UNKNOWN;
   return status === 'failed' && permanent ? PERMANENT : '';
@@ -65,7 +65,7 @@ export interface Step {
 /**
  * Returns the steps of a task, oldest first.
  *
- * @param known what events have reported about the task, which has exact times
+ * @param known the task as reported by events, which have exact times
  */
 export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): Step[] {
   const { history = [], status } = detail;
@@ -104,7 +104,7 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
       return { kind: 'completed', title: 'Completed', ...endedAt(detail.processed_at, known) };
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
-      // The newest attempt in the history has the reason already.
+      // The history already shows the reason.
       return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(!hasHistory && { reason }) };
     }
     case 'cancelled':
@@ -124,7 +124,7 @@ function endedAt(second: number | null | undefined, known: BoardTask | undefined
   return exactOr(known?.endedAtMs, second == null ? undefined : second * 1_000);
 }
 
-/** Returns `exactMs` if it is within the second that starts at `secondMs`. A listing has full seconds only. */
+/** Returns the exact time if it is known, or else the time in whole seconds. */
 function exactOr(exactMs: number | undefined, secondMs: number | undefined): Partial<Step> {
   if (exactMs !== undefined && exactMs % 1_000 !== 0) return { atMs: exactMs, isExact: true };
   return { atMs: secondMs ?? exactMs, isExact: false };

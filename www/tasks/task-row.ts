@@ -16,7 +16,7 @@ export class TaskRow {
   #task: BoardTask | undefined;
   #state: ListedState = 'completed';
 
-  /** @param state state of the table, which is no longer the task's state if the row is kept */
+  /** @param state state of the tasks in the table, which may differ from that of `task` */
   show(task: BoardTask, state: ListedState, view: View, now: number): void {
     if (task === this.#task) return;
     this.#task = task;
@@ -37,12 +37,12 @@ export class TaskRow {
     this.age(now);
   }
 
-  /** Draws the progress as a line below the text, which names it too. */
+  /** Shows the progress as a line below the text. */
   #showProgress(fraction: number | undefined): void {
     const cell = part(this.element, 'detail-cell', HTMLElement);
     if (fraction === undefined) cell.style.removeProperty('--progress');
     else cell.style.setProperty('--progress', String(fraction));
-    // Without progress, the text is that of the column for the data.
+    // Without progress, the text repeats the data column.
     cell.toggleAttribute('data-repeated', this.element.dataset.state === 'running' && fraction === undefined);
   }
 
@@ -60,7 +60,7 @@ export class TaskRow {
   }
 }
 
-/** Returns what to say about a task that is in another state than the table's. The service counts a task that waits for a thread as running. */
+/** Returns the text for a task whose state differs from that of the table. */
 function describeOther(task: BoardTask, state: ListedState): string {
   return state === 'running' && task.state === 'queued' ? 'waits for a thread' : `now ${task.state}`;
 }

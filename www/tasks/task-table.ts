@@ -5,22 +5,22 @@ import { COLUMNS } from './state-columns.ts';
 import { type ListedState, TaskRow } from './task-row.ts';
 import type { View } from './view-state.ts';
 
-/** Time after a movement of the pointer over the rows during which rows stay where they are. */
+/** Milliseconds after a pointer movement during which the rows do not move. */
 const POINTER_HOLD_MS = 1_500;
 
-/** What {@link TaskTable} shows. */
+/** Contents of a {@link TaskTable}. */
 export interface Shown {
-  /** Tasks in the order of the list. */
+  /** Listed tasks, in display order. */
   tasks: readonly BoardTask[];
   state: ListedState;
   view: View;
-  /** Returns the current state of a task that the list no longer has. */
+  /** Returns a task that is shown but no longer listed. */
   find(id: string): BoardTask | undefined;
 }
 
 /**
- * Table of tasks. Rows are updated in place, so that they keep the focus. The row that has the focus or is open in the
- * inspector stays when the list no longer has it. Rows stay where they are while the pointer moves over them.
+ * Table of tasks. Rows are updated in place, so that they keep the focus, and do not move while the pointer moves over
+ * them. The focused and the inspected row stay in the table even if they are no longer listed.
  */
 export class TaskTable {
   readonly #table = part(document, 'task-table', HTMLTableElement);
@@ -48,13 +48,13 @@ export class TaskTable {
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether rows are neither added, moved nor removed. */
+  /** Whether the table is frozen, so that no rows are added, moved or removed. */
   set still(still: boolean) {
     this.#still = still;
     if (!still) this.#render();
   }
 
-  /** Number of listed tasks that are not shown because rows stay where they are. */
+  /** Number of listed tasks that do not have a row yet. */
   get unseen(): number {
     return this.#shown?.tasks.filter(({ id }) => !this.#rows.has(id)).length ?? 0;
   }

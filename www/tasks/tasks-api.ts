@@ -72,7 +72,7 @@ export class Refused extends Error {
   readonly status: number;
   /** Set if the data of a submission does not match its schema. */
   readonly wrongField: WrongField | undefined;
-  /** Milliseconds after which the service wants the request again. Undefined if it names no time. */
+  /** Milliseconds to wait before repeating the request, as stated by the service. Undefined if it states no time. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, status: number, { wrongField, retryAfterMs }: RefusalDetails = {}) {

@@ -8,7 +8,7 @@ export interface ChartLine {
   colour: string;
   /** CSS variable with the colour of the area below the line. */
   fill?: string;
-  /** Lengths of dashes and gaps in rem. Tells lines apart without colour. */
+  /** Lengths of dashes and gaps in rem, to distinguish lines without colour. */
   dash?: readonly number[];
 }
 
@@ -16,14 +16,14 @@ export interface ChartLine {
 export interface ChartData {
   times: number[];
   columns: (number | null)[][];
-  /** Unix times of both edges. */
+  /** Unix times at the left and right edge of the chart. */
   from: number;
   to: number;
 }
 
 /** Synchronizes the crosshairs of all charts. */
 const CROSSHAIRS = uPlot.sync('queue');
-/** Steps of the value axis: 1, 2 and 5 times a power of ten. uPlot's own include 2.5. */
+/** Steps of the value axis: 1, 2 and 5 times a power of ten. uPlot's default steps include 2.5. */
 const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((digit) => digit * 10 ** (power - 1)),
 ).flat();
@@ -43,8 +43,8 @@ export class TimeChart {
   #rem = 0;
 
   /**
-   * @param minTop lowest upper end of the value axis
-   * @param onIndex called with the index of the times under the crosshair, or undefined without a crosshair
+   * @param minTop minimum value at the top of the value axis
+   * @param onIndex called with the index of the time under the crosshair, or undefined without a crosshair
    */
   constructor(
     host: HTMLElement,
@@ -145,7 +145,7 @@ export class TimeChart {
     ];
   }
 
-  /** Returns the label of a time, empty where an edge of the plot would cut it off. */
+  /** Returns the label of a time, or an empty string if the label would be cut off at an edge of the plot. */
   #timeLabel(plot: uPlot, second: number): string {
     const left = plot.valToPos(second, 'x');
     const width = plot.bbox.width / devicePixelRatio;

@@ -56,7 +56,7 @@ function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previo
   if (previous?.atMs === undefined || kind === 'retrying') return item;
   const isMeasured = isExact && previous.isExact === true;
   const spanMs = Math.max(atMs - previous.atMs, 0);
-  // Full seconds are no measure of a shorter time.
+  // Times in whole seconds are too imprecise for a shorter span.
   if (isMeasured || spanMs >= 2_000) part(item, 'step-span', HTMLElement).textContent = `+${formatSpan(spanMs)}`;
   return item;
 }

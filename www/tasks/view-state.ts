@@ -14,7 +14,7 @@ export interface View {
 
 const DEFAULT: View = { state: 'completed', q: '', action: '', task: undefined };
 
-/** The current {@link View}, which the page's address mirrors. Fields with their default value are not in the address. */
+/** The current {@link View}. The page's address contains its fields, except those with their default value. */
 export class ViewState {
   readonly #listeners = new Set<(view: View) => void>();
   #view = readView(location.search);
@@ -30,7 +30,7 @@ export class ViewState {
   /**
    * Changes fields of the view, and tells the subscribers.
    *
-   * @param history `push` adds an entry that Back leaves; `replace` does not, for changes such as typing
+   * @param history `push` adds an entry to the browser's history; `replace` replaces the current entry
    */
   change(fields: Partial<View>, history: 'push' | 'replace' = 'push'): void {
     const view = { ...this.#view, ...fields };

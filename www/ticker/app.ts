@@ -73,7 +73,7 @@ async function fillCharts(token: string): Promise<void> {
   board.fill(past);
 }
 
-/** Shows the price of the selected symbol in the tab's title while it is current. */
+/** Shows the price of the selected symbol in the tab's title, unless the prices are paused or not live. */
 function showTitle(): void {
   const quote = live && !paused ? board.selected : undefined;
   document.title = quote === undefined ? 'Ticker' : `${quote.format.price(quote.price)} ${quote.symbol} · Ticker`;

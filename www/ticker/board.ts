@@ -20,8 +20,8 @@ const DRAWN_MARGIN = '50%';
 const IDLE_DRAW_MS = 1_000;
 
 /**
- * Price cards of all symbols. Prices are stored immediately but drawn at most once per frame, and not while paused. With many
- * symbols, only charts near the viewport are drawn. The charts end at the current time, so a gap grows while no price arrives.
+ * Price cards of all symbols. Prices are stored immediately, but drawn at most once per animation frame and not while
+ * paused. If there are many symbols, only charts near the viewport are drawn.
  */
 export class Board {
   readonly #element: HTMLElement;
@@ -40,7 +40,7 @@ export class Board {
   readonly #nearCards = new Set<Element>();
   readonly #observer: IntersectionObserver;
 
-  /** @param interval determines how long the time between two prices is that charts show as a gap */
+  /** @param interval tick interval, which determines the minimum length of a gap in the charts */
   constructor(
     element: HTMLElement,
     settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>,
@@ -94,12 +94,12 @@ export class Board {
     this.#schedule();
   }
 
-  /** Sets whether the charts end at the current time, or else at the newest price. */
+  /** Sets whether the charts end at the current time. Otherwise they end at the newest price. */
   set isRunning(isRunning: boolean) {
     this.#isRunning = isRunning;
   }
 
-  /** Quote of the selected symbol, or else of the first one, if it matches the filter. */
+  /** Quote of the selected symbol if that is visible, or else of the first visible symbol. */
   get selected(): Quote | undefined {
     return this.quotes.find(({ symbol }) => symbol === this.#selected) ?? this.quotes[0];
   }
@@ -126,7 +126,7 @@ export class Board {
     this.#schedule();
   }
 
-  /** Unix time at which the charts end. On the service's clock: that of the newest price, plus the time since its arrival. */
+  /** Unix time at which the charts end, on the service's clock. Undefined before the first price. */
   get #now(): number | undefined {
     const seconds = Array.from(this.#entries.values(), ({ quote }) => quote.second);
     if (seconds.length === 0) return undefined;

@@ -1,6 +1,6 @@
 import type { Stretch } from './history.ts';
 
-/** Candles of equal length, oldest first. The arrays have the same length. Their closing prices are the prices of the stretch. */
+/** Candles of equal length, oldest first. Each array has one element per candle. */
 export interface Candles {
   /** Length of each candle in seconds. */
   length: number;
@@ -15,8 +15,8 @@ export interface CandleStretch extends Stretch {
 }
 
 /**
- * Combines the prices from the Unix time `from` on into candles of `length` seconds, which begin at multiples of their length. Seconds
- * without a price add nothing, and a candle without any price is absent.
+ * Combines the prices since the Unix time `from` into candles of `length` seconds, which begin at multiples of
+ * `length`. Periods without a price have no candle.
  */
 export function toCandles({ seconds, prices }: Stretch, length: number, from: number): CandleStretch {
   const candles: Candles = { length, opens: [], highs: [], lows: [] };

@@ -2,7 +2,7 @@ import type uPlot from '/vendor/uplot.js';
 import { cssColour } from '../shared/canvas-colours.ts';
 import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
 
-/** Values from which the axes are drawn. The functions are called at each drawing. */
+/** Values needed to draw the axes. The functions are called each time the axes are drawn. */
 export interface AxisContext {
   host: HTMLElement;
   /** Size of the root font in pixels. */
@@ -10,11 +10,11 @@ export interface AxisContext {
   /** Whether the chart is large enough for axes. */
   hasAxes: boolean;
   format(): PriceFormat | undefined;
-  /** Newest price, which has a label of its own. */
+  /** Newest price, which has its own label on the price axis. */
   last(): number | undefined;
 }
 
-/** Steps of a price axis: 1, 2 and 5 times a power of ten, ascending. uPlot's own include 2.5. */
+/** Steps of a price axis: 1, 2 and 5 times a power of ten, ascending. uPlot's default steps include 2.5. */
 const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
   [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
 ).flat();
@@ -51,7 +51,7 @@ export function chartAxes(context: AxisContext): uPlot.Axis[] {
       grid: { stroke: cssColour(host, '--line'), width: 1 },
       side: 1,
       gap: 0.5 * rem,
-      // A low chart has its labels closer together, so that it has several.
+      // In a low chart, the labels are closer together, so that there is room for several.
       space: (_plot, _axis, _min, _max, height) => Math.min(2.5 * rem, Math.max(1.4 * rem, height / 5)),
       incrs: PRICE_STEPS,
       size: (plot, labels) => priceAxisWidth(plot, labels ?? [], context),
@@ -60,10 +60,7 @@ export function chartAxes(context: AxisContext): uPlot.Axis[] {
   ];
 }
 
-/**
- * Returns the time labels, empty where they would be cut off at the left edge, or are beyond the right one. Reads `bbox`, because the size of the `over` element
- * is still the old one while uPlot computes the labels after a resize.
- */
+/** Returns the time labels. Labels that would be cut off at an edge are empty. */
 function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): string[] {
   const width = plot.bbox.width / devicePixelRatio;
   return splits.map((second) => {
@@ -73,7 +70,7 @@ function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): s
   });
 }
 
-/** Returns the price labels, empty where the label of the newest price is. */
+/** Returns the price labels. Labels that would overlap that of the newest price are empty. */
 function priceLabels(plot: uPlot, splits: number[], step: number, { rem, format, last }: AxisContext): string[] {
   const lastPrice = last();
   const lastTop = lastPrice === undefined ? Number.NEGATIVE_INFINITY : plot.valToPos(lastPrice, 'y');

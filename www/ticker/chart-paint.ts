@@ -3,12 +3,12 @@ import { cssColour } from '../shared/canvas-colours.ts';
 import type { Candles } from './candles.ts';
 import { axisFont } from './chart-axes.ts';
 
-/** Share of its time that the body of a candle covers. */
+/** Width of a candle's body, as a share of the width of the candle's period. */
 const BODY_SHARE = 0.7;
 /** Minimum width of a candle whose body is drawn hollow, in device pixels. */
 const MIN_HOLLOW_WIDTH = 4;
 
-/** Where to paint: the plot, the element whose CSS variables are the colours, and the size of the root font in pixels. */
+/** Plot to paint on, element whose CSS variables define the colours, and size of the root font in pixels. */
 export interface Canvas {
   plot: uPlot;
   host: HTMLElement;

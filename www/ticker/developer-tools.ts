@@ -5,10 +5,10 @@ import { Frames } from './frames.ts';
 import { FramesDrawer } from './frames-drawer.ts';
 import type { Price } from './stream.ts';
 
-/** Milliseconds between two pings while the panel or the drawer is open. The service allows 50 messages per second by default. */
+/** Milliseconds between two pings while the panel or the drawer is open. */
 const PING_INTERVAL_MS = 2_000;
 
-/** The connection's diagnostics and the drawer for developers. While either is open, the round trip is measured more often. */
+/** Diagnostics of the connection and the drawer for developers. Pings are sent more often while either is open. */
 export class DeveloperTools {
   readonly #diagnostics = new Diagnostics();
   readonly #frames = new Frames();
@@ -21,7 +21,7 @@ export class DeveloperTools {
 
   /**
    * @param ping sends a ping, unless one is outstanding
-   * @param intervalMs returns the tick interval learnt so far, in milliseconds
+   * @param intervalMs returns the current estimate of the tick interval, in milliseconds
    */
   constructor(ping: () => void, intervalMs: () => number) {
     this.#ping = ping;

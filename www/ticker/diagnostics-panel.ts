@@ -8,9 +8,11 @@ const UPDATE_INTERVAL_MS = 500;
 
 /** What the panel shows besides the measurements. */
 export interface PanelContext {
-  /** Learnt tick interval in milliseconds. */
+  /** Returns the current estimate of the tick interval, in milliseconds. */
   intervalMs(): number;
-  /** Time at which the token expires, in milliseconds since the epoch. Undefined if there is no token. */
+  /**
+   * Returns the time at which the token expires, in milliseconds since the epoch, or undefined if there is no token.
+   */
   expiresAt(): number | undefined;
 }
 

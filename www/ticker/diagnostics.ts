@@ -8,7 +8,7 @@ export interface Readings {
   roundTrip: { p50: number; p95: number; count: number } | undefined;
   /** Milliseconds since the newest prices arrived. */
   tickAge: number | undefined;
-  /** Mean difference of the time between two ticks from the tick interval, in milliseconds. */
+  /** Mean deviation of the time between two ticks from the tick interval, in milliseconds. */
   jitter: number | undefined;
   missedTicks: number;
   reconnects: number;
@@ -16,7 +16,9 @@ export interface Readings {
   lastClose: { code: number; at: number } | undefined;
 }
 
-/** Measures the connection since the page was opened. Times are in milliseconds on a monotonic clock, unless stated otherwise. */
+/**
+ * Measures the connection since the page was opened. Times are monotonic and in milliseconds, unless stated otherwise.
+ */
 export class Diagnostics {
   readonly #roundTrips: number[] = [];
   readonly #gaps: number[] = [];
@@ -40,7 +42,7 @@ export class Diagnostics {
     this.#lastClose = { code, at };
   }
 
-  /** Records the end of the session, so that the ticks until the next sign-in do not count as missed. */
+  /** Records a sign-out, so that no ticks count as missed until the next sign-in. */
   signedOut(): void {
     this.#previousTimestamp = undefined;
     this.#arrivedAt = undefined;
@@ -82,8 +84,8 @@ export class Diagnostics {
 }
 
 /**
- * Returns the minimum number of ticks that are missing between two timestamps. Timestamps are whole seconds, so it is exact only if the
- * interval is a number of seconds.
+ * Returns the number of ticks that are missing between two timestamps. This is a minimum if the interval is not a whole
+ * number of seconds, because timestamps are whole seconds.
  */
 export function missedTicks(gapSeconds: number, intervalMs: number): number {
   const seconds = Math.round(intervalMs / 1000);

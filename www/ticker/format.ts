@@ -6,7 +6,7 @@ const percent = new Intl.NumberFormat('en-US', {
   maximumFractionDigits: 2,
   signDisplay: 'exceptZero',
 });
-/** Smallest absolute share that two decimals of a percentage do not round to zero. */
+/** Smallest absolute share that is not shown as `0.00%`. */
 const MIN_SHARE = 0.00005;
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
@@ -41,7 +41,9 @@ export class PriceFormat {
     return this.#plain.format(price);
   }
 
-  /** Formats a label of a price axis with as many decimals as a multiple of `step` can have: `42,013`, `42,013.50` or `0.0125`. */
+  /**
+   * Formats a label of a price axis with the decimals that multiples of `step` need: `42,013`, `42,013.50` or `0.0125`.
+   */
   axisPrice(price: number, step: number): string {
     const needed = Math.ceil(-Math.log10(step) - 1e-9);
     const decimals = needed <= 0 ? 0 : Math.min(Math.max(2, needed), MAX_STEP_DECIMALS);
@@ -59,7 +61,7 @@ export class PriceFormat {
   }
 }
 
-/** Formats a relative change as `+0.03%`, or a small one as `<0.01%`, because `0.00%` would contradict the amount beside it. */
+/** Formats a relative change as `+0.03%`. A change that would be shown as `0.00%` is formatted as `<0.01%`. */
 export function formatShare({ share }: Change): string {
   const isSmall = share !== 0 && Math.abs(share) < MIN_SHARE;
   return isSmall ? '<0.01%' : percent.format(share).replace('-', '−');

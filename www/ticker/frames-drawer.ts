@@ -4,7 +4,7 @@ import { formatTime } from './format.ts';
 import { type Frame, type Frames, MAX_FRAMES } from './frames.ts';
 import { type SnippetName, snippets, tokenCommand } from './snippets.ts';
 
-/** Drawer for developers: the newest frames as received, and snippets for clients of their own. */
+/** Drawer for developers, with the newest frames as received and with code snippets for clients. */
 export class FramesDrawer {
   readonly #drawer = part(document, 'drawer', HTMLElement);
   readonly #list = part(this.#drawer, 'frames', HTMLOListElement);
@@ -59,7 +59,7 @@ export class FramesDrawer {
     if (hadFocus) (this.#opener.checkVisibility() ? this.#opener : this.#toggle).focus();
   }
 
-  /** Shows new frames, at most once per frame of the display. */
+  /** Shows new frames of the stream, at most once per animation frame of the display. */
   update(): void {
     if (!this.isOpen || this.#isPaused) return;
     this.#scheduled ??= requestAnimationFrame(() => {

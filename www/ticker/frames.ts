@@ -11,7 +11,7 @@ export interface Frame {
 }
 
 export const MAX_FRAMES = 50;
-/** Maximum number of characters kept of a frame: three times as many as a tick with 64 symbols has. */
+/** Maximum number of characters kept of each frame. */
 export const MAX_CHARACTERS = 16_384;
 
 const encoder = new TextEncoder();

@@ -45,7 +45,7 @@ export class History {
     this.#prices.splice(0, Number.POSITIVE_INFINITY, ...entries.map(([, price]) => price));
   }
 
-  /** Returns the last price in the `gap` seconds up to a Unix time, or undefined if no price is that recent. */
+  /** Returns the last price at or before a Unix time, or undefined if that price is at least `gap` seconds older. */
   at(second: number, gap: number): number | undefined {
     const index = this.#firstAfter(second) - 1;
     const found = this.#seconds[index];

@@ -9,7 +9,7 @@ export interface PastPrices {
   prices: Readonly<Record<string, number[]>>;
 }
 
-/** Requests the ticks of the longest window. Returns undefined if the request fails: the charts then start with the stream. */
+/** Requests the price history for the longest window. Returns undefined if the request fails. */
 export async function requestPastPrices(token: string): Promise<PastPrices | undefined> {
   try {
     const response = await fetch(`/prices/history?seconds=${LONGEST_WINDOW}`, {

@@ -54,7 +54,7 @@ export class PriceCard {
 
   /** Shows the chart up to the Unix time `to`, and the highest and lowest price in it. */
   renderChart({ history }: Quote, to: number, { windowSeconds, candleSeconds, gapSeconds }: ChartSettings): void {
-    // The newest candle is shown whole.
+    // The time axis ends with the newest candle, which may end after `to`.
     const end = candleSeconds === 0 ? to : (Math.floor(to / candleSeconds) + 1) * candleSeconds;
     const from = end - windowSeconds;
     const span = windowSeconds === 60 ? 'minute' : `${windowSeconds / 60} minutes`;

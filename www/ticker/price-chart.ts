@@ -16,11 +16,11 @@ export interface Point {
 
 /** Prices and time span of a chart. */
 export interface ChartView {
-  /** Unix times of both edges. */
+  /** Unix times at the left and right edge of the chart. */
   from: number;
   to: number;
   stretch: Stretch & { candles?: Candles };
-  /** Newest price, which may be older than the stretch. */
+  /** Newest price, which may be older than `from`. */
   last: number | undefined;
   format: PriceFormat;
 }
@@ -64,7 +64,7 @@ export class PriceChart {
     const pinned = this.#pinned;
     if (pinned === undefined) return;
     const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, from));
-    // Each `setData` queues a microtask that applies the new scales. The second microtask runs after those of all charts.
+    // Runs after the microtasks in which the charts apply their new scales.
     queueMicrotask(() => queueMicrotask(pin));
   }
 
@@ -152,7 +152,7 @@ export class PriceChart {
     return { second: second - length / 2, price, candle: { open, high, low } };
   }
 
-  /** Moves the crosshair to a finger, and leaves it at the time where the finger was lifted until something else is touched. */
+  /** Moves the crosshair to a finger. When the finger is lifted, the crosshair stays at that time. */
   #followTouch(): void {
     const host = this.#host;
     document.addEventListener('pointerdown', () => this.#pin(undefined));
@@ -198,12 +198,12 @@ export class PriceChart {
     else this.#moveCrosshair(plot.over.getBoundingClientRect().left + plot.valToPos(second, 'x'));
   }
 
-  /** Returns the position of a point on the time axis: the middle of its candle. */
+  /** Returns the Unix time at which a point is drawn. A candle is drawn at its middle. */
   #timeOf({ second }: Point): number {
     return second + (this.#view?.stretch.candles?.length ?? 0) / 2;
   }
 
-  /** Moves the crosshairs of all charts by an event of the mouse, the only input that uPlot synchronizes. */
+  /** Moves the crosshairs of all charts with a simulated mouse event, because uPlot synchronizes only mouse input. */
   #moveCrosshair(clientX: number): void {
     const over = this.#plot?.over;
     if (over === undefined) return;
@@ -217,7 +217,7 @@ export class PriceChart {
   }
 }
 
-/** Returns the range of the price axis: the lowest to the highest visible price, plus margins. A flat line is centred. */
+/** Returns the range of the price axis: the visible prices plus margins. A flat line is centred. */
 function priceRange(view: ChartView | undefined): [number, number] {
   const { seconds = [], prices = [], candles } = view?.stretch ?? {};
   const isVisible = (_: unknown, index: number) => candles !== undefined || (seconds[index] ?? 0) >= (view?.from ?? 0);

@@ -51,7 +51,7 @@ export class Quote {
     this.history.fill(seconds, prices);
   }
 
-  /** Returns the change over the last minute, or undefined if there was no price less than `gap` seconds before its start. */
+  /** Returns the change over the last minute, or undefined if the price at the start of the minute is unknown. */
   changeOverMinute(gap: number): Change | undefined {
     const before = this.history.at(this.second - 60, gap);
     return before === undefined ? undefined : change(before, this.price, this.#decimals);

@@ -13,7 +13,7 @@ const shellWord = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
 export const tokenCommand = (origin: string): string =>
   `curl ${shellWord(`${origin}/auth/token`)} -d '{"api_key": "YOUR_API_KEY"}'`;
 
-/** Complete clients for the price stream of a service at `origin`, with {@link TOKEN_PLACEHOLDER} in the place of the token. */
+/** Complete clients for the price stream of a service at `origin`. {@link TOKEN_PLACEHOLDER} stands for the token. */
 export const snippets: Readonly<Record<SnippetName, (origin: string) => string>> = {
   wscat: (origin) => `TOKEN=${TOKEN_PLACEHOLDER}
 npx wscat -c ${shellWord(streamUrl(origin))} -s ticker.v1 -s "bearer.$TOKEN"

@@ -43,7 +43,9 @@ const HANDSHAKE_TIMEOUT_MS = 10_000;
 const STABLE_AFTER_MS = 10_000;
 /** WebSocket close codes that the service sends when a token is revoked or expires. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
-/** WebSocket close codes after which the page does not reconnect, because the service would close the connection again. */
+/**
+ * WebSocket close codes after which the page does not reconnect, because the service would close the connection again.
+ */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
 /** Price stream over a WebSocket. Reconnects after a lost connection until the session ends. */
@@ -59,7 +61,7 @@ export class Stream {
   #failures = 0;
   #pingedAt: number | undefined;
 
-  /** @param interval measured here; determines when prices are stale */
+  /** @param interval tick interval, measured by the stream, which determines when prices are stale */
   constructor(listener: StreamListener, interval: TickInterval) {
     this.#listener = listener;
     this.#interval = interval;
@@ -84,7 +86,10 @@ export class Stream {
     this.stop();
   }
 
-  /** Reconnects at once if a reconnect is pending, or pings a stale connection. Called, for example, when the network is back. */
+  /**
+   * Reconnects immediately if a reconnect is pending, or pings a stale connection. Called, for example, when the
+   * network is back.
+   */
   wake(): void {
     if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
     else if (this.#state.kind === 'stale') this.ping();
@@ -150,7 +155,7 @@ export class Stream {
   #expectPrice(): void {
     const since = Date.now();
     const check = () => {
-      // The interval may have become known only after the last price.
+      // The interval may have changed since the timer was started.
       const remaining = since + this.#interval.staleAfterMs - Date.now();
       if (remaining > 0) this.#staleTimer = setTimeout(check, remaining);
       else this.#enter({ kind: 'stale', since });

@@ -4,12 +4,12 @@ const DEFAULT_MS = 1_000;
 const MISSED_INTERVALS = 3;
 /** Minimum time without a tick after which prices are stale, in milliseconds. */
 const MIN_STALE_MS = 3_000;
-/** Number of newest intervals whose median counts. */
+/** Maximum number of measured intervals from which the median is computed. */
 const MAX_SAMPLES = 9;
-/** Minimum number of measured intervals. With fewer, the stated interval counts. */
+/** Minimum number of measured intervals for a median. With fewer, the interval stated by the service is used. */
 const MIN_SAMPLES = 3;
 
-/** Interval between the ticks of the stream: the median of the measured intervals, or the interval stated by the service. */
+/** Interval between two ticks: the median of the measured intervals, or the interval stated by the service. */
 export class TickInterval {
   #statedMs = DEFAULT_MS;
   readonly #samples: number[] = [];
@@ -38,7 +38,7 @@ export class TickInterval {
     this.#isSnapshotNext = true;
   }
 
-  /** Records the arrival of prices at `now`, in milliseconds. The first prices are the snapshot, which arrives between two ticks. */
+  /** Records the arrival of prices at `now`, in milliseconds. The first prices are a snapshot, which is not a tick. */
   note(now: number): void {
     if (this.#isSnapshotNext) {
       this.#isSnapshotNext = false;
