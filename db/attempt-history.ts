@@ -4,10 +4,10 @@ export interface FailedAttempt {
   reason: string;
 }
 
-/** Failed attempts at a task, oldest first: the newest {@link MAX_ATTEMPTS}. */
+/** The newest failed attempts at a task, up to {@link MAX_ATTEMPTS}, oldest first. */
 export type AttemptHistory = readonly FailedAttempt[];
 
-/** Maximum number of attempts in a history. One more evicts the oldest. */
+/** Maximum number of attempts in a history. Any further attempt evicts the oldest. */
 const MAX_ATTEMPTS = 20;
 /** Maximum length of an attempt's reason in characters. */
 const MAX_REASON = 1000;
@@ -20,7 +20,7 @@ export function withAttempt(history: AttemptHistory, at: number, reason: string)
   return [...history, { at, reason: sharedReason(history, reason.slice(0, MAX_REASON)) }].slice(-MAX_ATTEMPTS);
 }
 
-/** Returns a reason as the string that an attempt with the same reason holds, if any, so that equal reasons take memory once. */
+/** Returns `reason`, or the equal string in the history, so that equal reasons share memory. */
 export function sharedReason(history: AttemptHistory, reason: string): string {
   return history.find((attempt) => attempt.reason === reason)?.reason ?? reason;
 }
@@ -30,7 +30,7 @@ export function historyText(history: AttemptHistory): string | null {
   return history.length === 0 ? null : JSON.stringify(history);
 }
 
-/** Reads a history from JSON text. Messages stored by an earlier version have none. */
+/** Reads a history from JSON text. Returns an empty history for null. */
 export function readHistory(text: string | null): AttemptHistory {
   const attempts: FailedAttempt[] = text === null ? [] : JSON.parse(text);
   return attempts.map(({ at, reason }) => ({ at, reason: sharedReason(attempts, reason) }));

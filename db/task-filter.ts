@@ -1,4 +1,4 @@
-/** Which rows a listing contains: those that match all fields that are present. */
+/** Filter for a listing. A row must match all fields that are set. */
 export interface TaskFilter {
   status?: string | undefined;
   action?: string | undefined;
@@ -10,31 +10,34 @@ export interface TaskFilter {
 export interface TaskPosition {
   /** Creation time in Unix seconds. */
   createdAt: number;
-  /** Number in the order of arrival, which breaks ties. */
+  /** Position in the order of arrival. Orders rows with the same creation time. */
   arrival: number;
 }
 
 /**
- * Whether a listing reads the index on actions, and not the one on statuses. If the filter has both, an action's rows are nearly all
- * `completed`, and rows with any other status are few, because this program does not write them.
+ * Whether a listing uses the index on actions instead of the index on statuses. With both filters, the index on
+ * statuses is used unless the status is `completed`, because rows with any other status are rare.
  */
 export function readsActions({ status, action }: TaskFilter): boolean {
   return action !== undefined && (status === undefined || status === 'completed');
 }
 
-/** Text between an action and the data in a payload. An action never contains it, because JSON escapes quotes in a string. */
+/** Text between the action and the data in a payload. Cannot occur in an action, because JSON escapes quotes. */
 const AFTER_ACTION = '","data":';
 
-/** Number of characters, from the start of the action, that the indexes on actions read of a payload. The migrations contain it. */
+/**
+ * Number of characters that the indexes on actions read from a payload, starting at the action. The migrations contain
+ * the same number.
+ */
 const READ_LENGTH = 266;
 
-/** An action in the form in which payloads contain it. */
+/** An action as it appears in the JSON text of a payload, for queries that use the indexes on actions. */
 export interface ActionText {
-  /** The action as JSON text without its quotes, followed by the text after it. */
+  /** The escaped action, followed by {@link AFTER_ACTION}. */
   withEnd: string;
-  /** The part of `withEnd` that the indexes read. */
+  /** The part of `withEnd` that the indexes contain. */
   read: string;
-  /** The action if the indexes read it in full, or undefined if it is too long. */
+  /** The escaped action, or undefined if the action is too long for the indexes. */
   short: string | undefined;
 }
 

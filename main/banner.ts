@@ -6,7 +6,7 @@ interface Address {
   port: number;
 }
 
-/** Returns the lines that a terminal shows after the start: the URLs, the demo user's API key, and how to stop. */
+/** Returns the text that a terminal shows after startup: the URLs, the demo user's API key, and how to stop. */
 export function banner(listeners: { ticker: Address; tasks: Address; admin?: Address }, apiKey: string): string {
   const { ticker, tasks, admin } = listeners;
   const lines = [

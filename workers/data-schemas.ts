@@ -68,8 +68,8 @@ export function compileSchema(schema: object): DataCheck {
 }
 
 /**
- * Returns a copy of a schema that checks `uniqueItems` with `hasUniqueItems`, because `Errors` takes quadratic time if
- * there are many duplicate items.
+ * Returns a copy of a schema that checks `uniqueItems` with `hasUniqueItems`, because the library's function `Errors`
+ * takes quadratic time if there are many duplicate items.
  */
 function withLinearErrors(schema: object): object {
   const copy = structuredClone(schema);

@@ -141,8 +141,8 @@ export interface TaskDelivery {
 }
 
 /**
- * Deliveries that a pool thread processes in order. The thread replies with the outcomes of all deliveries not
- * reclaimed.
+ * Deliveries that a pool thread processes in order. The thread replies with the outcomes of the deliveries that it has
+ * started.
  */
 export interface TaskBatch {
   tasks: readonly TaskDelivery[];
@@ -152,7 +152,7 @@ export interface TaskBatch {
 
 export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };
 
-/** Only message from the migration thread: the databases that it created, or the reason why it failed. */
+/** The only message from the migration thread: the databases that it created, or the reason why it failed. */
 export type MigrationReport = { created: CreatedDatabase[] } | { failure: string };
 
 /** `workerData.handlers` of a pool thread that runs a handlers module. */
@@ -183,15 +183,15 @@ export interface PoolThreadData {
   /** Float64Array with one slot per batch. Each slot has the fields of {@link AttemptField}. */
   attempts: SharedArrayBuffer;
   /**
-   * Int32Array with one element per slot: how many tasks of the slot's batch the thread has started. The thread
-   * increments the element before each task. To reclaim the other tasks, the main thread sets the element to more than
-   * the batch's length.
+   * Int32Array with one element per slot: the number of tasks in the slot's batch that the thread has started. The
+   * thread increments the element before each task. The main thread reclaims the remaining tasks by setting the element
+   * to a number larger than the batch.
    */
   startedTasks: SharedArrayBuffer;
   /**
    * Int32Array with one element per slot: the index of the running task in the slot's batch. The value is -1 before the
    * first task, and the batch's length while rows are stored. To cancel the running task, the main thread sets the
-   * element to {@link TERMINATED}, then terminates the thread. The thread runs and stores nothing more.
+   * element to {@link TERMINATED}, then terminates the thread. The thread stops if it reads this value.
    */
   runningTasks: SharedArrayBuffer;
   /** Durations of attempts, with one histogram per slot. */
@@ -249,7 +249,7 @@ export interface EarlySettlement {
 export interface TaskProgress {
   /** Fraction done, from 0 to 1. */
   fraction: number;
-  /** At most 200 characters. */
+  /** Note on the progress, at most 200 characters. */
   note?: string;
 }
 
@@ -273,7 +273,8 @@ export interface HandlerLogLine {
 export type PoolToMain = EarlySettlement | ProgressReport | { logLine: HandlerLogLine };
 
 /**
- * Outcome of a delivery, sent by a pool thread. `settled` is set if the handler settled the delivery before it ended.
+ * Outcome of a delivery, sent by a pool thread. `settled` is set if the handler settled the delivery before the handler
+ * ended.
  */
 export type TaskOutcome =
   | { ended: 'returned'; settled?: Acknowledgement }

@@ -9,7 +9,7 @@ import type { HandledDelivery } from './run-batch.ts';
 import { RunningTask } from './task-context.ts';
 import { oneLine, readThrown } from './thrown.ts';
 
-/** Idle time in milliseconds after which the event loop runs before the next handler. */
+/** Idle time in milliseconds after which the event loop runs before a handler is called. */
 const IDLE_MS = 10;
 
 /** The specification's queued task message. */
@@ -58,8 +58,8 @@ export class ModuleHandlers {
     const log = new HandlerLog();
     log.captureConsole({ handlers: module });
     const handlers = await loadHandlers(module);
-    // Keeps the thread alive if a timer or promise left behind by a handler fails. Registered after the import, so that
-    // an uncaught error during the import still ends the thread.
+    // Keeps the thread alive if a timer or promise of a finished handler fails. Registered after the import, so that an
+    // uncaught error during the import still ends the thread.
     process.on('uncaughtException', (err, origin) => {
       log.write('error', { handlers: module, origin, err: readThrown(err).reason }, ['error outside of a task']);
     });
@@ -93,7 +93,7 @@ export class ModuleHandlers {
     if (this.#allAborted !== undefined) task.abort(this.#allAborted);
     // Set before the event loop runs, because the event loop may deliver an abort request for this delivery.
     this.#running = { delivery: delivery.delivery, task };
-    // The event loop does not run while the thread is idle. Two turns detect closed sockets before a handler uses them.
+    // Lets the event loop run after an idle period, so that closed sockets are detected before a handler uses them.
     if (performance.now() - this.#endedAt > IDLE_MS) for (let turn = 0; turn < 2; turn++) await setImmediate();
     try {
       return toRow(outputText(await handler(message.data, task), this.#start.maxOutputBytes));

@@ -59,7 +59,8 @@ const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] =
 
 /**
  * Parses a body of `POST /tasks` and returns the queued task message as JSON text. Bodies that differ only in
- * whitespace have the same fingerprint. If `check` returns a value other than undefined, returns that value instead.
+ * whitespace have the same fingerprint. If `check` returns a value other than undefined, this value is returned instead
+ * of the message.
  */
 export function parseSubmission<Other = never>(
   { bytes, id, createdAt, hasKey }: SubmittedBody,
@@ -91,7 +92,7 @@ export function withId(text: string, id: string): string {
 export function actionOf(text: string): string | undefined {
   const start = text.indexOf(BEFORE_ACTION) + BEFORE_ACTION.length - 1;
   if (start < BEFORE_ACTION.length - 1) return undefined;
-  // Not a regular expression, which would need memory proportional to the length of the action.
+  // Searches without a regular expression, which would need memory proportional to the length of the action.
   let end = start;
   do end = text.indexOf('"', end + 1);
   while (isEscaped(text, end));
@@ -102,12 +103,15 @@ const BEFORE_ACTION = '","action":"';
 
 /** Maximum number of characters that {@link actionStart} returns. */
 export const ACTION_LENGTH = 256;
-/** Number of characters that {@link actionStart} reads, which suffice for an id and {@link ACTION_LENGTH} escaped characters. */
+/**
+ * Number of characters that {@link actionStart} reads: enough for {@link ACTION_LENGTH} characters that are all
+ * escaped.
+ */
 const READ_LENGTH = 2048;
 
 /**
- * Returns the first {@link ACTION_LENGTH} characters of the action of a task message, or undefined if the text is not in the format of
- * `parseSubmission`. Reads only the start of the text, which may be cut after `READ_LENGTH` characters.
+ * Returns the first {@link ACTION_LENGTH} characters of the action of a task message, or undefined if the text is not
+ * in the format of `parseSubmission`. The text may be cut after `READ_LENGTH` characters.
  */
 export function actionStart(text: string): string | undefined {
   const read = text.slice(0, READ_LENGTH);
@@ -126,7 +130,7 @@ export function actionStart(text: string): string | undefined {
   }
 }
 
-/** Returns the index at which the last escape sequence of a cut JSON string starts, if this sequence may be incomplete. */
+/** Returns the length of a cut JSON string without an incomplete escape sequence at its end. */
 function endOfCharacters(text: string): number {
   const last = text.lastIndexOf('\\');
   return last < text.length - 6 || isEscaped(text, last) ? text.length : last;

@@ -45,8 +45,8 @@ export class Aborted extends Error {
   }
 
   /**
-   * Returns the reason if `thrown` is an `Aborted`, else undefined. Unlike `instanceof`, cannot run the code of a
-   * thrown proxy.
+   * Returns the abort reason if `thrown` is an `Aborted`, otherwise undefined. Does not use `instanceof`, which can run
+   * the code of a thrown proxy.
    */
   static reasonOf(thrown: unknown): AbortReason | undefined {
     return typeof thrown === 'object' && thrown !== null && #reason in thrown ? thrown.#reason : undefined;
@@ -162,7 +162,8 @@ function isTerminated(slot: number, index: number): boolean {
 }
 
 /**
- * Records an attempt in shared memory before the handler runs, because the handler may hang. Writes the deadline last.
+ * Records an attempt in shared memory before the handler runs, because the handler may hang. The deadline is written
+ * last, because it tells the main thread that the other fields are valid.
  */
 function noteAttempt(slot: number, index: number, limitMs: number): void {
   if (attempts === undefined) return;

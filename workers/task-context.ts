@@ -87,7 +87,9 @@ export class RunningTask implements TaskContext {
     clearTimeout(this.#progressTimer);
   }
 
-  /** Returns the error to report for a throw: the abort reason if the signal is aborted, otherwise `thrown`. */
+  /**
+   * Returns the error to report if the handler throws: the abort reason if the signal is aborted, otherwise `thrown`.
+   */
   failure(thrown: unknown): unknown {
     if (!this.#controller?.signal.aborted) return thrown;
     return this.#abortReason === undefined ? this.#controller.signal.reason : new Aborted(this.#abortReason);

@@ -84,7 +84,7 @@ function tick(due: number): void {
   if (!mayTick()) return;
   lastDue[0] = due;
   relayed = undefined;
-  // Precedes the copy of the prices, because the snapshot updates prices that are a function of the time.
+  // Calls `snapshot` before `values` is copied, because `snapshot` updates the prices that depend on the time.
   const message = frame(snapshot());
   post({ to: SUBSCRIBERS, message, due, prices: [...values] });
 }

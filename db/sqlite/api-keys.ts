@@ -31,9 +31,8 @@ const VERSION = "SELECT data_version || ' ' || total_changes() AS version FROM p
 /**
  * API keys in the SQLite table `api_keys`. Methods throw SQLite's errors and the errors of {@link Database.statement}.
  *
- * Keys are looked up in memory, by a digest of the key and a secret of this process, which prevents timing attacks. The
- * table is read again after every change. `create` and `revoke` sync their changes to disk, so that a power loss cannot
- * undo them.
+ * Keys are looked up in memory by a keyed hash, which prevents timing attacks. The table is read again after every
+ * change. `create` and `revoke` sync their changes to disk, so that a power loss cannot undo them.
  */
 export class ApiKeys {
   readonly #database: Database;
@@ -85,8 +84,8 @@ export class ApiKeys {
   }
 
   /**
-   * Deletes an API key and syncs the deletion to disk. Returns the key's owner and the owner's number of remaining
-   * keys, or undefined if the id is unknown.
+   * Deletes an API key and syncs the deletion to disk. Returns the key's owner and the number of the owner's other keys
+   * (`others`), or undefined if the id is unknown.
    */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
     return this.#database.transaction(true, () => {
@@ -119,7 +118,7 @@ export class ApiKeys {
   }
 }
 
-/** Minimum length of an API key for showing its last four characters, which would reveal too much of a shorter key. */
+/** Minimum length of an API key whose last four characters are shown. They would reveal too much of a shorter key. */
 export const SHORTEST_SHOWN = 16;
 
 /** Returns a new API key of 32 random hexadecimal digits. */

@@ -82,7 +82,9 @@ function makeFolder(folder: string): boolean {
   return true;
 }
 
-/** Opens a database and begins a read transaction, so that later commits do not restart the backup. */
+/**
+ * Opens a database and begins a read transaction. Without the transaction, each later commit would restart the backup.
+ */
 function openSnapshot(path: string): DatabaseSync {
   let connection: DatabaseSync | undefined;
   try {

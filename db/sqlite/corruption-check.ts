@@ -11,8 +11,8 @@ export class Damaged extends Error {
 }
 
 /**
- * Checks every page of a database. If the database is larger than `maxWholeCheck` bytes, reads only the first and last
- * row of each table.
+ * Checks every page of a database, or only the first and last row of each table if the database is larger than
+ * `maxWholeCheck` bytes.
  *
  * @throws {Damaged} if the check finds damage, or SQLite's error if the check itself fails
  */

@@ -48,7 +48,7 @@ export class Database {
       // The file is opened now, so that a later replacement is detected.
       this.#openFile();
     } catch {
-      // Ignored, because the first use throws the same error.
+      // Ignores the error, because the first use of the database throws the same error.
     }
   }
 
@@ -164,9 +164,9 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
 }
 
 /**
- * Throws if a file is not a database. Opens the file as immutable. Otherwise SQLite would delete the log (`-wal`) of a
- * file that is not a database. Does not use `node:fs`, because closing a file descriptor would release SQLite's locks
- * on the file.
+ * Throws if a file is not a database. Opens the file as immutable, because SQLite would otherwise delete the log
+ * (`-wal`) of a file that is not a database. Does not use `node:fs`, because closing a file descriptor would release
+ * SQLite's locks on the file.
  */
 function checkIsDatabase(path: string): void {
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));

@@ -20,11 +20,12 @@ export const schemas = {
 };
 
 /**
- * Migrates every database in `dataDir` to the newest schema, creating missing databases. Several processes may do this at once.
+ * Migrates every database in `dataDir` to the newest schema, creating missing databases. Safe to run in several
+ * processes at the same time.
  *
  * @returns the databases that were created
- * @throws {Error} with a one-line message naming the file, if a file is not a database, is damaged or not writable, or has a newer
- * schema
+ * @throws {Error} with a one-line message naming the file, if a file is not a database, is damaged or not writable, or
+ *   has a newer schema
  */
 export function migrate(dataDir: string): CreatedDatabase[] {
   makeDataFolder(dataDir);
@@ -44,14 +45,18 @@ export function migrate(dataDir: string): CreatedDatabase[] {
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/** Returns the size of a database file in bytes, or undefined if it is missing. @throws {Error} if only its -wal file has data */
+/**
+ * Returns the size of a database file in bytes, or undefined if it is missing.
+ *
+ * @throws {Error} if the database file is missing or empty, but its log (`-wal`) is not
+ */
 function bytesOf(file: string): number | undefined {
   // The log's size is read first, because a process that is creating the database writes the database file before the
   // log.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
-  // An empty database is not opened, because SQLite would delete its log, which has the latest commits.
+  // Throws before the empty file is opened, because SQLite would delete its log, which contains the latest commits.
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
@@ -75,7 +80,10 @@ function migrateFile(path: string, tables: readonly string[], migrations: URL): 
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/** Enters WAL mode. Retries, because SQLite may ignore the busy timeout if two connections enter WAL mode at once. */
+/**
+ * Enters WAL mode. Retries, because SQLite may ignore the busy timeout if two connections enter WAL mode
+ * simultaneously.
+ */
 function enterWalMode(database: DatabaseSync): void {
   const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {

@@ -19,7 +19,7 @@ export interface StoredMessage {
   body: string;
   attempts: number;
   crashes: number;
-  /** Whether the message was in flight when a process died. Reset when an attempt ends. */
+  /** Whether the message was in flight when a process died. False again once a later attempt has ended. */
   suspect: boolean;
   /** Reason for the last failure or snooze. Null if the message has not failed or been snoozed. */
   reason: string | null;
@@ -64,9 +64,9 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the stored queue at startup without changing the database. A message that was in flight when its process died
-   * becomes a suspect that is due immediately. If it already was a suspect and its attempt had started, the attempt
-   * counts as a crash.
+   * Reads the stored queue at startup without changing the database. A message that was in flight when the process died
+   * becomes a suspect, that is, a possible cause of the crash. If an attempt of a suspect was running, the crash counts
+   * as a failed attempt.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(
@@ -112,7 +112,7 @@ export class QueuedMessages {
   /**
    * Updates a stored message.
    *
-   * @param running whether the message is in flight; for a suspect, whether its attempt has started
+   * @param running whether a crash of the process would be blamed on this message
    */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, history, dueAt } = message;
@@ -175,7 +175,7 @@ export class QueuedMessages {
   }
 }
 
-/** A row of `messages`. `charged` is 1 if the process died during an attempt that is charged to the message. */
+/** A row of `messages`. `charged` is 1 if the crash of the process counts as a failed attempt of the message. */
 interface MessageRow extends Omit<StoredMessage, 'suspect' | 'history'> {
   suspect: number;
   history: string | null;

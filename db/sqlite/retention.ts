@@ -1,7 +1,7 @@
 import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } from '../retention-limits.ts';
 import type { Database } from './database.ts';
 
-/** A row of table `tasks` that may be deleted. */
+/** A row of table `tasks`, with the columns that retention needs. */
 interface AgedRow {
   rowid: number;
   /** Submission time of the task in Unix seconds. */
@@ -19,10 +19,10 @@ const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
   ORDER BY created_at, rowid LIMIT ${MAX_STEP_ROWS}`;
-// Does not delete a row that a later completion of its task has replaced.
+// The second condition keeps a row that a later completion of the same task has replaced since the row was read.
 const DELETE = 'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?';
 
-/** Runs `work` (one delete transaction), for example while holding a lock. */
+/** Function that runs `work`, which deletes rows in one transaction. The function can hold a lock meanwhile. */
 type Write = (work: () => void) => void;
 
 /**

@@ -3,7 +3,10 @@ import { actionText, readsActions, type TaskFilter } from '../task-filter.ts';
 /** Maximum number of rows in a response to `GET /tasks`, set by the specification. */
 export const LISTING_SIZE = 100;
 
-/** Expression of the index `tasks_by_action`: the action as in the payload, or `"` if the index does not read all of it. */
+/**
+ * SQL expression indexed by `tasks_by_action`: the action in the payload, or `"` if the action is too long for the
+ * index.
+ */
 const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
 
 // `created_at` has a resolution of one second. Rows with the same value are ordered by rowid, which is the order of arrival.
@@ -16,8 +19,8 @@ export interface ListingQuery {
 }
 
 /**
- * Returns the queries whose rows together, in this order, are a listing. A listing that starts at a row has two, the rest of that row's
- * second and all earlier seconds, because SQLite uses the rowid in an index only together with an exact `created_at`.
+ * Returns the queries whose results, one after the other, form a listing. A listing with `before` needs two queries,
+ * one for the same second and one for earlier seconds, because SQLite cannot use the index for both at the same time.
  */
 export function listingQueries(columns: string, filter: TaskFilter): ListingQuery[] {
   const { conditions, values } = matching(filter);
@@ -32,7 +35,7 @@ export function listingQueries(columns: string, filter: TaskFilter): ListingQuer
   return [query(['created_at = ?', 'rowid < ?'], createdAt, arrival), query(['created_at < ?'], createdAt)];
 }
 
-/** Returns the conditions for a status and an action. The unary `+` keeps SQLite from using the other of the two indexes. */
+/** Returns the conditions for a status and an action. A unary `+` keeps SQLite from using the index on its operand. */
 function matching({ status, action }: TaskFilter) {
   const conditions: string[] = [];
   const values: string[] = [];

@@ -21,7 +21,7 @@ export interface TaskLocation {
   bytes: number;
 }
 
-/** The start of a row: the columns, with `payload` and `result` cut to {@link SUMMARY_LENGTH} characters, and their sizes. */
+/** A row with `payload` and `result` cut to {@link SUMMARY_LENGTH} characters, and their full sizes. */
 export interface TaskSummary extends TaskRecord {
   /** Size of the payload in bytes. */
   payload_bytes: number;
@@ -33,14 +33,16 @@ export interface TaskSummary extends TaskRecord {
 
 /** Maximum number of characters of the payload and of the result in a summary. */
 export const SUMMARY_LENGTH = 256;
-/** Maximum number of characters in `TaskSummary.head`: more than the start of the action has if every character is escaped. */
+/**
+ * Maximum number of characters in `TaskSummary.head`: enough for the start of an action with only escaped characters.
+ */
 export const HEAD_LENGTH = 2048;
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
 /**
- * A completed task with its position in the order of arrival. If the position is null or taken, the task is stored as
- * the newest.
+ * A completed task with its position in the order of arrival. If the position is null, or if another row has it, the
+ * task is stored as the newest.
  */
 export type OrderedTask = CompletedTask & { arrival?: number | null };
 
@@ -88,7 +90,10 @@ export class Tasks {
     return this.#newest(COLUMNS, filter) as unknown as TaskRecord[];
   }
 
-  /** Returns the summaries of the rows that {@link list} returns. SQLite reads each row in full. */
+  /**
+   * Returns the summaries of the rows that {@link list} returns. Not faster than `list`, because SQLite reads full
+   * rows.
+   */
   summarize(filter: TaskFilter = {}): TaskSummary[] {
     return this.#newest(SUMMARY, filter) as unknown as TaskSummary[];
   }

@@ -30,7 +30,7 @@ export interface OperationDetails {
   responses: OpenApiResponses;
   /** Names of the operation's own errors. {@link pathItem} adds the errors common to all operations. */
   errors?: readonly ErrorName[];
-  /** Alternative OpenAPI security requirements. The default is none. */
+  /** Security requirements, of which a request must meet at least one. The default is none. */
   security?: readonly object[];
 }
 

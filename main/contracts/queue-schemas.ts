@@ -5,7 +5,7 @@ const count = Type.Integer({ minimum: 0 });
 const seconds = Type.Number({ minimum: 0, description: 'seconds' });
 const column = Type.Array(count, { maxItems: 900 });
 
-/** Returns the schema of percentiles, or null if no attempt has ended in the window. */
+/** Returns the schema of percentiles. The value is null if no attempt ended in the measured period. */
 function percentiles(description: string) {
   const fields = Type.Object({ p50: seconds, p95: seconds, p99: seconds }, strict);
   return Type.Union([fields, Type.Null()], { description });

@@ -129,7 +129,7 @@ export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
   return mapValues(errors([...ALWAYS, ...names]), (answer, status) => componentRefs[status] ?? answer);
 }
 
-/** Marks responses that only the services in `names` send, for a path that several services share. */
+/** Marks responses as sent only by the services in `names`. Used for paths that several services share. */
 export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
   return mapValues(answers, (answer) => ({ ...answer, 'x-servers': names }));
 }

@@ -3,7 +3,7 @@ import { count, examples, ID, QUEUED_AT, strictObject, taskFields, taskState } f
 
 const { attempt, progress, attempts, reason, retryProperties } = taskFields;
 
-/** Returns the schema of the data of an event. */
+/** Returns the schema of an event's data. */
 function eventData(status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { action: eventAction, ...properties, at: eventTime };
   return taskState('', status, fields, { action: 'uppercase', ...example, at: QUEUED_AT * 1000 + 5 });

@@ -32,7 +32,7 @@ export const payload = Type.String({
 export const reason = Type.String({ description: 'why the last attempt failed' });
 export const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
-/** Schema of a history. */
+/** Schema of a task's failed attempts. */
 export const failedAttempts = Type.Array(
   Type.Object({ at_ms: Type.Integer({ minimum: 0 }), reason: Type.String({ maxLength: 1000 }) }, strict),
   { maxItems: 20, description: 'The newest failed attempts, oldest first. `at_ms` is in Unix milliseconds.' },
@@ -61,13 +61,18 @@ const submitted = {
 };
 const retryProperties = { attempts, reason, next_attempt_at: unixSeconds, next_attempt_at_ms: nextAttemptAt };
 
-/** Schemas of fields that both the responses and the events have. */
+/** Schemas of fields that occur in both responses and events. */
 export const taskFields = { taskId, attempt, startedAt, progress, attempts, reason, retryProperties, submitted };
 
 /** Examples of the fields of {@link taskFields}. */
 export const examples = { PAYLOAD, SUBMITTED, PROGRESS, RETRY, FAILURE };
 
-/** Returns the schema of a task in state `status`. @param properties other fields @param example their values */
+/**
+ * Returns the schema of a task in state `status`.
+ *
+ * @param properties schemas of the other fields
+ * @param example example values of the other fields
+ */
 export function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { id: taskId, status: Type.Literal(status), ...properties };
   return strictObject(description, fields, { id: ID, status, ...example });

@@ -85,10 +85,14 @@ const switched: OpenApiResponse = {
   },
 };
 
-/** Response to an `OPTIONS` request that is no preflight. */
+/** Response to an `OPTIONS` request that is not a CORS preflight. */
 const ALLOW_ONLY = '204 with the header `Allow`';
 
-/** Returns the operation that answers CORS preflights from any origin. @param other response to other requests */
+/**
+ * Returns the operation that answers CORS preflights from any origin.
+ *
+ * @param other description of the response to other `OPTIONS` requests
+ */
 function preflight(operationId: string, other: string, responses: OpenApiResponses): OperationDetails {
   return {
     operationId,
@@ -99,7 +103,9 @@ function preflight(operationId: string, other: string, responses: OpenApiRespons
   };
 }
 
-/** Responses sent only by service B: 404 without `TASKS_REQUIRE_TOKEN=true`, and an error for cross-site requests. */
+/**
+ * Responses sent only by service B: 404 if `TASKS_REQUIRE_TOKEN` is not `true`, and an error for cross-site requests.
+ */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';
@@ -121,7 +127,10 @@ const tokenPreflight: OpenApiResponse = {
   },
 };
 
-/** Returns the response to a preflight, or to another `OPTIONS` request, which gets only the header `Allow`. */
+/**
+ * Returns a copy of a preflight response that also describes other `OPTIONS` requests: all headers are optional, and
+ * `Allow` is added.
+ */
 function withAllow({ description, headers }: OpenApiResponse, ...supported: string[]): OpenApiResponse {
   const allowed = { 'Access-Control-Allow-Origin': constant('*'), ...headers } as Readonly<Record<string, Header>>;
   const allow = constant([...supported, 'OPTIONS'].join(', '));

@@ -30,7 +30,7 @@ export interface Unfinished {
 export interface StopDeadlines {
   /** Deadline after which open connections are closed. */
   connections: Promise<void>;
-  /** Deadline after which running handlers are aborted. Handlers of a durable queue are aborted at once. */
+  /** Deadline after which running handlers are aborted. A durable queue does not wait for this deadline. */
   abort: Promise<void>;
   /** Deadline after which running tasks are terminated. */
   all: Promise<void>;
@@ -74,7 +74,11 @@ export interface TasksBackend {
   /** Opens the task queue. @param onEvent called for each state change and progress report of a task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
   taskStoreLocation: TaskStoreLocation;
-  /** Starts deleting old task rows. Returns undefined if no retention limit is set. @param writeLock write lock of the worker threads */
+  /**
+   * Starts deleting old task rows. Returns undefined if no retention limit is set.
+   *
+   * @param writeLock write lock of the worker threads
+   */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
 }
 
@@ -197,7 +201,7 @@ export async function startTasks(
   };
 }
 
-/** Logs and reports as events that the queue is paused or resumed, on this or another node. */
+/** Logs each pause and resumption of the queue, by this or another node, and emits an event for it. */
 function followPauses(queue: Queue, events: TaskEvents, log: Log): void {
   const note = (isPaused: boolean) =>
     isPaused

@@ -9,7 +9,7 @@ const RETENTION_MS = 60_000;
 
 export type QueueEvent = TaskEvent | PauseEvent;
 
-/** Events that end a task. A failed task can still be redriven. */
+/** Names of the events that end a task. A failed task can still be redriven. */
 const ENDS: ReadonlySet<QueueEvent['event']> = new Set(['completed', 'failed', 'cancelled']);
 
 /** A subscriber's position in the event stream: the number of the last event it has read. */
@@ -18,9 +18,9 @@ export interface Cursor {
 }
 
 /**
- * Numbers the events of tasks and of the queue's pause, and keeps the newest, so each subscriber can read at its own
- * pace. A subscriber that falls too far behind learns how many events it missed. A minute after the last subscriber
- * leaves, events are counted but no longer kept.
+ * Assigns numbers to the events of tasks and pauses, and keeps the newest events, so that each subscriber can read at
+ * its own pace. A subscriber that falls too far behind learns how many events it missed. A minute after the last
+ * subscriber leaves, events are counted but no longer kept.
  */
 export class TaskEvents {
   /** Random prefix of event ids. Distinguishes the events of this process from the events of earlier processes. */
@@ -41,7 +41,7 @@ export class TaskEvents {
     return this.#subscribers.size;
   }
 
-  /** Numbers an event. While `#recording` is true, also keeps the event and wakes all subscribers. */
+  /** Assigns a number to an event. While `#recording` is true, also keeps the event and wakes all subscribers. */
   readonly record = (event: QueueEvent): void => {
     this.#newest += 1;
     if (this.#recording) {

@@ -17,7 +17,7 @@ export interface ClientTimeouts {
 
 export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
 
-/** Burst size in seconds. A client may send this many seconds' worth of messages at once. */
+/** Burst size in seconds. A client may send this many seconds' worth of messages in one burst. */
 const BURST_SECONDS = 2;
 
 /** Counters for all connections of the price stream. */

@@ -53,8 +53,8 @@ export class MemoryTokenStore implements TokenStore {
   }
 
   /**
-   * Adds a token. Of a key's tokens, the token with the highest `order` is the newest. Nodes that add the same tokens
-   * in any sequence keep the same tokens.
+   * Adds a token. A key's tokens are sorted by `order`, not by the time of the call, so that all nodes evict the same
+   * token.
    *
    * @returns the id of the evicted token, if any; can be the added token
    */

@@ -6,7 +6,7 @@ export interface Process {
   receive(message: LifecycleMessage): void;
 }
 
-/** Why an actor ended: normally, with a close code for its client, or with an error. */
+/** Reason why an actor ended: `normal`, a close code for its client, or an error. */
 export type ExitReason = 'normal' | CloseCode | Error;
 
 /**

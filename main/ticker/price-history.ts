@@ -1,6 +1,6 @@
 import type { TickerSymbol } from '../../workers/symbols.ts';
 
-/** Longest period that a history covers, in seconds. */
+/** Length of the price history in seconds. */
 export const HISTORY_SECONDS = 900;
 
 /** Response of `GET /prices/history`. All arrays have the same length, and the oldest tick is first. */
@@ -13,17 +13,17 @@ export interface PriceHistoryAnswer {
 }
 
 /**
- * Ring of the newest ticks of the last {@link HISTORY_SECONDS}, at most one per second: a later tick of the same second replaces the
- * earlier one. Takes 8 bytes for each price and timestamp: 468,000 bytes with 64 symbols, 28,800 with the three default symbols.
+ * Ticks of the last {@link HISTORY_SECONDS}, in a ring buffer with at most one tick per second. Takes 8 bytes for each
+ * price and timestamp.
  */
 export class PriceHistory {
   readonly #symbols: readonly TickerSymbol[];
   readonly #intervalMs: number;
   readonly #capacity: number;
   readonly #timestamps: Float64Array;
-  /** Prices of one tick after the other, each in the order of the symbols. */
+  /** Prices of all ticks. Each tick has one price per symbol, in the order of the symbols. */
   readonly #prices: Float64Array;
-  /** Index of the slot after the newest tick. */
+  /** Index of the slot for the next tick. */
   #end = 0;
   #size = 0;
 
@@ -41,7 +41,7 @@ export class PriceHistory {
   }
 
   /**
-   * Adds a tick. Removes ticks of the same second, and later ones, which exist if the clock was set back.
+   * Adds a tick. First removes ticks from the same second, and ticks from later seconds if the clock was set back.
    *
    * @param message JSON text sent to the clients, which contains the timestamp
    * @param prices one price per symbol, in the order of the symbols
@@ -71,7 +71,7 @@ export class PriceHistory {
     };
   }
 
-  /** Returns the slot of the tick with an index, counted from the oldest. */
+  /** Returns the slot of the tick at an index. The oldest tick has index 0. */
   #slot(index: number): number {
     return (this.#end - this.#size + index + this.#capacity) % this.#capacity;
   }

@@ -15,7 +15,7 @@ export interface PricesRouterOptions {
   history: Pick<PriceHistory, 'last' | 'size'>;
 }
 
-/** Maximum total size in bytes of all unread responses. The largest response, for 64 symbols with long prices, has 1 MB. */
+/** Maximum total size in bytes of all unread responses. The largest possible response has about 1 MB. */
 const RESPONSE_BUDGET_BYTES = 8 * 1024 * 1024;
 /** Approximate size of a price in a response, in bytes. */
 const PRICE_BYTES = 12;

@@ -77,7 +77,7 @@ export async function startTicker(
   });
   startedParts.defer(() => tokens.close());
   const maxConnections = Math.min(settings.maxConnections, shares.webSockets);
-  // The default is only an upper bound, so a lower limit on open files is worth no message.
+  // Not logged if `MAX_CONNECTIONS` has its default value, which is only an upper bound.
   if (maxConnections < settings.maxConnections && settings.maxConnections !== defaults.ticker.maxConnections) {
     const { openFiles } = shares;
     log.info({ openFiles, maxConnections }, 'the limit on open files allows fewer connections than MAX_CONNECTIONS');
@@ -151,7 +151,7 @@ function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** Readiness check. Returns a problem if the last tick is older than three intervals and {@link TICK_TIMEOUT_MS}. */
+/** Readiness check. Returns a problem after three intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
 function checkTicks(
   { lastDue, refusesTicks }: Pick<Ticker, 'lastDue' | 'refusesTicks'>,
   intervalMs: number,

@@ -11,7 +11,7 @@ export class SourceStatus {
   readonly memory = new SharedArrayBuffer(SourceCount.count * Float64Array.BYTES_PER_ELEMENT);
   readonly #source: string | undefined;
   readonly #log: Log;
-  /** Limit on repeated `info` lines. The log itself limits only warnings and errors. */
+  /** Limits repeated `info` lines, because the log itself limits only warnings and errors. */
   readonly #infoLimit = new RepeatLimit();
   #problem: string | undefined;
 
@@ -26,7 +26,7 @@ export class SourceStatus {
     return this.#problem;
   }
 
-  /** Numbers of failures, stalled ticks and refused prices; see {@link SourceCount}. */
+  /** Numbers of failed calls, stalled ticks and refused prices; see {@link SourceCount}. */
   get counts(): { failed: number; stalled: number; refused: number } {
     const [failed = 0, stalled = 0, refused = 0] = new Float64Array(this.memory);
     return { failed, stalled, refused };

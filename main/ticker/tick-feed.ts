@@ -11,7 +11,9 @@ export interface Tick {
 export interface TickFollower {
   /** Called with each tick from another node, to be sent to this node's clients. */
   onTick(tick: Tick): void;
-  /** Called with the most recent tick, to continue from its prices. The tick is not sent to clients. */
+  /**
+   * Called with the most recent tick, so that this node can continue from its prices. The tick is not sent to clients.
+   */
   onPrices(tick: Tick): void;
 }
 
@@ -20,7 +22,10 @@ export interface TickFollower {
  * and in order.
  */
 export interface TickFeed {
-  /** Expiry of this node's lease (one Float64) in milliseconds of the monotonic clock. In the past if not held. */
+  /**
+   * Float64Array of one element: expiry of this node's lease, in milliseconds of the monotonic clock. The time is in
+   * the past if this node does not hold the lease.
+   */
   readonly lease: SharedArrayBuffer;
   readonly isLeader: boolean;
   /** Sets the follower, which receives the ticks from other nodes. */

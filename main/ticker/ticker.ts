@@ -49,7 +49,7 @@ export class Ticker implements Process {
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
   readonly source: SourceStatus;
-  /** Every tick of this node, and every tick accepted from another node. */
+  /** History of the ticks made by this node or accepted from other nodes. */
   readonly history: PriceHistory;
   readonly #prices: Float64Array<SharedArrayBuffer>;
   readonly #symbolNames: string;
@@ -112,7 +112,10 @@ export class Ticker implements Process {
     return this.#refusesTicks;
   }
 
-  /** Milliseconds since the epoch when the last tick was due, or arrived from another node. 0 before the first tick. */
+  /**
+   * Time at which the last tick was due, or arrived from another node, in milliseconds since the epoch. 0 before the
+   * first tick.
+   */
   get lastDue(): number {
     return this.#lastDue[0] as number;
   }
@@ -225,7 +228,9 @@ export class Ticker implements Process {
     };
   }
 
-  /** Requests snapshots from a new thread for waiting clients. `workerData` contains the other subscriptions. */
+  /**
+   * Requests snapshots from a new thread for waiting clients. The other subscriptions are in the thread's `workerData`.
+   */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {

@@ -43,7 +43,7 @@ export class Tokens {
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /** Identities of verified tokens, by token. Bounded, because an entry is deleted when the store removes the token. */
+  /** Identities of verified tokens, by token. An entry is deleted when the store removes the token. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
   /** Pending decryptions by token, shared by concurrent requests. */

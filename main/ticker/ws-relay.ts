@@ -131,8 +131,8 @@ export class Relay {
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // Node creates no response for an upgrade, so this code does. The response writes to a stream instead of the
-      // socket, because it would add listeners to a socket.
+      // Node creates no response for an upgrade, so this code does. The response writes to a stream, because assigning
+      // the socket itself would add listeners to the socket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });

@@ -26,7 +26,8 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    // Checks the token again, because it may have been revoked. No `await` follows before the handler is registered.
+    // Checks the token again, because the token may have been revoked meanwhile. No `await` is allowed between this
+    // check and the registration of the handler.
     if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });

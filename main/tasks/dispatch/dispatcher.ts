@@ -31,19 +31,21 @@ export class Dispatcher {
   readonly #policyOf: (body: string) => RetryPolicy;
   /** Backoff after a failed write of a row or a delivery. The dispatcher takes no deliveries during a backoff. */
   readonly #backoff = new WriteBackoff(() => this.start());
-  /** Schedules `#fill` once for all deliveries that settle together, so that a single `take` replaces them. */
+  /** Schedules one `#fill` for all deliveries that are settled in the same event loop turn. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
   /** Number of deliveries that have been taken from the queue but not settled yet. */
   #inFlight = 0;
   #taking = false;
-  /** Number of pending operations: deliveries whose settlement is not recorded yet, and the `take` in progress, if any. */
+  /**
+   * Number of operations that `stop` waits for: deliveries whose settlement is not recorded yet, and a pending `take`.
+   */
   #unfinished = 0;
   #stopped = false;
   #unsubscribe = () => {};
   readonly #ignoreCancellations: () => void;
   readonly #ignorePauses: () => void;
-  /** Resolves when deliveries are taken or an `#unfinished` operation ends. Awaited by `drain` and `stop`. */
+  /** Resolves when deliveries are taken, or when an operation counted in `#unfinished` ends. */
   #progress = Promise.withResolvers<void>();
 
   constructor(options: DispatcherOptions) {
@@ -69,9 +71,8 @@ export class Dispatcher {
   }
 
   /**
-   * Waits until all messages in the queue are settled, the queue is paused or `deadline` resolves. Once `abort` has
-   * resolved, returns as soon as a delivery is in flight. `stop` can then abort the delivery's handler before the
-   * deadline.
+   * Waits until all messages in the queue are settled, the queue is paused or `deadline` resolves. After `abort`
+   * resolves, also returns if a delivery is in flight, so that the caller can abort its handler.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     let isOver = false;
@@ -89,8 +90,8 @@ export class Dispatcher {
   }
 
   /**
-   * Stops taking deliveries, and releases deliveries that have not started. Started deliveries may finish until `deadline` resolves. Then
-   * their threads are terminated, and the unfinished deliveries are released as well.
+   * Stops taking deliveries, and releases deliveries that have not started. When `deadline` resolves, terminates the
+   * threads of deliveries that are still running, and releases these deliveries too.
    */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
@@ -108,7 +109,7 @@ export class Dispatcher {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // If nothing is in flight, no successful write will reset the backoff.
+        // Resets the backoff here if no delivery is in flight, because no successful write will do so.
         if (this.#inFlight === 0) this.#backoff.reset();
         return;
       }
@@ -133,7 +134,7 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Runs and settles a delivery. The next delivery is taken as soon as `settle` is called, before the settlement is recorded. */
+  /** Runs and settles a delivery. Allows the next `take` before the settlement is recorded. */
   async #process(delivery: Delivery): Promise<void> {
     this.#inFlight += 1;
     this.#unfinished += 1;
@@ -181,7 +182,8 @@ export class Dispatcher {
     if (delayMs === undefined) return;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
     this.#options.pool.releaseWaiting();
-    // Unsubscribes, so that a queue shared by several nodes gives the released deliveries to other nodes.
+    // Unsubscribes from the queue, so that a queue shared by several nodes gives the released deliveries to other
+    // nodes.
     this.#unsubscribe();
   }
 

@@ -8,7 +8,7 @@ export const retryPolicy = {
   maxAttempts: 5,
   /** Number of crashes after which a task is discarded. A crash is the death of the thread or process during an attempt. */
   maxCrashes: 2,
-  /** Maximum delay after the first attempt. The maximum doubles with each further attempt, up to `maxDelayMs`. */
+  /** Maximum delay before the first retry. The maximum doubles with each further retry, up to `maxDelayMs`. */
   baseDelayMs: 1000,
   maxDelayMs: 60_000,
 };
@@ -48,7 +48,10 @@ export function decide(delivery: Attempts, outcome: Outcome, policy: RetryPolicy
   }
 }
 
-/** Returns a discard if the failure is permanent or no attempts are left, otherwise a retry with exponential backoff and full jitter. */
+/**
+ * Decides between a discard and a retry. Discards if the failure is permanent or no attempts are left. The delay before
+ * a retry is random, up to a maximum that doubles with each attempt.
+ */
 export function decideRetry(
   { attempt, crashes }: Attempts,
   failure: Failure,

@@ -12,9 +12,9 @@ import type { TasksRouterOptions } from './app.ts';
 import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
 import { failedTask, failedTaskSummary } from './task-status.ts';
 
-/** Maximum number of dead letters in a listing, the same as for rows in `GET /tasks`. */
+/** Maximum number of dead letters in a listing. Equals the limit of `GET /tasks`. */
 const LISTING_SIZE = 100;
-/** Upper bound on the bytes of a dead letter in a summary. */
+/** Estimated maximum size of a dead letter's summary in the response, in bytes. */
 const SUMMARY_BYTES = 8 * 1024;
 /** Maximum number of ids in the body of a bulk redrive or purge. */
 const MAX_IDS = 1000;
@@ -71,7 +71,7 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
     replyQueued(ctx, id);
   });
 
-  // The paths of one segment come before `:id`, which would match them.
+  // Registered before `/dead-letters/:id`, which would match these paths too.
   router.all('/dead-letters/reasons', answerOtherMethods('GET', 'HEAD'));
   router.all('/dead-letters/redrive', answerOtherMethods('POST'));
   router.all('/dead-letters/purge', answerOtherMethods('POST'));
@@ -89,13 +89,13 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
   return router;
 }
 
-/** Returns a query parameter. @throws {HttpError} `givenTwice` if the parameter occurs twice in the query */
+/** Returns a query parameter. @throws {HttpError} with the name `givenTwice` if the parameter is repeated */
 function single(value: string | string[] | undefined, givenTwice: ErrorName): string | undefined {
   if (Array.isArray(value)) throw new HttpError(givenTwice);
   return value;
 }
 
-/** Reads which dead letters a bulk call selects. @throws {HttpError} if the body selects none, or is not valid */
+/** Reads which dead letters to redrive or purge from a request body. @throws {HttpError} if the body is not valid */
 async function readSelection(
   request: IncomingMessage,
   { budget }: BodyBounds,

@@ -48,8 +48,8 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 }
 
 /**
- * Streams all events after the event `lastId`. A client that reads too slowly is told how many events it missed. The
- * stream ends once the actor's token is no longer valid.
+ * Streams all events after the event with the id `lastId`, or only new events if `lastId` is empty. A client that reads
+ * too slowly is told how many events it missed. The stream ends once the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);
@@ -89,7 +89,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   response.on('drain', wake);
   response.once('close', release);
 
-  // Sends an event id at once. A client that disconnects before its first event can then resume without a gap.
+  // Sends an event id immediately, so that a client that disconnects before its first event can resume without a gap.
   const isGap = lastId !== '' && known === undefined;
   response.write(`retry: ${RECONNECT_MS}\n${isGap ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`);
   wake();
@@ -107,7 +107,11 @@ function nextText(events: TaskEvents, cursor: Cursor): string {
   return text;
 }
 
-/** Encodes a `gap` event, which tells a client to reload because it missed `missed` events (null if unknown). */
+/**
+ * Encodes a `gap` event, which tells a client to reload.
+ *
+ * @param missed number of events that the client missed, or null if unknown
+ */
 function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
   return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
 }

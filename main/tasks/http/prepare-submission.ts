@@ -12,7 +12,7 @@ import type { BodyBuffer } from '../../http/body-buffer.ts';
 import { HttpError } from '../../http/errors.ts';
 import type { KeyedSubmission, Message } from '../queue/queue.ts';
 
-/** Maximum size of a body parsed on the main thread, in up to 3 ms. A worker thread parses larger bodies. */
+/** Maximum size of a body that the main thread parses, which takes up to 3 ms. A worker thread parses larger bodies. */
 export const SMALL_BODY_BYTES = 16 * 1024;
 
 /** Maximum time that a client can wait for its task to finish (header `Prefer: wait=...`). */
@@ -22,9 +22,9 @@ const LONGEST_WAIT_SECONDS = 30;
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * Turns a request into a queue message and an idempotency key. `parseInThread` parses and checks bodies that are larger
- * than {@link SMALL_BODY_BYTES} or deferred by `check`. The function may transfer the body's buffer.
+ * Converts a request to a queue message and an idempotency key.
  *
+ * @param parseInThread parses and checks large bodies, and bodies for which `check` returns `DEFERRED`
  * @throws {HttpError} if the key or the body is not valid
  */
 export async function prepare(
@@ -46,7 +46,12 @@ export async function prepare(
   return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
 }
 
-/** Returns the request's idempotency key, if any, with a hash of the user's id. @throws {HttpError} if malformed */
+/**
+ * Returns the request's idempotency key, followed by a hash of `userId` if given. Returns undefined if the request has
+ * no key.
+ *
+ * @throws {HttpError} if the key is malformed
+ */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;

@@ -10,7 +10,7 @@ import type { TasksRouterOptions } from './app.ts';
 /** Header that tells the client to retry after one second, sent if the queue is full or the idempotency key is in use. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** Routes for the queue's pause (`/queue/pause`, `/queue/resume`). */
+/** Routes that pause and resume the queue (`/queue/pause`, `/queue/resume`). */
 export function queueRouter({ queue }: Pick<TasksRouterOptions, 'queue'>): Router<AccessState> {
   const router = exactRouter<AccessState>();
 

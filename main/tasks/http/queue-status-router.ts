@@ -11,10 +11,10 @@ import type { TasksRouterOptions } from './app.ts';
 import { unavailable } from './queue-router.ts';
 import { listedTask } from './task-status.ts';
 
-/** Admission cost of a history. Admits eight per event loop turn. */
+/** Admission cost of a history request. An event loop turn admits eight such requests. */
 const HISTORY_COST = TURN_BYTES / 8;
 
-/** Admission cost of a listing of tasks, for which a local queue looks at every delayed message. */
+/** Admission cost of listing tasks. An event loop turn admits one listing, because a listing can read many messages. */
 const LISTING_COST = TURN_BYTES;
 
 /** Routes `GET /queue/tasks`, `GET /queue` and `GET /queue/history`. */
@@ -41,7 +41,7 @@ export function queueStatusRouter({ queue, monitor, admission, responses }: Task
     await admission.enter(LISTING_COST);
     const listing = await queue.listTasks(state, (bytes) => admission.enter(bytes)).catch(unavailable);
     const tasks = listing.tasks.map(listedTask);
-    // The count may be a second older than the tasks.
+    // `total` can be a second older than `tasks`, so it can be too low.
     const total = Math.max(listing.total, tasks.length);
     if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
   });

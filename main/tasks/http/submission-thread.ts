@@ -144,7 +144,11 @@ export class SubmissionThread {
     return worker;
   }
 
-  /** Fails the current submission. @param wasReady whether the thread had loaded its code. If so, the submission may have killed it. */
+  /**
+   * Fails the current submission.
+   *
+   * @param wasReady whether the thread had loaded its code, so that the submission may have killed it
+   */
   #fail(cause: unknown, wasReady: boolean): void {
     this.#worker = undefined;
     if (!wasReady) this.#failedStarts += 1;

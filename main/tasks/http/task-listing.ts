@@ -14,7 +14,7 @@ const READ_SINGLY_FROM_BYTES = 1024 * 1024;
 
 const LISTING_COST = TURN_BYTES;
 
-/** Maximum size of a row's summary in the response, in bytes: two texts of 256 characters, and an action of 256. */
+/** Estimated maximum size of a row's summary in the response, in bytes. */
 const SUMMARY_BYTES = 6 * 1024;
 
 type ListingOptions = Pick<TasksRouterOptions, 'tasks' | 'admission' | 'responses'>;
@@ -74,7 +74,11 @@ function summaryOf({ head, ...row }: TaskSummary): object {
   return { id, action, status, payload, payload_bytes, result, result_bytes, created_at, processed_at };
 }
 
-/** Returns the value of a query parameter, or undefined if it is absent. @throws {HttpError} `repeated` if it is given several times */
+/**
+ * Returns the value of a query parameter, or undefined if the parameter is absent.
+ *
+ * @throws {HttpError} with the name `repeated` if the parameter is repeated
+ */
 function once(
   ctx: ParameterizedContext,
   name: string,

@@ -15,11 +15,11 @@ import { query, replyTasks } from './task-listing.ts';
 import { unfinishedTask } from './task-status.ts';
 
 /**
- * Minimum admission cost of a submission to a memory queue. Admits five submissions per event loop turn, because about
- * five tasks complete in each turn.
+ * Minimum admission cost of a submission to an in-memory queue. An event loop turn admits five submissions, because
+ * about five tasks complete in a turn.
  */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Admission cost of a submission, as a multiple of its size. Above 1, because parsing many keys or levels is slow. */
+/** Admission cost per byte of a submission. Above 1, because parsing deeply nested data or many keys is slow. */
 const PARSING_COST = 4;
 /** Admission cost of reading a row. Fixed, because the size of the row is not known in advance. */
 const ROW_COST = TURN_BYTES / 8;
@@ -28,7 +28,7 @@ const ROW_COST = TURN_BYTES / 8;
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses, check } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue stores all submissions of an event loop turn in one transaction, so each turn admits many.
+  // No minimum for a durable queue, because it stores all submissions of an event loop turn in one transaction.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
@@ -85,7 +85,7 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   async function endWithin(id: string, seconds: number, response: ServerResponse): Promise<object | undefined> {
     const { ended, cancel } = events.waitForEnd(id, seconds * 1000);
     response.once('close', cancel);
-    // If the client repeated an idempotency key, the task may already have ended, so no further event would follow.
+    // A repeated submission with an idempotency key returns the id of the earlier task, which may already have ended.
     const hasEnded = await queue.find(id).then(
       (progress) => progress === undefined || progress.state === 'failed',
       () => false,

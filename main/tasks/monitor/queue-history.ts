@@ -3,7 +3,7 @@ import type { TaskEvent } from '../queue/queue.ts';
 /** Maximum number of seconds kept. */
 const MAX_SECONDS = 900;
 
-/** Columns of the history, oldest second first. All columns have the same length. */
+/** Counts of the history, as one array per kind. Each array has one number per second, oldest first. */
 export interface HistoryColumns {
   accepted: number[];
   completed: number[];
@@ -23,13 +23,10 @@ export interface HistoryAnswer extends HistoryColumns {
 
 type Column = keyof HistoryColumns;
 
-/**
- * Numbers of task events in each of the last 900 complete seconds. Seconds before the construction are absent. An event costs one
- * increment: it reads no clock and allocates nothing.
- */
+/** Counts task events per second, and keeps the counts of the last 900 complete seconds. */
 export class QueueHistory {
   readonly #now: () => number;
-  /** Complete seconds, oldest first. Only the last `#seconds` numbers of a column are valid. */
+  /** Counts of the complete seconds, oldest first. Only the last `#seconds` elements of each array are valid. */
   readonly #columns: Readonly<Record<Column, Uint32Array>> = {
     accepted: new Uint32Array(MAX_SECONDS),
     completed: new Uint32Array(MAX_SECONDS),
@@ -71,8 +68,8 @@ export class QueueHistory {
   }
 
   /**
-   * Completes all seconds before the current one. If several seconds have passed since the last call, all events count in the first of
-   * them. If the clock was set back, the kept seconds move back with it.
+   * Stores the counts of the seconds that have ended since the last call. If several seconds have ended, all events are
+   * counted in the first one.
    *
    * @param depth current number of unsettled messages
    */
@@ -94,7 +91,7 @@ export class QueueHistory {
     for (let second = 1; second < passed; second++) this.#push(idle);
   }
 
-  /** Returns the complete seconds. @param since omits this second and all earlier ones */
+  /** Returns the counts of the complete seconds after `since` (Unix seconds). */
   read(since = 0): HistoryAnswer {
     const seconds = Math.max(0, Math.min(this.#seconds, this.#newest - since));
     const last = (column: Column) => Array.from(this.#columns[column].subarray(MAX_SECONDS - seconds));

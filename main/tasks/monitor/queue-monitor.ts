@@ -10,7 +10,7 @@ import { type Percentiles, RecentDurations } from './recent-durations.ts';
 export interface QueueLimits {
   /** Maximum number of messages that are waiting, delayed or in flight. */
   length: number;
-  /** Maximum total size of these messages, in bytes. */
+  /** Maximum total size of the messages that are waiting, delayed or in flight, in bytes. */
   bytes: number;
   /** Maximum number of dead letters. */
   deadLetters: number;
@@ -32,9 +32,15 @@ export interface QueueStatus {
   threads: { busy: number; total: number };
   paused: boolean;
   stalled: Stall | undefined;
-  /** Time in seconds from acceptance to the first attempt, in the last five minutes. Undefined if no attempt ended. */
+  /**
+   * Percentiles of the time from acceptance to the first attempt, in seconds, over the last five minutes. Undefined if
+   * no attempt ended in that time.
+   */
   waiting: Percentiles | undefined;
-  /** Duration of attempts in seconds, in the last five minutes. Undefined if no attempt ended. */
+  /**
+   * Percentiles of the duration of attempts, in seconds, over the last five minutes. Undefined if no attempt ended in
+   * that time.
+   */
   running: Percentiles | undefined;
 }
 
@@ -47,13 +53,16 @@ export interface QueueMonitorOptions {
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   /** Maximum number of deliveries in flight on this node. */
   prefetch: number;
-  /** Functions that return a reason why no task can be processed, or undefined. Called once per second; the first reason is reported. */
+  /**
+   * Functions that return a reason why no task can be processed, or undefined. They are called once per second. The
+   * first reason is reported.
+   */
   problems: readonly (() => string | undefined)[];
   /** Wall clock in milliseconds since the epoch. The default is `Date.now`. */
   now?: () => number;
 }
 
-/** Reports the state and the history of the queue. Once per second, completes a second of the history and checks for a stall. */
+/** Reports the state and the history of the queue. Once per second, updates the history and checks for a stall. */
 export class QueueMonitor {
   readonly #options: QueueMonitorOptions;
   readonly #now: () => number;
@@ -117,7 +126,7 @@ export class QueueMonitor {
     this.#options.history.advance(unsettled(this.#options.queue));
   }
 
-  /** Checks whether tasks can be processed. Keeps the start of a stall whose reason has changed. */
+  /** Checks whether tasks can be processed. If a stall continues for another reason, keeps its start time. */
   #checkStall(): void {
     const reason = this.#reason();
     const since = this.#stalled?.since ?? Math.floor(this.#now() / 1000);

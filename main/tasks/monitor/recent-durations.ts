@@ -4,7 +4,7 @@ import { type CumulativeCounts, type Histogram, quantile } from '../../../worker
 const SAMPLE_SECONDS = 30;
 /** Number of samples kept. */
 const MAX_SAMPLES = 10;
-/** Length in seconds of the window to which percentiles refer. Its start is that of the oldest sample, 270 to 300 s ago. */
+/** Maximum length in seconds of the period that percentiles cover. The actual length varies with the oldest sample. */
 export const WINDOW_SECONDS = SAMPLE_SECONDS * MAX_SAMPLES;
 
 /** Percentiles of durations, in seconds. */
@@ -14,11 +14,13 @@ export interface Percentiles {
   p99: number;
 }
 
-/** Percentiles of the durations that histograms with the same bounds have counted in the last five minutes. */
+/**
+ * Percentiles of durations over the last five minutes. Adds up the counts of several histograms with the same bounds.
+ */
 export class RecentDurations {
   readonly #bounds: readonly number[];
   readonly #histograms: readonly Histogram[];
-  /** Counts since the process started, oldest sample first. At most `MAX_SAMPLES`. */
+  /** Cumulative counts since the process started, one element per sample, oldest first. */
   readonly #samples: CumulativeCounts[];
   #secondsSinceSample = 0;
 
@@ -28,7 +30,7 @@ export class RecentDurations {
     this.#samples = [this.#total()];
   }
 
-  /** Counts a second, and takes a sample every 30 calls. Must be called once per second. */
+  /** Takes a sample every 30 calls. Must be called once per second. */
   tick(): void {
     this.#secondsSinceSample += 1;
     if (this.#secondsSinceSample < SAMPLE_SECONDS) return;

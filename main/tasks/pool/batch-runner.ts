@@ -31,8 +31,8 @@ export interface RunningBatch {
   /** Removes from the batch all tasks that the thread has not started. @returns the number of tasks that remain */
   reclaim(): number;
   /**
-   * Aborts the signal of a started task. If the task is still running after the grace period, its thread is terminated, and all tasks
-   * of the batch end as `interrupted`. Does nothing once the batch's rows are being stored.
+   * Aborts the signal of a started task. If the task is still running after the grace period, its thread is terminated,
+   * and all tasks of the batch end as `interrupted`. Does nothing once the batch's rows are being stored.
    */
   cancel(index: number): void;
 }
@@ -54,10 +54,10 @@ export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' |
  */
 export class BatchRunner {
   readonly threads: number;
-  /** Histograms of attempt durations, one per slot. They exclude the time to store rows. */
+  /** Histograms of attempt durations, one per thread, without the time to store rows. */
   readonly durations: readonly Histogram[];
   readonly #timeout: ReturnType<typeof taskTimeout>;
-  /** Number of started tasks in the batch of each slot. */
+  /** Number of started tasks in each running batch, by slot. Each running batch occupies one slot. */
   readonly #startedTasks: Int32Array;
   readonly #cancellation: ReturnType<typeof taskCancellation>;
   /** Tasks that the threads are processing, by delivery id. */
@@ -171,12 +171,16 @@ export class BatchRunner {
     }
   }
 
-  /** Runs a batch and returns its outcomes. @param kept returns the number of tasks that were not reclaimed */
+  /**
+   * Runs a batch and returns its outcomes.
+   *
+   * @param kept returns the number of tasks in the batch, without reclaimed tasks
+   */
   async #runIn(batch: TaskBatch, cancellation: BatchCancellation, kept: () => number): Promise<BatchOutcome[]> {
     const ended = this.#timeout.watch(batch.slot);
     try {
       const outcomes = await this.#taskThreads.run(batch);
-      // A thread that is being terminated can claim a task and never return its outcome.
+      // Outcomes are missing if a thread claimed a task while the thread was being terminated.
       if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
       return outcomes;
     } catch (error) {
@@ -195,5 +199,7 @@ function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
   return { fraction, ...(note !== undefined && { note }) };
 }
 
-/** Value in `#startedTasks` once tasks are reclaimed: above any batch length, and small enough that increments cannot overflow. */
+/**
+ * Value in `#startedTasks` once tasks are reclaimed. Larger than any batch, so that the thread starts no further task.
+ */
 const RECLAIMED = 2 ** 30;

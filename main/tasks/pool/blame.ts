@@ -10,10 +10,13 @@ export type BatchOutcome =
   | { ended: 'interrupted'; reason: string; suspect: boolean };
 
 /**
- * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for the others. If rows
- * were being stored, all tasks are suspects. If the batch has only one task, that task counts as crashed.
+ * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for the
+ * others. If the thread was storing rows, all tasks are suspects, unless there is only one task, which counts as
+ * crashed.
  *
- * @param last state that the thread recorded last @param size number of tasks in the batch @param kept number of tasks not reclaimed
+ * @param last state of the batch that the thread recorded last
+ * @param size original number of tasks in the batch
+ * @param kept number of tasks in the batch without those reclaimed from the thread
  */
 export function blame(error: Error, last: LastSeen, size: number, kept: number): BatchOutcome[] {
   const isBlameless = error instanceof Interrupted || last.index === undefined;

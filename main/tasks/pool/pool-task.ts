@@ -20,7 +20,7 @@ export type Outcome =
 export interface PoolTask {
   delivery: Delivery;
   onStart: () => Promise<void>;
-  /** Resolves the promise of `WorkerPool.run`. Only the first call has an effect. */
+  /** Resolves the promise returned by `WorkerPool.run`. Only the first call has an effect. */
   resolve: (outcome: Outcome) => void;
   isStarted: boolean;
   isCancelled: boolean;

@@ -107,8 +107,8 @@ export class TaskThreads {
   }
 
   /**
-   * Replaces all threads if one fails to start or is not ready within the start timeout, because its tasks would otherwise stay
-   * pending forever. If a thread dies later, Piscina replaces it before the next event loop turn.
+   * Replaces all threads if one fails to start or is not ready within the start timeout, because tasks sent to that
+   * thread would stay pending forever. If a thread dies later, Piscina replaces it before the next event loop turn.
    */
   #watchStarts(piscina: Pool): void {
     /** Start timeouts of all threads, by thread id. Undefined once a thread is ready. */

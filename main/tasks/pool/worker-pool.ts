@@ -13,7 +13,7 @@ const CHECK_MS = 5;
 /** A batch in a worker thread. Reclaimed deliveries are removed from `tasks`. */
 interface RunningTasks {
   tasks: PoolTask[];
-  /** Undefined while the start of a suspect is being recorded. */
+  /** Undefined until the batch is sent to the thread. */
   inThread?: RunningBatch;
 }
 
@@ -27,7 +27,7 @@ type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | '
  */
 export class WorkerPool {
   readonly threads: number;
-  /** Histograms of attempt durations, one per thread. They exclude the time to store rows. */
+  /** Histograms of attempt durations, one per thread, without the time to store rows. */
   readonly durations: BatchRunner['durations'];
   /** Number of worker threads that are running a batch. */
   busy = 0;
@@ -45,7 +45,10 @@ export class WorkerPool {
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
 
-  /** @param maxBatch maximum number of deliveries in a batch @param onProgress called when the handler of a delivery reports progress */
+  /**
+   * @param maxBatch maximum number of deliveries in a batch
+   * @param onProgress called when the handler of a delivery reports progress
+   */
   constructor(batches: Batches, maxBatch: number, onProgress: ProgressListener = () => {}) {
     this.#onProgress = onProgress;
     this.threads = batches.threads;
@@ -132,7 +135,10 @@ export class WorkerPool {
     }
   }
 
-  /** Removes and returns the deliveries of the next batch. Returns none while a suspect must wait for a busy worker. */
+  /**
+   * Removes and returns the deliveries of the next batch. Returns none if the next delivery must wait until all workers
+   * are idle.
+   */
   #nextBatch(): PoolTask[] {
     const [first] = this.#waiting;
     if (first?.delivery.suspect && this.busy > 0) return [];

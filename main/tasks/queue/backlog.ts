@@ -18,9 +18,9 @@ import { textMemoryBytes } from './text-memory.ts';
 
 /** A message that is waiting, delayed or in flight, and its state. */
 export interface Entry extends StoredMessage {
-  /** Memory used by the message's body and reason, in bytes; see `textMemoryBytes`. */
+  /** Memory used by the message's body, reason and history, in bytes. */
   bytes: number;
-  /** First characters of the action, for events. Undefined if the message has none. */
+  /** First characters of the action, for events. Undefined if the message has no action. */
   action: string | undefined;
 }
 
@@ -35,7 +35,7 @@ interface RunningState {
 /** A message as stored or submitted, without the fields that the backlog derives from it. */
 export type EntryState = Omit<Entry, 'bytes' | 'action'>;
 
-/** Returns the entry of a message that was stored. */
+/** Creates the entry of a stored message. */
 export function entryOf(message: EntryState): Entry {
   return { ...message, bytes: textMemoryBytes(message), action: actionStart(message.body) };
 }
@@ -51,9 +51,9 @@ export class Backlog {
   readonly #inFlight = new Map<Delivery, Entry>();
   /** Messages that a worker thread is processing. */
   readonly #running = new Map<Entry, RunningState>();
-  /** Messages whose removal is being written. These messages are not delivered, but count as waiting. */
+  /** Messages whose cancellation is being recorded. These messages are not delivered, but count as waiting. */
   readonly #removing = new Set<Entry>();
-  /** Number of messages whose acceptance is being written. `#entries` does not contain these messages yet. */
+  /** Number of calls of `reserve` that have not been undone. */
   #reserved = 0;
   #bytes = 0;
   /** Highest position in delivery order assigned so far. */
@@ -88,13 +88,13 @@ export class Backlog {
     return { id, body, sequence, position: ++this.#positions, bytes, action: actionStart(body), ...state, acceptedAt };
   }
 
-  /** Counts a message that is not added yet against the bounds. */
+  /** Reserves space for a message that is going to be added, so that the message counts against the bounds. */
   reserve({ bytes }: Entry): void {
     this.#reserved += 1;
     this.#bytes += bytes;
   }
 
-  /** Undoes `reserve`, before the message is added or dropped. */
+  /** Undoes `reserve`. */
   unreserve({ bytes }: Entry): void {
     this.#reserved -= 1;
     this.#bytes -= bytes;
@@ -109,7 +109,7 @@ export class Backlog {
     else this.#waiting.push(entry);
   }
 
-  /** Takes up to `max` waiting messages, which are in flight until `endDelivery`. Takes no messages after `close`. */
+  /** Takes up to `max` waiting messages. A message stays in flight until `endDelivery`. Returns none after `close`. */
   take(max: number): Delivery[] {
     return Array.from({ length: this.#closed ? 0 : Math.min(max, this.#waiting.size) }, () => {
       const entry = this.#waiting.shift() as Entry;
@@ -213,7 +213,7 @@ export class Backlog {
     return { state: 'queued' };
   }
 
-  /** Returns up to `max` messages; see `Queue.listTasks`. */
+  /** Returns the first `max` messages in a state: the next to deliver, the longest running, or the next due. */
   first(state: ListedState, max: number): Entry[] {
     switch (state) {
       case 'queued':

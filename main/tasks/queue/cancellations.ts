@@ -34,8 +34,9 @@ export class Cancellations {
   }
 
   /**
-   * Cancels a message; see `Queue.cancel`. `isTaken` returns whether `take` has already returned the delivery.
+   * Cancels a message; see `Queue.cancel`.
    *
+   * @param isTaken returns whether `take` has already returned the delivery
    * @throws {Error} if the cancellation cannot be recorded; the message then stays in the backlog
    */
   async cancel(id: string, isTaken: (delivery: Delivery) => boolean): Promise<'cancelled' | 'running' | undefined> {
@@ -52,7 +53,7 @@ export class Cancellations {
     return cancelled;
   }
 
-  /** Counts and reports a cancelled message. */
+  /** Counts a cancelled message and emits its event. */
   note(entry: Entry): void {
     this.count += 1;
     this.#options.onEvent({ event: 'cancelled', ...subjectOf(entry) });

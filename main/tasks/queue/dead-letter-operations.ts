@@ -22,14 +22,18 @@ export interface DeadLetterOperations {
   /**
    * Requeues dead letters, oldest first, until a bound of the queue is reached. The others are kept.
    *
-   * @throws {Error} if a redrive cannot be recorded; its dead letters are then kept, and the earlier ones are redriven
+   * @throws {Error} if a redrive cannot be recorded; the dead letters redriven before the failure stay redriven
    */
   redriveAll(selection: DeadLetterSelection): Promise<BulkResult>;
-  /** Deletes dead letters. @throws {Error} if a deletion cannot be recorded; its dead letters are then kept */
+  /**
+   * Deletes dead letters.
+   *
+   * @throws {Error} if a deletion cannot be recorded; the dead letters deleted before the failure stay deleted
+   */
   purgeAll(selection: DeadLetterSelection): Promise<BulkResult>;
 }
 
-/** Dead letters to list: those with this reason, and those older than the dead letter with the id `before`. */
+/** Filter for a list of dead letters. `before` is the id of a dead letter: only older ones match. */
 export interface DeadLetterFilter {
   before?: string | undefined;
   reason?: string | undefined;
@@ -41,13 +45,13 @@ export type DeadLetterSelection = { ids: readonly string[] } | { reason: string 
 export interface BulkResult {
   /** Number of dead letters that were redriven or purged. */
   count: number;
-  /** Number of selected dead letters that are kept, because a bound was reached. */
+  /** Number of selected dead letters that were kept, because the queue reached a bound. */
   remaining: number;
 }
 
 /** Dead letters with the same reason. */
 export interface ReasonCount {
-  /** Null for the sum of all reasons beyond the most frequent {@link MAX_REASONS}. */
+  /** The reason, or null for all reasons other than the {@link MAX_REASONS} most frequent ones. */
   reason: string | null;
   count: number;
   /** Whether all of these dead letters failed with a permanent error. */
@@ -68,15 +72,15 @@ export interface ListedDeadLetter {
   read(): Promise<DeadLetter | undefined>;
 }
 
-/** Thrown if there is no dead letter with the id that a listing should continue after. */
+/** Thrown if a listing should start after a dead letter that does not exist. */
 export class UnknownDeadLetter extends Error {
   override name = 'UnknownDeadLetter';
 }
 
-/** Maximum number of reasons that are counted separately in an answer. */
+/** Maximum number of reasons that are counted separately. All other reasons share one count. */
 const MAX_REASONS = 100;
 
-/** Sorts counts by frequency, and sums those beyond the most frequent {@link MAX_REASONS}. */
+/** Sorts counts by frequency, and adds up those beyond the most frequent {@link MAX_REASONS}. */
 export function mostFrequent(counts: readonly ReasonCount[]): DeadLetterReasons {
   const sorted = counts.toSorted((one, other) => other.count - one.count);
   const rest = sorted.splice(MAX_REASONS);

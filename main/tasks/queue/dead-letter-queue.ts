@@ -8,7 +8,7 @@ import type {
 } from './dead-letter-operations.ts';
 import { Pausable } from './pausable.ts';
 
-/** A pausable queue that leaves the operations on its dead letters to another object. */
+/** A pausable queue that delegates the operations on its dead letters to `deadLettering`. */
 export abstract class DeadLetterQueue extends Pausable implements DeadLetterOperations {
   protected abstract readonly deadLettering: DeadLetterOperations;
 

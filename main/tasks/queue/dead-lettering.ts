@@ -45,7 +45,7 @@ export class DeadLettering implements DeadLetterOperations {
     backlog.remove(entry);
     const { id, body, sequence, acceptedAt } = entry;
     const failedAt = Date.now();
-    // An exhausted message is discarded without a further attempt.
+    // No attempt is added if the message was discarded without being attempted again.
     const history = attempts > entry.attempts ? withAttempt(entry.history, failedAt, reason) : entry.history;
     const failed = { reason: sharedReason(history, reason), permanent: failure === 'permanent', history, failedAt };
     const letter = { id, body, sequence, attempts, acceptedAt, ...failed };
@@ -68,7 +68,7 @@ export class DeadLettering implements DeadLetterOperations {
     return this.#options.deadLetters.reasons();
   }
 
-  /** Puts a dead letter back into the queue; see `Queue.redrive`. */
+  /** Requeues a dead letter. @returns whether the dead letter existed */
   async redrive(id: string): Promise<boolean> {
     const letter = this.#options.deadLetters.get(id);
     if (letter === undefined) return false;
@@ -76,7 +76,7 @@ export class DeadLettering implements DeadLetterOperations {
     return true;
   }
 
-  /** Puts dead letters back into the queue; see `Queue.redriveAll`. Each event loop turn redrives one slice. */
+  /** Requeues the selected dead letters, oldest first, in one slice per event loop turn. */
   async redriveAll(selection: DeadLetterSelection): Promise<BulkResult> {
     const { deadLetters } = this.#options;
     const selected = deadLetters.select(selection);
@@ -109,7 +109,7 @@ export class DeadLettering implements DeadLetterOperations {
     return true;
   }
 
-  /** Deletes dead letters; see `Queue.purgeAll`. Each event loop turn purges one slice. */
+  /** Deletes the selected dead letters in one slice per event loop turn. */
   async purgeAll(selection: DeadLetterSelection): Promise<BulkResult> {
     const { deadLetters, journal } = this.#options;
     const selected = deadLetters.select(selection);
@@ -132,7 +132,7 @@ export class DeadLettering implements DeadLetterOperations {
     return { count, remaining: remaining().length };
   }
 
-  /** Creates the entry of a dead letter, and counts it against the bounds of the queue. @throws {QueueFull} */
+  /** Creates the entry of a dead letter, and reserves space for the entry in the queue. @throws {QueueFull} */
   #reserve(letter: DeadLetter): Entry {
     const { backlog } = this.#options;
     const entry = backlog.createEntry(letter, letter.sequence, letter.acceptedAt);
@@ -140,7 +140,7 @@ export class DeadLettering implements DeadLetterOperations {
     return entry;
   }
 
-  /** Reserves the entries of dead letters, in order, until a bound of the queue is reached. */
+  /** Reserves space for dead letters, in order, until a bound of the queue is reached. @returns the reserved entries */
   #reserveAll(letters: readonly DeadLetter[]): Entry[] {
     const entries: Entry[] = [];
     try {
@@ -151,7 +151,7 @@ export class DeadLettering implements DeadLetterOperations {
     return entries;
   }
 
-  /** Redrives dead letters whose entries are reserved. If this cannot be recorded, keeps the dead letters. */
+  /** Requeues dead letters with reserved entries. If the redrive cannot be recorded, keeps the dead letters. */
   async #redrive(letters: readonly DeadLetter[], entries: readonly Entry[]): Promise<void> {
     for (const letter of letters) this.#options.deadLetters.startRemoval(letter, 'redrive');
     const redriving = this.#recordRedrive(letters, entries);
@@ -170,7 +170,7 @@ export class DeadLettering implements DeadLetterOperations {
       for (const entry of entries) backlog.unreserve(entry);
       for (const { id } of letters) this.#redriving.delete(id);
     }
-    // No await in this loop, so that `find` finds each message either here or in the backlog.
+    // No `await` from here on. Otherwise, `find` could miss a message that has left the dead letters.
     for (const letter of letters) deadLetters.finishRemoval(letter);
     for (const entry of entries) enqueue(entry);
   }
@@ -194,7 +194,7 @@ export class DeadLettering implements DeadLetterOperations {
   }
 }
 
-/** Returns the first dead letters, at least one, that do not exceed {@link SLICE}. */
+/** Returns as many of the first dead letters as fit into a {@link SLICE}, but at least one. */
 function firstSlice(letters: readonly DeadLetter[]): DeadLetter[] {
   let bytes = 0;
   const end = letters.findIndex((letter, index) => {

@@ -21,7 +21,7 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Task ids of dead letters whose redrive or purge is being written. Only a bulk purge is written before it takes effect. */
+  /** Task ids of the dead letters whose redrive or bulk purge is being recorded. */
   readonly #removing = new Map<string, 'redrive' | 'purge'>();
   /** Memory used by the dead letters that are not being removed. */
   #bytes = 0;
@@ -85,20 +85,20 @@ export class DeadLetters {
     return mostFrequent([...counts.values()]);
   }
 
-  /** Starts to remove a dead letter, before this is written. */
+  /** Marks a dead letter as being removed. Must be followed by `finishRemoval` or `undoRemoval`. */
   startRemoval(letter: DeadLetter, kind: 'redrive' | 'purge'): void {
     this.#removing.set(letter.id, kind);
     this.#bytes -= textMemoryBytes(letter);
   }
 
-  /** Keeps a dead letter whose removal could not be written. @returns the dead letters that were evicted as a result */
+  /** Undoes `startRemoval`. @returns the dead letters that were evicted as a result */
   undoRemoval(letter: DeadLetter): DeadLetter[] {
     this.#removing.delete(letter.id);
     this.#bytes += textMemoryBytes(letter);
     return this.#evict();
   }
 
-  /** Removes a dead letter once this is written. A purged dead letter counts in `dropped`. */
+  /** Completes the removal of a dead letter. A purged dead letter counts in `dropped`. */
   finishRemoval({ id }: DeadLetter): void {
     if (this.#removing.get(id) === 'purge') this.dropped += 1;
     this.#removing.delete(id);

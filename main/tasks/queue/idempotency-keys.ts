@@ -34,7 +34,7 @@ export class IdempotencyKeys {
   /**
    * Adds a submission's key. If `write` rejects, removes the key again and rejects with the same error.
    *
-   * @param write accepts the submission and deletes the stored records of evicted keys
+   * @param write stores the submission, and deletes the stored records of the evicted keys
    */
   async accept(record: KeyRecord, write: (evicted: readonly string[]) => Promise<void>): Promise<void> {
     this.#pending.add(record.key);

@@ -6,7 +6,7 @@ import type { Journal } from './sqlite-journal.ts';
 export class InFlightRecords {
   readonly #backlog: Backlog;
   readonly #release: (delivery: Delivery) => void;
-  /** Deliveries that `record` has not returned yet. */
+  /** Deliveries that are being recorded. */
   readonly #recording = new Set<Delivery>();
 
   /** @param release releases a delivery that cannot be recorded */
@@ -15,15 +15,15 @@ export class InFlightRecords {
     this.#release = release;
   }
 
-  /** Whether the delivery is being recorded, so that the dispatcher does not know it yet. */
+  /** Whether a delivery is still being recorded, so that `take` has not returned it yet. */
   has(delivery: Delivery): boolean {
     return this.#recording.has(delivery);
   }
 
   /**
-   * Records that messages are in flight. Suspects are skipped, because they stay stored as suspects until an attempt has ended.
+   * Records that messages are in flight. Skips suspects, which are stored as suspects already.
    *
-   * @returns the deliveries whose messages have not been cancelled in the meantime
+   * @returns the deliveries that were not cancelled while they were recorded
    * @throws {Error} if the journal cannot write; the deliveries are then released
    */
   async record(deliveries: Delivery[], journal: Pick<Journal, 'update'>): Promise<Delivery[]> {

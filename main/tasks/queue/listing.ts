@@ -2,12 +2,12 @@ import { cut } from '../../../workers/parse-submission.ts';
 import type { Backlog } from './backlog.ts';
 import type { ListedState, QueueCounts, TaskListing } from './queue.ts';
 
-/** Maximum number of tasks in a listing of the queue, the same as for rows in `GET /tasks`. */
+/** Maximum number of unfinished tasks in a listing. Equals the limit of `GET /tasks`. */
 export const LISTED_TASKS = 100;
-/** Maximum number of characters of a message in a listing of the queue. */
+/** Maximum number of characters of a message in a listing of unfinished tasks. */
 export const LISTED_LENGTH = 256;
 
-/** Lists tasks of a local queue; see `Queue.listTasks`. */
+/** Lists tasks of a local queue in one state. Waits for `admit` before it reads a message. */
 export async function listBacklog(
   backlog: Backlog,
   state: ListedState,
@@ -25,7 +25,7 @@ export async function listBacklog(
   return { tasks: listed, total };
 }
 
-/** Returns the number of tasks in a listed state. */
+/** Returns the number of tasks in a state. */
 export function totalOf(state: ListedState, { waiting, inFlight, delayed }: Counts): number {
   return { queued: waiting, running: inFlight, retrying: delayed }[state];
 }

@@ -29,7 +29,10 @@ import type { Journal } from './sqlite-journal.ts';
 
 export type { LocalQueueOptions };
 
-/** Maximum delay of a restored message, in case the clock was set back. Equals the maximum delay of `RetryAfter`. */
+/**
+ * Maximum delay of a message restored at startup. Applies if the clock was set back. Equals the maximum of
+ * `RetryAfter`.
+ */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
 /** Resolved promise, returned for a change that is not written to a journal. */
@@ -47,7 +50,10 @@ export class LocalQueue extends DeadLetterQueue implements Queue {
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   #clearSnapshot: (() => void) | undefined;
-  /** Sequence number of the last accepted message. Starts at the time in microseconds, above earlier numbers. */
+  /**
+   * Sequence number of the last accepted message. Starts at the current time in microseconds, so that it exceeds all
+   * numbers of previous processes.
+   */
   #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
@@ -184,7 +190,7 @@ export class LocalQueue extends DeadLetterQueue implements Queue {
     return this.#backlog.oldest;
   }
 
-  /** Returns the contents of the queue, for the next process. */
+  /** Returns the contents of the queue, so that the next process can restore them. */
   snapshot(): QueueSnapshot {
     return {
       messages: this.#backlog.list(),

@@ -1,4 +1,7 @@
-/** Returns the `max` items with the lowest keys, in ascending order. Reads the items once, and holds `max` of them. */
+/**
+ * Returns the `max` items with the lowest keys, in ascending order. Iterates once, and keeps at most `max` items in
+ * memory.
+ */
 export function lowest<T>(items: Iterable<T>, max: number, keyOf: (item: T) => number): T[] {
   const found: T[] = [];
   const keys: number[] = [];

@@ -11,7 +11,7 @@ import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
 import { BUSY_TIMEOUT_MS, SqliteJournal } from './sqlite-journal.ts';
 
 /**
- * Opens the configured queue and restores the previous process's messages. The caller has locked the data folder.
+ * Opens the configured queue and restores the previous process's messages. The caller must have locked the data folder.
  * Calls `onEvent` for each state change and progress report of a task.
  *
  * @throws {Error} if `queue.db` cannot be opened
@@ -38,7 +38,7 @@ function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: Lo
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      // Returns true if the file contains all messages. Even if outdated, they are delivered by the next start.
+      // Returns true if the file contains all messages, because the next start then delivers all of them.
       return (
         error instanceof LastWriteFailed &&
         queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))

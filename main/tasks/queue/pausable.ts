@@ -1,4 +1,4 @@
-/** The part of a queue that can be paused. See `Queue` for the public members. */
+/** Base class of queues that can be paused. */
 export abstract class Pausable {
   #isPaused: boolean;
   readonly #listeners = new Set<(isPaused: boolean) => void>();
@@ -26,7 +26,7 @@ export abstract class Pausable {
     return () => void this.#listeners.delete(listener);
   }
 
-  /** Stores whether the queue is paused, before this takes effect. */
+  /** Stores that the queue is paused or resumed. Called before the change takes effect. */
   protected abstract storePause(isPaused: boolean): Promise<void>;
 
   /** Sets whether the queue is paused. Calls the listeners if this is a change. @returns whether this is a change */

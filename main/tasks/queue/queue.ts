@@ -22,7 +22,7 @@ export interface Queue extends DeadLetterOperations {
    */
   publish(message: Message, keyed?: KeyedSubmission): Promise<string>;
   /**
-   * Takes up to `max` deliveries, in order. Returns an empty array at once if no message is ready. A delivery is in
+   * Takes up to `max` deliveries, in order. Returns an empty array immediately if no message is ready. A delivery is in
    * flight until it is settled. A durable queue records deliveries before it returns them. If the process dies, the
    * next process redelivers them as suspects.
    *
@@ -51,37 +51,44 @@ export interface Queue extends DeadLetterOperations {
    * removes the listener.
    */
   onCancel(listener: (delivery: Delivery) => boolean): () => void;
-  /** Whether the queue is paused. `take` returns no deliveries of a paused queue. A queue shared by several nodes is paused on all. */
+  /**
+   * Whether the queue is paused, on all nodes if the queue is shared. `take` returns no deliveries of a paused queue.
+   */
   readonly paused: boolean;
   /**
-   * Pauses the queue. Deliveries in flight may still be settled, and messages published. A durable queue stores that it is paused
-   * before the promise resolves. On other nodes, the pause takes effect within a second or two.
+   * Pauses the queue. Deliveries in flight can still be settled, and messages can still be published. A durable queue
+   * stores the pause before the promise resolves. On other nodes, the pause takes effect within a second or two.
    *
    * @throws {Error} if the pause cannot be stored; the queue is then not paused
    */
   pause(): Promise<void>;
-  /** Ends a pause. @throws {Error} if this cannot be stored; the queue then stays paused */
+  /** Resumes the queue. @throws {Error} if the change cannot be stored; the queue then stays paused */
   resume(): Promise<void>;
   /** Calls `listener` whenever the queue is paused or resumed, on this or another node. The returned function removes the listener. */
   onPauseChange(listener: (isPaused: boolean) => void): () => void;
   /** Sets the progress of a running delivery, and reports it as an event. `find` returns the progress until the attempt ends. */
   reportProgress(delivery: Delivery, progress: TaskProgress): void;
-  /** Marks a delivery as started. A durable queue stores the start of a suspect. @throws {Error} if this write fails */
+  /** Marks a delivery as started. @throws {Error} if a durable queue must record the start but cannot */
   markRunning(delivery: Delivery): Promise<void>;
   /**
-   * Settles a delivery. Later settlements of the same delivery are ignored. The settlement takes effect at once; the promise
-   * resolves when it is recorded.
+   * Settles a delivery, with immediate effect. The promise resolves when the settlement is recorded. Later settlements
+   * of the same delivery are ignored.
    */
   settle(delivery: Delivery, settlement: Settlement): Promise<void>;
   /** Returns the state of an unfinished or failed task, or undefined if the task is completed or unknown. */
   find(id: string): Promise<Progress | undefined>;
   /**
-   * Lists up to `LISTED_TASKS` unfinished tasks: waiting ones in the order of delivery, those in flight with the longest running first,
-   * or delayed ones with the next due first. Waits for `admit` before it reads a message of that many bytes.
+   * Lists up to `LISTED_TASKS` unfinished tasks in a state: waiting tasks in the order of delivery, tasks in flight
+   * with the longest running first, or delayed tasks with the next due first.
+   *
+   * @param admit awaited before each message is read; `bytes` is the size of the message
    */
   listTasks(state: ListedState, admit: (bytes: number) => Promise<void>): Promise<TaskListing>;
   counts(): QueueCounts;
-  /** Returns the acceptance time of the oldest message in milliseconds since the epoch, or undefined if empty. */
+  /**
+   * Returns the time at which the oldest message was accepted, in milliseconds since the epoch. Undefined if the queue
+   * is empty.
+   */
   oldest(): number | undefined;
   /** Closes the queue. Unsettled messages that are not stored are lost. @throws {Error} if the last changes could not be stored */
   close(): Promise<void>;
@@ -97,7 +104,11 @@ export interface UnsyncedRows {
 /** An open queue and its health. */
 export interface OpenQueue {
   queue: Queue;
-  /** Closes the queue; called once all deliveries are settled. @returns whether the messages are kept for the next start or other nodes */
+  /**
+   * Closes the queue; called once all deliveries are settled.
+   *
+   * @returns whether the messages are kept for the next start or for other nodes
+   */
   close(): Promise<boolean>;
   /** Returns the problem with `queue.db`, or undefined when healthy. Only present for the `sqlite` driver. */
   fileProblem?(): string | undefined;
@@ -133,7 +144,7 @@ export interface IdempotencyKey {
 
 /** A submission with an idempotency key. */
 export interface KeyedSubmission extends IdempotencyKey {
-  /** Creates the message with an id reserved by an earlier, unfinished `publish` of the same submission. */
+  /** Creates the message with the id that an earlier, unfinished `publish` of the same submission has reserved. */
   createMessage(id: string): Message;
 }
 
@@ -184,7 +195,7 @@ export type TaskEvent = EventSubject &
     | { event: 'failed'; attempts: number; reason: string }
   );
 
-/** What every event tells about its task. */
+/** Fields that all events of a task have in common. */
 export interface EventSubject {
   id: string;
   /** The first characters of the action; see `actionStart`. Absent if the event comes from a node of version 0.1.0. */

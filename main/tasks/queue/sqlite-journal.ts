@@ -6,9 +6,11 @@ import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
 /** Maximum wait if another program, such as a backup, has locked `queue.db`. Short, because the wait blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 100;
-/** Delay before failed writes and syncs are retried. */
+/** Delay before a failed write or sync is retried. */
 const RETRY_MS = 1000;
-/** Maximum number of completed messages waiting for a sync. Any older messages run again at the next start. */
+/**
+ * Maximum number of completed messages waiting for a sync. The tasks of any older messages run again at the next start.
+ */
 const MAX_UNSYNCED = 100_000;
 
 interface Operation {
@@ -16,7 +18,7 @@ interface Operation {
   /** Whether the write must survive a power loss. */
   durable: boolean;
   written: PromiseWithResolvers<void>;
-  /** Sequence number of a message whose failed write is retried. Undefined if the caller undoes the change instead. */
+  /** Sequence number of the message if a failed write is retried. Undefined if a failed write is not retried. */
   retryFor: number | undefined;
 }
 
@@ -32,14 +34,14 @@ export class SqliteJournal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
   readonly #rowsOnDisk: () => Promise<void>;
-  /** Pending syncs of task rows. Each promise resolves after the writes to `queue.db` that depend on its sync. */
+  /** Promises of pending syncs and of the writes that follow the syncs. Awaited by `close`. */
   readonly #syncing = new Set<Promise<void>>();
   /** Sequence numbers of completed messages whose rows could not be synced. The messages are deleted once a later sync succeeds. */
   readonly #unsynced = new Set<number>();
   /** Error message of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
-  /** Last failed write of each message, by sequence number. The next transaction repeats these writes. */
+  /** Failed writes to repeat in the next transaction, by the sequence number of the message. */
   readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
   /** Reason why the last transaction failed, or undefined if it succeeded. */
@@ -68,8 +70,9 @@ export class SqliteJournal {
   }
 
   /**
-   * Stores the state of a message. If the process dies while `running` is stored as true, the next start makes the message a suspect.
-   * For a message that is already a suspect, the next start counts an attempt and a crash.
+   * Stores the state of a message.
+   *
+   * @param running whether a crash of the process would be blamed on this message
    */
   update(entry: Entry, running: boolean): Promise<void> {
     return this.#write(false, entry.sequence, () => this.#messages.update(entry, running));
@@ -108,7 +111,7 @@ export class SqliteJournal {
     });
   }
 
-  /** Deletes dead letters before this takes effect. */
+  /** Deletes dead letters. If the write fails, none of them is deleted. */
   purgeAll(letters: readonly DeadLetter[]): Promise<void> {
     return this.#write(false, undefined, () => {
       for (const { sequence } of letters) this.#messages.deleteDeadLetter(sequence);
@@ -155,7 +158,10 @@ export class SqliteJournal {
     }
   }
 
-  /** Returns the stored sequence numbers. Uses the open connection, because a new one may fail on a full disk. */
+  /**
+   * Returns the sequence numbers of all stored messages. Uses the open connection, because opening one may fail on a
+   * full disk.
+   */
   #stored(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
@@ -207,7 +213,7 @@ export class SqliteJournal {
     const idle = operations.length === 0 && this.#failedWrites.size === 0;
     if (idle && this.#failure === undefined) return;
     this.#operations = [];
-    // After a failed transaction, the next transaction does not wait for locks, because the wait blocks the event loop.
+    // After a failed transaction, does not wait for locks, because the wait blocks the event loop.
     const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
     const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
@@ -225,7 +231,7 @@ export class SqliteJournal {
       this.#failure = (error as Error).message;
       for (const { write, written, retryFor } of operations) {
         if (retryFor !== undefined) {
-          // Moves the failed write to the end of the map, because failed writes are repeated in their original order.
+          // Moves the failed write to the end of the map, so that failed writes are repeated in their original order.
           this.#failedWrites.delete(retryFor);
           this.#failedWrites.set(retryFor, write);
         }

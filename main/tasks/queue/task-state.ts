@@ -15,10 +15,10 @@ export type Progress =
   | (UnfinishedState & { body: string; acceptedAt: number; history: AttemptHistory })
   | { state: 'failed'; letter: DeadLetter };
 
-/** Lists of unfinished tasks. `running` are the deliveries in flight, of which some may not have started. */
+/** State by which unfinished tasks are listed. `running` includes tasks in flight that have not started yet. */
 export type ListedState = UnfinishedState['state'];
 
-/** The start of an unfinished task in a list, and its state. */
+/** An unfinished task in a list, with only the start of its message. */
 export interface ListedTask {
   id: string;
   /** First characters of the action; see `actionStart`. */

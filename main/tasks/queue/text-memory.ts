@@ -1,6 +1,9 @@
 import type { AttemptHistory } from '../../../db/attempt-history.ts';
 
-/** Matches a character outside Latin-1. V8 uses two bytes per character for a string with such a character, and one for any other. */
+/**
+ * Matches a character outside Latin-1. V8 stores strings with such a character in two bytes per character, others in
+ * one.
+ */
 const BEYOND_LATIN1 = /[^\0-\xff]/;
 
 /**
@@ -17,7 +20,7 @@ export function textMemoryBytes(texts: { body: string; reason: string | null; hi
   return bytes;
 }
 
-/** Returns the memory used by a string, in bytes. Fast for one-byte strings, because V8 knows that the expression cannot match them. */
+/** Returns the memory used by a string, in bytes. */
 function textBytes(text: string): number {
   return BEYOND_LATIN1.test(text) ? 2 * text.length : text.length;
 }
