@@ -1,6 +1,6 @@
 import { reexec, runtimeIsNewEnough } from './reexec.ts';
 
-/** Runs the services, or the program that the first argument names. Must be importable by Node 18. */
+/** Runs the services, or the program named by the first argument. Must be importable by Node 18. */
 export async function launch(): Promise<void> {
   // Ignores SIGUSR1. By default, Node.js starts its inspector on this signal.
   process.on('SIGUSR1', () => {});

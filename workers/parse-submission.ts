@@ -130,7 +130,7 @@ export function actionStart(text: string): string | undefined {
   }
 }
 
-/** Returns the length of a cut JSON string without an incomplete escape sequence at its end. */
+/** Returns the length of a truncated JSON string, excluding an incomplete escape sequence at its end. */
 function endOfCharacters(text: string): number {
   const last = text.lastIndexOf('\\');
   return last < text.length - 6 || isEscaped(text, last) ? text.length : last;

@@ -154,8 +154,8 @@ function claim(slot: number, next: number): number {
 const forever = new Promise<never>(() => {});
 
 /**
- * Records the index of the next task, or the batch's length before rows are stored. Returns true if the main thread is
- * terminating this thread to cancel a task. The thread must then run and store nothing more.
+ * Records the index of the task about to run, or the length of the batch if its rows are about to be stored. Returns true
+ * if the main thread is terminating this thread to cancel a task. The thread must then not run or store anything.
  */
 function isTerminated(slot: number, index: number): boolean {
   return runningTasks !== undefined && Atomics.exchange(runningTasks, slot, index) === TERMINATED;

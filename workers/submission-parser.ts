@@ -15,7 +15,7 @@ const check = rules && (await announcedCheck(rules));
 parentPort?.postMessage(READY);
 parentPort?.on('message', (body: SubmittedBody) => parentPort?.postMessage(parseSubmission(body, check)));
 
-/** Returns a check that sends {@link CheckStarted} to the main thread before each check that needs a time limit. */
+/** Returns a check of submissions. It sends {@link CheckStarted} to the main thread before it applies a rule with a time limit. */
 async function announcedCheck(rules: SubmissionRules): Promise<SubmissionCheck> {
   const { submissionCheck, timeLimitedActions } = await import('./submission-check.ts');
   const checkData = submissionCheck(rules);

@@ -31,7 +31,7 @@ const prices = new SourcedPrices({
   counts: new Float64Array(start.sourceCounts),
   onProblem: (problem) => post({ topic: 'source', problem }),
 });
-// An error thrown by a module outside a call must not end this thread.
+// A module may throw outside a call, for example in a timer. This must not end the thread.
 if (isModule(start.source)) process.on('uncaughtException', (error) => prices.fail(error));
 const lastDue = new Float64Array(start.lastDue);
 const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);

@@ -104,7 +104,7 @@ export class KvTokenStore implements TokenStore {
     this.loaded = this.#watch.loaded;
   }
 
-  /** Estimated number of tokens in the bucket, at least the number of tokens in memory. */
+  /** Estimated number of tokens in the bucket. Never less than the number in memory. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }

@@ -20,7 +20,7 @@ const RESPONSE_BUDGET_BYTES = 8 * 1024 * 1024;
 /** Approximate size of a price in a response, in bytes. */
 const PRICE_BYTES = 12;
 
-/** Creates the router for `GET /prices/history`, which responds with the ticks of the last seconds. */
+/** Creates the router for `GET /prices/history`, which responds with the newest ticks. */
 export function pricesRouter({ tokens, history }: PricesRouterOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/prices' });
   const budget = new ByteBudget(RESPONSE_BUDGET_BYTES);

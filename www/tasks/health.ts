@@ -21,7 +21,7 @@ export interface Health {
   bytes: number;
 }
 
-/** Returns the condition that an answer of `GET /queue` describes. */
+/** Computes the queue's health from a response to `GET /queue`. */
 export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
   const { waiting, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;

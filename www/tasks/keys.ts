@@ -88,7 +88,7 @@ function currentRow(): HTMLElement | null {
   return document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
 }
 
-/** Redrives the selected tasks, or else the task of the row that has the focus. */
+/** Redrives the selected tasks or, if none are selected, the task in the focused row. */
 function redrive(): void {
   const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
   if (ofSelection?.checkVisibility() && !ofSelection.matches(':disabled')) ofSelection.click();

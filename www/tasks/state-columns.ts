@@ -52,7 +52,7 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     detail: ({ result }) => outputText(result ?? null),
     size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
     count: took,
-    // The time of acceptance is unknown until the listing is read.
+    // Shows the end time until the listing has loaded, because the acceptance time is unknown until then.
     time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
   },
 };

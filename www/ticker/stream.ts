@@ -26,7 +26,7 @@ export interface StreamListener {
   onOpen(): void;
   /** Reports why a connection ended or could not be opened, unless the page closed it. */
   onClose(code: number): void;
-  /** Reports a message as received, before {@link onPrices}. */
+  /** Called with the text of each received message, before {@link onPrices}. */
   onFrame(text: string): void;
   onPrices(prices: Price[]): void;
   /** Reports the round-trip time of the latest ping in milliseconds, or undefined if it is unknown. */

@@ -6,10 +6,10 @@ const MISSED_INTERVALS = 3;
 const MIN_STALE_MS = 3_000;
 /** Maximum number of measured intervals from which the median is computed. */
 const MAX_SAMPLES = 9;
-/** Minimum number of measured intervals for a median. With fewer, the interval stated by the service is used. */
+/** Minimum number of measured intervals for a median. With fewer, the interval reported by the service is used. */
 const MIN_SAMPLES = 3;
 
-/** Interval between two ticks: the median of the measured intervals, or the interval stated by the service. */
+/** Interval between two ticks: the median of the measured intervals, or the interval reported by the service. */
 export class TickInterval {
   #statedMs = DEFAULT_MS;
   readonly #samples: number[] = [];

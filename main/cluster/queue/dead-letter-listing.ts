@@ -105,7 +105,7 @@ export class DeadLetterListing {
     return (await this.#withDigests(heads)).filter(({ reasonDigest }) => reasonDigest === wanted);
   }
 
-  /** Reads the dead letters that have no digest of their reason. Those that no longer exist are left out. */
+  /** Adds missing reason digests by reading the dead letters. Omits dead letters that no longer exist. */
   async #withDigests(heads: LetterHead[]): Promise<LetterHead[]> {
     const digests = new Map<number, string>();
     const unknown = heads.filter(({ reasonDigest }) => reasonDigest === undefined);

@@ -40,7 +40,7 @@ export interface RunningBatch {
 export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' | 'onMessage'> {
   /** Maximum duration of an attempt, after which its thread is terminated. Actions may have their own limits. */
   timeoutMs: number;
-  /** Shortest time limit of all actions. The default is `timeoutMs`. */
+  /** The shortest of the actions' time limits. Default: `timeoutMs`. */
   shortestTimeoutMs?: number;
   /** Time in milliseconds that a handler may keep running after its task is cancelled. The default is 1000. */
   graceMs?: number;

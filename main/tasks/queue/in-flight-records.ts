@@ -15,7 +15,7 @@ export class InFlightRecords {
     this.#release = release;
   }
 
-  /** Whether a delivery is still being recorded, so that `take` has not returned it yet. */
+  /** Whether a delivery is still being recorded and has not yet been returned by `take`. */
   has(delivery: Delivery): boolean {
     return this.#recording.has(delivery);
   }
