@@ -104,8 +104,8 @@ describeInBrowser('the lists of the task board', () => {
     });
   });
 
-  it('keep the row that is open although 100 newer arrive', async () => {
-    const { tasks } = services();
+  it('keep the row that is open although 100 newer arrive, and skip none when older ones are loaded', async () => {
+    const { tasks } = await startServices();
     const [id] = await complete(tasks, ['opened']);
     await visit(tasks, {}, async (page) => {
       await row(page, 'opened').locator('.task-detail').click();
@@ -114,6 +114,9 @@ describeInBrowser('the lists of the task board', () => {
       await row(page, 'newer-100').waitFor();
       expect(await row(page, 'newer-0').count()).to.equal(0);
       expect(await row(page, 'opened').getAttribute('data-inspected')).to.equal('');
+      await page.getByRole('button', { name: 'Older tasks' }).click();
+      await row(page, 'newer-0').waitFor();
+      await counts(page, 102);
     });
   });
 
@@ -173,6 +176,33 @@ describeInBrowser('the lists of the task board', () => {
       await page.getByText('These are all.').waitFor();
       expect(await rows(page).last().textContent()).to.include('needle');
       expect(await older.isVisible()).to.equal(false);
+      await complete(tasks, numbered(80, 'later'));
+      await older.waitFor();
+      expect(await part(page, 'older-status').textContent()).to.equal('');
+    });
+  });
+
+  it('ignore an older page that arrives after another list has been opened', async () => {
+    const { tasks } = await startServices();
+    await complete(tasks, numbered(101));
+    await visit(tasks, {}, async (page) => {
+      await counts(page, 100);
+      const held = Promise.withResolvers<void>();
+      await page.route('**/tasks?*before=*', (route) => held.promise.then(() => route.continue()));
+      await page.getByRole('button', { name: 'Older tasks' }).click();
+      await tab(page, 'Queued').click();
+      await page.getByText('No task is waiting.').waitFor();
+      const texts = await part(page, 'older-status').evaluateHandle((status) => {
+        const seen: string[] = [];
+        new MutationObserver(() => seen.push(status.textContent)).observe(status, { childList: true });
+        return seen;
+      });
+      const arrived = page.waitForResponse('**/tasks?*before=*');
+      held.resolve();
+      await (await arrived).finished();
+      await tab(page, 'Completed').click();
+      await counts(page, 101);
+      expect(await texts.evaluate((seen) => seen.filter((text) => text !== ''))).to.deep.equal([]);
     });
   });
 

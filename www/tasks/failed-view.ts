@@ -73,7 +73,7 @@ export class FailedView {
     this.#purge = new PurgeLater({ root: document, send: purgeLetters, onChange: () => this.#onPurge() });
     const curl = part(host, 'failed-curl', HTMLElement);
     makeCopyButton(part(host, 'copy-failed-curl', HTMLButtonElement), curl);
-    this.#older.addEventListener('click', () => void this.#load(this.#listed.at(-1)?.id));
+    this.#older.addEventListener('click', () => void this.#load(store.last('failed')));
     store.subscribe(() => this.#onStore());
     store.onGap(() => void this.#load());
   }
@@ -139,13 +139,15 @@ export class FailedView {
     if (this.#view === undefined) return;
     const { store } = this.#options;
     const reason = this.#reasons.chosen;
+    const isCurrent = () => this.#view !== undefined && this.#reasons.chosen === reason;
     this.#error = '';
     try {
       const query = { ...(reason !== undefined && { reason }), ...(before !== undefined && { before }) };
-      const [{ more }] = await Promise.all([store.load('failed', query), this.#readReasons()]);
+      await Promise.all([store.load('failed', query), this.#readReasons()]);
+      if (!isCurrent()) return;
       this.#isLoaded = true;
-      this.#older.hidden = !more;
     } catch (error) {
+      if (!isCurrent()) return;
       this.#error = `Not up to date: ${(error as Error).message}`;
     }
     this.#render();
@@ -175,6 +177,7 @@ export class FailedView {
     const shown = this.#shown;
     this.#selection.retain((id) => this.#options.store.get(id)?.state === 'failed');
     this.#list.show(shown, this.#view, (id) => this.#selection.has(id));
+    this.#older.hidden = !this.#options.store.more('failed');
     this.#renderBar(shown);
     this.#renderEmpty(shown);
   }

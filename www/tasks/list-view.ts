@@ -13,6 +13,8 @@ import type { ViewState } from './view-state.ts';
 
 /** Delay before a list that could not be read is read again. */
 const RELOAD_MS = 2_000;
+/** Shown after the oldest tasks have been loaded. */
+const ALL_LISTED = 'These are all.';
 
 /** List of the tasks in one state, with filters, a button for older tasks, and a message if the list is empty. */
 export class ListView {
@@ -29,7 +31,6 @@ export class ListView {
   /** State and action of the last list that was requested. */
   #requested = '';
   #isLoaded = false;
-  #hasOlder = false;
   #paused = false;
   #unkeep = () => {};
   #kept: string | undefined;
@@ -55,10 +56,9 @@ export class ListView {
     clearTimeout(this.#reload);
     const requested = this.#requested;
     try {
-      const { more } = await this.#store.load(state, action === '' ? {} : { action });
+      await this.#store.load(state, action === '' ? {} : { action });
       if (requested !== this.#requested) return;
       this.#isLoaded = true;
-      this.#hasOlder = more;
       this.#render();
     } catch (error) {
       const isSignedOut = error instanceof Refused && error.signedOut;
@@ -78,7 +78,7 @@ export class ListView {
     if (wanted !== this.#requested) {
       this.#requested = wanted;
       this.#isLoaded = false;
-      this.#hasOlder = false;
+      this.#older.disabled = false;
       this.#olderStatus.textContent = '';
       clearTimeout(this.#reload);
       if (this.#paused) this.#togglePause();
@@ -98,8 +98,9 @@ export class ListView {
     this.#table.show({ tasks, state, view, find: (id) => this.#store.get(id) });
     if (tasks.length > 0 || !this.#isLoaded) this.#empty.hide();
     else this.#empty.show(state, view, listed.length);
-    this.#older.hidden =
-      state !== 'completed' || !this.#hasOlder || listed.length < PAGE_SIZE || listed.length >= MAX_LISTED;
+    const more = this.#store.more(state);
+    this.#older.hidden = state !== 'completed' || !more || listed.length < PAGE_SIZE;
+    if (more && this.#olderStatus.textContent === ALL_LISTED) this.#olderStatus.textContent = '';
     this.#showCount(state, tasks.length, listed.length);
   }
 
@@ -124,22 +125,23 @@ export class ListView {
 
   async #loadOlder(): Promise<void> {
     const { state, action } = this.#viewState.view;
-    const oldest = this.#store.tasks(state).at(-1);
-    if (oldest === undefined) return;
+    const before = this.#store.last(state);
+    if (before === undefined) return;
+    const requested = this.#requested;
     this.#older.disabled = true;
     const query = action === '' ? {} : { action };
     try {
-      const { more } = await this.#store.load(state, { ...query, before: oldest.id });
-      this.#hasOlder = more;
-      const isFull = more && this.#store.tasks(state).length >= MAX_LISTED;
-      this.#olderStatus.textContent = isFull ? `The newest ${formatTasks(MAX_LISTED)} are listed.` : '';
-      if (!more) this.#olderStatus.textContent = 'These are all.';
+      const { more } = await this.#store.load(state, { ...query, before });
+      if (requested !== this.#requested) return;
+      const isFull = this.#store.tasks(state).length >= MAX_LISTED;
+      const end = isFull ? `The newest ${formatTasks(MAX_LISTED)} are listed.` : ALL_LISTED;
+      this.#olderStatus.textContent = more ? '' : end;
     } catch (error) {
+      if (requested !== this.#requested) return;
       this.#olderStatus.textContent = (error as Error).message;
-    } finally {
-      this.#older.disabled = false;
-      this.#render();
     }
+    this.#older.disabled = false;
+    this.#render();
   }
 }
 

@@ -14,7 +14,10 @@ export class LoadedList {
   isIncomplete = false;
   readonly #find: (id: string) => BoardTask | undefined;
   readonly #isKept: (id: string) => boolean;
+  /** Contiguous part of the service's list. */
   #ids: string[] = [];
+  /** Kept tasks that are older than the contiguous part, with tasks in between that are not listed. */
+  #detached: string[] = [];
   #limit = PAGE_SIZE;
   #tasks: readonly BoardTask[] | undefined;
 
@@ -31,12 +34,17 @@ export class LoadedList {
 
   /** The listed tasks. Returns the same array until the list or one of its tasks changes. */
   get tasks(): readonly BoardTask[] {
-    this.#tasks ??= this.#ids.map(this.#find).filter((task) => task !== undefined);
+    this.#tasks ??= [...this.#ids, ...this.#detached].map(this.#find).filter((task) => task !== undefined);
     return this.#tasks;
   }
 
+  /** Id of the last task of the contiguous part, beyond which older tasks are loaded. */
+  get last(): string | undefined {
+    return this.#ids.at(-1);
+  }
+
   has(id: string): boolean {
-    return this.#ids.includes(id);
+    return this.#ids.includes(id) || this.#detached.includes(id);
   }
 
   /**
@@ -45,15 +53,15 @@ export class LoadedList {
    * @param added ids of tasks to list even if they are not in `page`
    */
   replace(page: readonly string[], more: boolean, added: readonly string[]): void {
-    const before = this.#ids;
-    const end = before.indexOf(page.at(-1) ?? '');
-    const older = page.length > 0 && end >= 0 && this.#limit > PAGE_SIZE ? before.slice(end + 1) : [];
+    const before = [...this.#ids, ...this.#detached];
+    const end = this.#ids.indexOf(page.at(-1) ?? '');
+    const older = page.length > 0 && end >= 0 && this.#limit > PAGE_SIZE ? this.#ids.slice(end + 1) : [];
     if (older.length === 0) this.#limit = PAGE_SIZE;
     this.more = older.length > 0 ? this.more : more;
     const listed = new Set([...page, ...older]);
-    this.#ids = [...page, ...older];
+    this.#ids = [...listed];
     for (const id of added) if (!listed.has(id)) this.#insert(id);
-    for (const id of before) if (this.#isKept(id) && this.#belongs(id) && !this.has(id)) this.#ids.push(id);
+    this.#detached = before.filter((id) => this.#isKept(id) && this.#belongs(id) && !this.#ids.includes(id));
     this.isIncomplete = false;
     this.#changed();
   }
@@ -62,6 +70,7 @@ export class LoadedList {
   append(page: readonly string[], more: boolean): void {
     this.#limit = Math.min(this.#limit + PAGE_SIZE, MAX_LISTED);
     this.#ids = [...new Set([...this.#ids, ...page])];
+    this.#detached = this.#detached.filter((id) => !this.#ids.includes(id));
     this.more = more && this.#ids.length < MAX_LISTED;
     this.#changed();
   }
@@ -72,6 +81,8 @@ export class LoadedList {
     if (index >= 0 && !this.#belongs(id)) {
       this.#ids.splice(index, 1);
       this.isIncomplete ||= this.more;
+    } else if (this.#detached.includes(id)) {
+      this.#detached = this.#detached.filter((other) => other !== id || this.#belongs(id));
     } else if (index < 0 && this.#belongs(id)) {
       this.#insert(id);
     } else if (index < 0) {
@@ -112,11 +123,10 @@ export class LoadedList {
 
   #changed(): void {
     this.#tasks = undefined;
-    if (this.#ids.length <= this.#limit) return;
-    const beyond = this.#ids.slice(this.#limit);
-    this.#ids.length = this.#limit;
-    this.more = this.#limit < MAX_LISTED && (this.more || beyond.some((id) => !this.#isKept(id)));
-    this.#ids.push(...beyond.filter(this.#isKept));
+    const beyond = [...this.#ids.splice(this.#limit), ...this.#detached];
+    this.#detached = beyond.filter(this.#isKept);
+    if (this.#ids.length < this.#limit) return;
+    this.more = this.#limit < MAX_LISTED && (this.more || this.#detached.length < beyond.length);
   }
 }
 

@@ -65,6 +65,16 @@ export class Store {
     return this.#lists.get(state)?.tasks ?? [];
   }
 
+  /** Whether the service has tasks of a state beyond the last listed one, which can be loaded. */
+  more(state: State): boolean {
+    return this.#lists.get(state)?.more ?? false;
+  }
+
+  /** Id of the listed task beyond which older ones are loaded. */
+  last(state: State): string | undefined {
+    return this.#lists.get(state)?.last;
+  }
+
   get(id: string): BoardTask | undefined {
     return this.#entries.get(id)?.task;
   }

@@ -66,6 +66,40 @@ describe('a loaded list of tasks', () => {
     expect(ids()).to.have.length(PAGE_SIZE);
   });
 
+  it('names the last task before the kept ones behind it, and lists a kept task in its place once its page is loaded', () => {
+    const { list, kept, put, page, ids } = startList('completed');
+    list.replace(page(0), true, []);
+    kept.add('t99');
+    for (let i = 0; i < 50; i++) list.update(put(`new${i}`));
+    expect(ids().at(-1)).to.equal('t99');
+    expect(list.last).to.equal('t49');
+    list.append(page(50), true);
+    expect(ids().slice(-100)).to.deep.equal(page(50));
+    expect(list.last).to.equal('t149');
+  });
+
+  it('keeps a task behind older pages when the newest page is replaced, until it leaves the state', () => {
+    const { list, kept, put, page, ids } = startList('completed');
+    list.replace(page(900, 1), false, []);
+    kept.add('t900');
+    list.replace(page(0), true, []);
+    list.append(page(100), true);
+    list.replace(page(0), true, []);
+    expect(ids().at(-1)).to.equal('t900');
+    expect(list.last).to.equal('t199');
+    list.update(put('t900', { state: 'queued' }));
+    expect(list.has('t900')).to.equal(false);
+  });
+
+  it('has more after events have pushed tasks off its end', () => {
+    const { list, put, page } = startList('completed');
+    list.replace(page(0, PAGE_SIZE - 1), false, []);
+    list.update(put('new'));
+    expect(list.more).to.equal(false);
+    list.update(put('newer'));
+    expect(list.more).to.equal(true);
+  });
+
   it('appends older pages up to its bound, and keeps them if the newest page still adjoins', () => {
     const { list, put, page, ids } = startList('completed');
     list.replace(page(0), true, []);
