@@ -43,6 +43,14 @@ async function failures(tasks: string): Promise<number> {
   return (body as { dead: number }).dead;
 }
 
+/** Confirms a purge of the listed tasks with a reason, and waits for the countdown. */
+async function purgeOnly(page: Page, reason: string): Promise<void> {
+  await items(page).filter({ hasText: reason }).getByRole('checkbox').check();
+  await button(page, 'Purge').click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Purge' }).click();
+  await page.getByText('1 task will be purged in 8 seconds.').waitFor();
+}
+
 const breaks = (reason: string) => ({ action: 'breaks', data: { reason } });
 
 describeInBrowser('the failed tasks on the board', () => {
@@ -124,6 +132,49 @@ describeInBrowser('the failed tasks on the board', () => {
       await page.getByText('Purged 1 task.').waitFor();
       expect(await failures(tasks)).to.equal(1);
       expect(await texts(page, '.failed-item .failed-reason')).to.deep.equal(['permanent blue']);
+    });
+  });
+
+  it('can be kept until the last second although an earlier purge has just ended', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 2, breaks('green'), breaks('blue'));
+    const prepare = (page: Page) => page.clock.install();
+    await visit(`${tasks}/?state=failed`, { ownContext: true, prepare }, async (page) => {
+      await purgeOnly(page, 'green');
+      await page.clock.fastForward(8_000);
+      await page.getByText('Purged 1 task.').waitFor();
+      await purgeOnly(page, 'blue');
+      await page.clock.fastForward(6_000);
+      await button(page, 'Undo').click();
+      await items(page).waitFor();
+      expect(await failures(tasks)).to.equal(1);
+    });
+  });
+
+  it('are sent once, and a failure is shown beside the purge that is pending', async () => {
+    const { tasks } = await start();
+    await fail(tasks, 2, breaks('green'), breaks('blue'));
+    const prepare = (page: Page) => page.clock.install();
+    const options = { ownContext: true, prepare, tolerated: /status of 503/ };
+    await visit(`${tasks}/?state=failed`, options, async (page) => {
+      let sent = 0;
+      const held = Promise.withResolvers<void>();
+      await page.route('**/dead-letters/purge', async (route) => {
+        sent += 1;
+        await held.promise;
+        await route.fulfill({ status: 503, json: { error: { code: 'x', message: 'Come back later.' } } });
+      });
+      await purgeOnly(page, 'green');
+      await page.clock.fastForward(8_000);
+      await page.getByText('Purging', { exact: true }).waitFor();
+      await page.evaluate(() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true })));
+      expect(await part(page, 'purge-text').textContent()).to.equal('Purging');
+      await purgeOnly(page, 'blue');
+      held.resolve();
+      await page.getByText(/^Not purged: .* 1 task will be purged in 8 seconds/).waitFor();
+      await button(page, 'Undo').click();
+      await items(page).nth(1).waitFor();
+      expect(sent).to.equal(1);
     });
   });
 

@@ -3,7 +3,7 @@ import { part } from '../shared/dom.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 import { BulkBar } from './bulk-bar.ts';
 import { curlCommand } from './curl.ts';
-import { contains, type LetterSelection, purgeLetters, readReasons, redriveLetters } from './dead-letters.ts';
+import { type LetterSelection, purgeLetters, readReasons, redriveLetters } from './dead-letters.ts';
 import { FailedList } from './failed-list.ts';
 import { FailedSelection } from './failed-selection.ts';
 import { readPayload } from './json-text.ts';
@@ -70,7 +70,12 @@ export class FailedView {
       onRedrive: () => void this.#redrive(this.#letters),
       onPurge: () => this.#purge.ask(this.#letters, this.#selectedCount),
     });
-    this.#purge = new PurgeLater({ root: document, send: purgeLetters, onChange: () => this.#onPurge() });
+    this.#purge = new PurgeLater({
+      root: document,
+      send: purgeLetters,
+      onStart: () => this.#change(() => this.#selection.clear()),
+      onEnd: () => void this.#load(),
+    });
     const curl = part(host, 'failed-curl', HTMLElement);
     makeCopyButton(part(host, 'copy-failed-curl', HTMLButtonElement), curl);
     this.#older.addEventListener('click', () => void this.#load(store.last('failed')));
@@ -126,12 +131,6 @@ export class FailedView {
     } catch (error) {
       this.#status.textContent = `Cannot edit the task: ${(error as Error).message}`;
     }
-  }
-
-  #onPurge(): void {
-    this.#selection.clear();
-    if (this.#purge.pending === undefined) void this.#load();
-    else this.#render();
   }
 
   /** Loads the newest tasks, or the next tasks older than the task `before`. Does nothing while the list is hidden. */
@@ -216,11 +215,9 @@ export class FailedView {
     if (element.textContent !== text) element.textContent = text;
   }
 
-  /** Loaded tasks that are not about to be purged. */
+  /** Loaded tasks that no confirmed purge contains. */
   get #listed(): readonly BoardTask[] {
-    const { pending } = this.#purge;
-    const tasks = this.#options.store.tasks('failed');
-    return pending === undefined ? tasks : tasks.filter((task) => !contains(pending, task));
+    return this.#options.store.tasks('failed').filter((task) => !this.#purge.has(task));
   }
 
   get #shown(): readonly BoardTask[] {

@@ -1,6 +1,6 @@
 import { part } from '../shared/dom.ts';
 import { formatTasks } from './amounts.ts';
-import type { BulkResult, LetterSelection } from './dead-letters.ts';
+import { type BulkResult, contains, type LetterSelection } from './dead-letters.ts';
 
 /** Milliseconds during which a purge can be undone. */
 const UNDO_MS = 8_000;
@@ -11,8 +11,16 @@ export interface PurgeLaterOptions {
   /** Element with the dialog and the notice. */
   root: ParentNode;
   send(selection: LetterSelection): Promise<BulkResult>;
-  /** Called when the pending purge starts, is undone or has ended. */
-  onChange(): void;
+  /** Called when the user has confirmed a purge. */
+  onStart(): void;
+  /** Called when a purge has been undone, has succeeded or has failed. */
+  onEnd(): void;
+}
+
+interface Purge {
+  selection: LetterSelection;
+  /** Number of dead letters, as far as known. */
+  count: number;
 }
 
 /**
@@ -24,10 +32,14 @@ export class PurgeLater {
   readonly #notice: HTMLElement;
   readonly #undo: HTMLButtonElement;
   readonly #options: PurgeLaterOptions;
-  #asked: { selection: LetterSelection; count: number } | undefined;
-  #pending: LetterSelection | undefined;
+  #asked: Purge | undefined;
+  /** Purge that can be undone. */
+  #pending: Purge | undefined;
+  /** Purges whose requests have not ended. The user has confirmed each, which bounds their number. */
+  readonly #sending = new Set<LetterSelection>();
   #sendAt = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #sendTimer: ReturnType<typeof setTimeout> | undefined;
+  #hideTimer: ReturnType<typeof setTimeout> | undefined;
   #countdown: ReturnType<typeof setInterval> | undefined;
 
   constructor(options: PurgeLaterOptions) {
@@ -45,9 +57,10 @@ export class PurgeLater {
     addEventListener('pagehide', () => this.#cancel('Nothing was purged.'));
   }
 
-  /** Dead letters that are about to be purged. */
-  get pending(): LetterSelection | undefined {
-    return this.#pending;
+  /** Whether a purge that is pending or being sent contains a dead letter. */
+  has(letter: { id: string; reason?: string }): boolean {
+    if (this.#pending !== undefined && contains(this.#pending.selection, letter)) return true;
+    return [...this.#sending].some((selection) => contains(selection, letter));
   }
 
   /** Asks the user whether to purge dead letters. @param count number of dead letters shown in the question */
@@ -61,36 +74,41 @@ export class PurgeLater {
 
   #start(): void {
     if (this.#asked === undefined) return;
-    const { selection, count } = this.#asked;
-    if (this.#pending !== undefined) void this.#send(this.#pending);
-    this.#pending = selection;
+    const replaced = this.#takePending();
+    if (replaced !== undefined) void this.#send(replaced);
+    this.#pending = this.#asked;
     this.#sendAt = performance.now() + UNDO_MS;
-    this.#say(
-      `${formatTasks(count)} will be purged in ${UNDO_MS / 1_000} seconds. Leaving this page keeps them.`,
-      true,
-    );
+    this.#say(pendingText(this.#pending));
     this.#undo.focus();
-    this.#timer = setTimeout(() => this.#end(), UNDO_MS);
+    this.#sendTimer = setTimeout(() => this.#end(), UNDO_MS);
     this.#countdown = setInterval(() => this.#count(), 250);
-    this.#count();
-    this.#options.onChange();
+    this.#options.onStart();
   }
 
   #end(): void {
-    const selection = this.#pending;
-    clearInterval(this.#countdown);
-    if (selection === undefined) return;
-    this.#say('Purging', false);
-    void this.#send(selection).then((text) => {
-      if (this.#pending !== selection) return;
-      this.#pending = undefined;
-      this.#finish(text);
-    });
+    const purge = this.#takePending();
+    if (purge === undefined) return;
+    this.#say('Purging');
+    void this.#send(purge);
   }
 
-  async #send(selection: LetterSelection): Promise<string> {
-    clearTimeout(this.#timer);
+  /** Ends the countdown. @returns the purge that was pending */
+  #takePending(): Purge | undefined {
+    const purge = this.#pending;
+    this.#pending = undefined;
+    clearTimeout(this.#sendTimer);
     clearInterval(this.#countdown);
+    return purge;
+  }
+
+  async #send({ selection }: Purge): Promise<void> {
+    this.#sending.add(selection);
+    const text = await this.#purge(selection);
+    this.#sending.delete(selection);
+    this.#finish(text);
+  }
+
+  async #purge(selection: LetterSelection): Promise<string> {
     try {
       const { count, remaining } = await this.#options.send(selection);
       const rest = remaining === 0 ? '' : ` ${formatTasks(remaining)} more can be purged with another purge.`;
@@ -101,30 +119,39 @@ export class PurgeLater {
   }
 
   #cancel(text: string): void {
-    if (this.#pending === undefined) return;
-    clearTimeout(this.#timer);
-    clearInterval(this.#countdown);
-    this.#pending = undefined;
-    this.#finish(text);
+    if (this.#takePending() === undefined) return;
+    this.#finish(this.#sending.size === 0 ? text : 'Undone. The purge before it is being sent.');
   }
 
+  /** Shows the result of a purge, beside the purge that is pending, if any. */
   #finish(text: string): void {
-    this.#say(text, false);
-    this.#timer = setTimeout(() => {
-      this.#notice.hidden = true;
-    }, RESULT_MS);
-    this.#options.onChange();
+    if (this.#pending !== undefined) {
+      this.#say(`${text} ${pendingText(this.#pending)}`);
+    } else {
+      this.#say(text);
+      this.#hideTimer = setTimeout(() => {
+        this.#notice.hidden = true;
+      }, RESULT_MS);
+    }
+    this.#options.onEnd();
   }
 
-  #say(text: string, isUndoable: boolean): void {
+  /** Shows a text, with Undo and the countdown while a purge is pending. */
+  #say(text: string): void {
+    clearTimeout(this.#hideTimer);
     this.#notice.hidden = false;
-    this.#undo.hidden = !isUndoable;
+    this.#undo.hidden = this.#pending === undefined;
     part(this.#notice, 'purge-text', HTMLElement).textContent = text;
-    part(this.#notice, 'purge-countdown', HTMLElement).textContent = '';
+    this.#count();
   }
 
   #count(): void {
     const seconds = Math.max(Math.ceil((this.#sendAt - performance.now()) / 1_000), 0);
-    part(this.#notice, 'purge-countdown', HTMLElement).textContent = `${seconds} s`;
+    const countdown = part(this.#notice, 'purge-countdown', HTMLElement);
+    countdown.textContent = this.#pending === undefined ? '' : `${seconds} s`;
   }
+}
+
+function pendingText({ count }: Purge): string {
+  return `${formatTasks(count)} will be purged in ${UNDO_MS / 1_000} seconds. Leaving this page keeps them.`;
 }
