@@ -86,6 +86,9 @@ export class FailedView {
   /** Shows the failed tasks that match a view. Undefined hides the list. */
   show(view: View | undefined): void {
     const isOpened = view !== undefined && this.#view === undefined;
+    // The service would also redrive or purge the tasks that the new filter hides.
+    const isFilterChanged = view?.q !== this.#view?.q || view?.action !== this.#view?.action;
+    if (isFilterChanged && this.#selection.isAllMatching) this.#selection.clear();
     this.#view = view;
     this.#host.hidden = view === undefined;
     if (isOpened) void this.#load();

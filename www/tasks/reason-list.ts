@@ -37,9 +37,12 @@ export class ReasonList {
     return sum(this.#matching.filter(({ permanent }) => permanent));
   }
 
+  /** Shows groups. If the chosen reason has none any more, all reasons are chosen. */
   show(groups: readonly ReasonGroup[]): void {
     this.#groups = groups;
-    this.#render();
+    const isGone = this.#chosen !== undefined && !groups.some(({ reason }) => reason === this.#chosen);
+    if (isGone) this.choose(undefined);
+    else this.#render();
   }
 
   choose(reason: string | undefined): void {
