@@ -94,6 +94,11 @@ describeInBrowser('the lists of the task board', () => {
         expect(await part(page, 'empty-curl').textContent()).to.include(`${tasks}${path}`);
         expect(await violations(page)).to.deep.equal([]);
       }
+      await page.locator('#find').fill('needle');
+      await page.waitForURL(`${tasks}/?q=needle`);
+      expect(await part(page, 'empty-title').textContent()).to.equal('No task has been completed yet.');
+      expect(await part(page, 'find-action').isVisible()).to.equal(false);
+      await page.locator('#find').fill('');
       const command = (await part(page, 'empty-curl').textContent()) ?? '';
       const shown = execFileSync('sh', ['-c', `curl() { printf '%s\\0' "$@"; }; ${command}`], { encoding: 'utf8' });
       const [url = '', flag, body = ''] = shown.split('\0');

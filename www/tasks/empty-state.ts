@@ -59,13 +59,13 @@ export class EmptyState {
     const key = [state, q, action, listed, header].join('\n');
     if (key === this.#shown) return;
     this.#shown = key;
-    const isFiltered = q !== '' || action !== '';
+    const isFiltered = action !== '' || (q !== '' && listed > 0);
     const { title, hint, curl } = TEXTS[state];
     this.#title.textContent = isFiltered ? whyNothingFits(state, { q, action }, listed) : title;
     this.#hint.textContent = isFiltered ? '' : hint;
     this.#curlPanel.hidden = isFiltered;
     this.#curl.textContent = curl(location.origin, header);
-    this.#byAction.hidden = q === '' || action !== '' || state !== 'completed';
+    this.#byAction.hidden = q === '' || action !== '' || state !== 'completed' || listed === 0;
     part(this.#byAction, 'find-action-name', HTMLElement).textContent = q;
     this.#panel.hidden = false;
   }
