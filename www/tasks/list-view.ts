@@ -13,7 +13,7 @@ import type { ViewState } from './view-state.ts';
 
 /** Delay before a list that could not be read is read again. */
 const RELOAD_MS = 2_000;
-/** Shown after the oldest tasks have been loaded. */
+/** Status text after the oldest task has been loaded. */
 const ALL_LISTED = 'These are all.';
 
 /** List of the tasks in one state, with filters, a button for older tasks, and a message if the list is empty. */

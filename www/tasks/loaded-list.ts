@@ -14,9 +14,9 @@ export class LoadedList {
   isIncomplete = false;
   readonly #find: (id: string) => BoardTask | undefined;
   readonly #isKept: (id: string) => boolean;
-  /** Contiguous part of the service's list. */
+  /** Contiguous ids: the service lists no other task between two of them. */
   #ids: string[] = [];
-  /** Kept tasks that are older than the contiguous part, with tasks in between that are not listed. */
+  /** Ids of kept tasks that follow the contiguous ids after tasks that are not loaded. */
   #detached: string[] = [];
   #limit = PAGE_SIZE;
   #tasks: readonly BoardTask[] | undefined;
@@ -38,7 +38,7 @@ export class LoadedList {
     return this.#tasks;
   }
 
-  /** Id of the last task of the contiguous part, beyond which older tasks are loaded. */
+  /** Last contiguous id. The next older page starts after this task. */
   get last(): string | undefined {
     return this.#ids.at(-1);
   }
@@ -66,9 +66,15 @@ export class LoadedList {
     this.#changed();
   }
 
-  /** Appends an older page. */
-  append(page: readonly string[], more: boolean): void {
+  /** Makes room for an older page, so that new tasks do not push off the last one while the page is requested. */
+  makeRoom(): void {
     this.#limit = Math.min(this.#limit + PAGE_SIZE, MAX_LISTED);
+  }
+
+  /** Appends the page that follows the task `before`, unless `before` is no longer a contiguous id. */
+  append(before: string, page: readonly string[], more: boolean): void {
+    if (!this.#ids.includes(before)) return;
+    this.#limit = Math.min(Math.max(this.#limit, this.#ids.length + page.length), MAX_LISTED);
     this.#ids = [...new Set([...this.#ids, ...page])];
     this.#detached = this.#detached.filter((id) => !this.#ids.includes(id));
     this.more = more && this.#ids.length < MAX_LISTED;

@@ -35,7 +35,7 @@ export class PurgeLater {
   #asked: Purge | undefined;
   /** Purge that can be undone. */
   #pending: Purge | undefined;
-  /** Purges whose requests have not ended. The user has confirmed each, which bounds their number. */
+  /** Purges that are being sent. Their number is bounded because the user confirms each of them. */
   readonly #sending = new Set<LetterSelection>();
   #sendAt = 0;
   #sendTimer: ReturnType<typeof setTimeout> | undefined;

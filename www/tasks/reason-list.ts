@@ -37,7 +37,7 @@ export class ReasonList {
     return sum(this.#matching.filter(({ permanent }) => permanent));
   }
 
-  /** Shows groups. If the chosen reason has none any more, all reasons are chosen. */
+  /** Shows groups. Chooses all reasons if no group has the chosen reason. */
   show(groups: readonly ReasonGroup[]): void {
     this.#groups = groups;
     const isGone = this.#chosen !== undefined && !groups.some(({ reason }) => reason === this.#chosen);

@@ -65,12 +65,12 @@ export class Store {
     return this.#lists.get(state)?.tasks ?? [];
   }
 
-  /** Whether the service has tasks of a state beyond the last listed one, which can be loaded. */
+  /** Whether older tasks of a state can be loaded. */
   more(state: State): boolean {
     return this.#lists.get(state)?.more ?? false;
   }
 
-  /** Id of the listed task beyond which older ones are loaded. */
+  /** Id of the task of a state after which the next older page starts. */
   last(state: State): string | undefined {
     return this.#lists.get(state)?.last;
   }
@@ -160,13 +160,14 @@ export class Store {
   async #fetch(list: LoadedList, before?: string): Promise<void> {
     const mark = this.#events;
     if (before === undefined) this.#refreshedAt = performance.now();
+    else list.makeRoom();
     const fetched = await this.#list(list, before);
     if (this.#lists.get(list.state) !== list) return;
     const page = fetched.filter((task) => this.#merge(task, mark)).map(({ id }) => id);
     const more = fetched.length >= PAGE_SIZE;
     const added = list.tasks.filter(({ id }) => (this.#entries.get(id)?.event ?? 0) > mark).map(({ id }) => id);
     if (before === undefined) list.replace(page, more, added);
-    else list.append(page, more);
+    else list.append(before, page, more);
     this.#schedule.request();
   }
 

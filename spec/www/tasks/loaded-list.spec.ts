@@ -73,7 +73,7 @@ describe('a loaded list of tasks', () => {
     for (let i = 0; i < 50; i++) list.update(put(`new${i}`));
     expect(ids().at(-1)).to.equal('t99');
     expect(list.last).to.equal('t49');
-    list.append(page(50), true);
+    list.append('t49', page(50), true);
     expect(ids().slice(-100)).to.deep.equal(page(50));
     expect(list.last).to.equal('t149');
   });
@@ -83,12 +83,25 @@ describe('a loaded list of tasks', () => {
     list.replace(page(900, 1), false, []);
     kept.add('t900');
     list.replace(page(0), true, []);
-    list.append(page(100), true);
+    list.append('t99', page(100), true);
     list.replace(page(0), true, []);
     expect(ids().at(-1)).to.equal('t900');
     expect(list.last).to.equal('t199');
     list.update(put('t900', { state: 'queued' }));
     expect(list.has('t900')).to.equal(false);
+  });
+
+  it('appends an older page without a gap although tasks were added during the request, and ignores one that leaves a gap', () => {
+    const { list, put, page, ids } = startList('completed');
+    list.replace(page(0), true, []);
+    list.makeRoom();
+    for (let i = 0; i < 50; i++) list.update(put(`new${i}`));
+    list.append('t99', page(100), true);
+    expect(ids().slice(50)).to.deep.equal(page(0, 200));
+    list.replace(page(500), true, []);
+    list.append('t199', page(200), true);
+    expect(ids()).to.deep.equal(page(500));
+    expect(list.more).to.equal(true);
   });
 
   it('has more after events have pushed tasks off its end', () => {
@@ -103,11 +116,11 @@ describe('a loaded list of tasks', () => {
   it('appends older pages up to its bound, and keeps them if the newest page still adjoins', () => {
     const { list, put, page, ids } = startList('completed');
     list.replace(page(0), true, []);
-    list.append(page(100), true);
+    list.append('t99', page(100), true);
     list.update(put('new'));
     list.replace([...page(0, 1), ...page(2, PAGE_SIZE - 1)], true, []);
     expect(ids()).to.have.length(2 * PAGE_SIZE - 2);
-    for (let from = 200; from < 2_000; from += PAGE_SIZE) list.append(page(from), true);
+    for (let from = 200; from < 2_000; from += PAGE_SIZE) list.append(list.last ?? '', page(from), true);
     expect(ids()).to.have.length(MAX_LISTED);
     expect(list.more).to.equal(false);
     list.replace(page(9_000), true, []);
