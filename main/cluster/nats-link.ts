@@ -22,6 +22,8 @@ const CONNECT_TIMEOUT_MS = 2_000;
 export const REQUEST_TIMEOUT_MS = 2_000;
 /** JetStream error code: a stream with this name exists and has different settings. */
 const STREAM_NAME_IN_USE = 10058;
+/** JetStream error code: fewer servers than replicas can store a new stream. The error message has the reason. */
+const NO_SUITABLE_PEERS = 10005;
 /** JetStream error code: the message was not stored, because a stream limit was reached or the disk failed. */
 export const STORE_FAILED = 10077;
 
@@ -92,10 +94,19 @@ export class NatsLink {
   async setUpStream(name: string, settings: Partial<StreamConfig>): Promise<void> {
     const { streams } = this.manager;
     const config = { num_replicas: this.#replicas, ...settings };
-    await streams.add({ name, ...config }).catch((error) => {
-      if (!(error instanceof JetStreamApiError) || error.code !== STREAM_NAME_IN_USE) throw error;
-      return streams.update(name, config);
-    });
+    try {
+      await streams.add({ name, ...config }).catch((error) => {
+        if (!(error instanceof JetStreamApiError) || error.code !== STREAM_NAME_IN_USE) throw error;
+        return streams.update(name, config);
+      });
+    } catch (error) {
+      if (!(error instanceof JetStreamApiError) || error.code !== NO_SUITABLE_PEERS) throw error;
+      throw new Error(
+        `the NATS cluster cannot store NATS_REPLICAS=${this.#replicas} copies: ${error.message}: ` +
+          'start more servers, or set NATS_REPLICAS to a lower value',
+        { cause: error },
+      );
+    }
   }
 
   /** Opens a KV bucket. Creates the bucket, or updates its settings. @throws {Error} if NATS rejects the settings */
@@ -161,17 +172,16 @@ export async function connectNats(config: NatsSettings, log: Log): Promise<NatsL
 }
 
 /**
- * Compares the number of replicas with the number of servers, before anything is written.
+ * Rejects replicas on a server outside of a cluster, before anything is written. A clustered server does not report how
+ * many servers its cluster has, only which of them are connected; JetStream rejects a new stream if they are too few.
  *
- * @throws {Error} if there are fewer servers; the one-line message says what to fix
+ * @throws {Error} with a one-line message that says what to fix
  */
 function checkReplicas({ info }: NatsConnection, replicas: number): void {
-  // A server outside of a cluster has no `cluster`. A clustered one lists all client URLs unless it is told not to.
-  const servers = info?.cluster === undefined ? 1 : (info.connect_urls?.length ?? replicas);
-  if (servers >= replicas) return;
+  if (info?.cluster !== undefined || replicas === 1) return;
   throw new Error(
-    `NATS_REPLICAS is ${replicas}, but the NATS cluster has ${servers} server${servers === 1 ? '' : 's'}: ` +
-      `set NATS_REPLICAS to at most ${servers}, or start more servers`,
+    `NATS_REPLICAS is ${replicas}, but the NATS cluster has 1 server: ` +
+      'set NATS_REPLICAS to at most 1, or start more servers',
   );
 }
 

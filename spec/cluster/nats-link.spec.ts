@@ -5,8 +5,9 @@ import { connectNats } from '../../main/cluster/nats-link.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { freePort } from '../support/free-port.ts';
 import { captureLog } from '../support/log.ts';
-import { startNatsServer } from '../support/nats-server.ts';
+import { type NatsServer, startNatsServer } from '../support/nats-server.ts';
 import { describeWithNats } from '../support/servers.ts';
+import { eventually } from '../support/until.ts';
 
 const config = (url: string) => ({ url, prefix: 'spec', replicas: 1 });
 
@@ -35,6 +36,56 @@ describeWithNats('NatsLink.openBucket', () => {
       configs.push({ ...config, name: '', subjects: config.subjects.map((subject) => subject.replace(name, '')) });
     }
     expect(configs[0]).to.deep.equal(configs[1]);
+  });
+});
+
+/** Starts three servers that form a cluster, and waits until a stream with three replicas can be created. */
+async function startCluster(): Promise<NatsServer[]> {
+  const ports = await Promise.all([freePort(), freePort(), freePort()]);
+  const routes = ports.map((port) => `nats://127.0.0.1:${port}`).join(',');
+  const servers = await Promise.all(
+    ports.map((port, index) =>
+      startNatsServer({
+        options: [
+          ...['--cluster_name', 'spec', '--server_name', `spec-${index}`],
+          ...['--cluster', `nats://127.0.0.1:${port}`, '--routes', routes],
+        ],
+      }),
+    ),
+  );
+  await eventually(
+    () => failureOf(servers[0], 'probe'),
+    (failure) => failure === undefined,
+  );
+  return servers;
+}
+
+/** Connects to a server and sets up a replicated stream, as a node does at its start. @returns the error's message */
+async function failureOf(server: NatsServer | undefined, stream: string, replicas = 3): Promise<string | undefined> {
+  try {
+    const link = await connectNats({ ...config(server?.url ?? ''), replicas }, captureLog().log);
+    await link.setUpStream(stream, { subjects: [stream], max_msgs: 10 }).finally(() => link.connection.close());
+    return undefined;
+  } catch (error) {
+    return (error as Error).message;
+  }
+}
+
+describeWithNats('a node with three replicas', () => {
+  it('starts while one of the three servers is down, and reports in one line that there are too few servers', async () => {
+    const servers = await startCluster();
+    await eventually(
+      () => failureOf(servers[0], 'existing'),
+      (failure) => failure === undefined,
+    );
+    await servers[2]?.kill();
+    await eventually(
+      () => failureOf(servers[1], 'existing'),
+      (failure) => failure === undefined,
+    );
+    expect(await failureOf(servers[1], 'new', 5)).to.match(
+      /^the NATS cluster cannot store NATS_REPLICAS=5 copies: no suitable peers.*: start more servers, or set NATS_REPLICAS to a lower value$/,
+    );
   });
 });
 

@@ -65,8 +65,17 @@ async function startShared(): Promise<string> {
   });
 }
 
-/** @param jetStream whether the server has JetStream */
-export async function startNatsServer({ jetStream = true } = {}): Promise<NatsServer> {
+/**
+ * @param jetStream whether the server has JetStream
+ * @param options further command-line options
+ */
+export async function startNatsServer({
+  jetStream = true,
+  options = [],
+}: {
+  jetStream?: boolean;
+  options?: readonly string[];
+} = {}): Promise<NatsServer> {
   const folder = await temporaryFolder();
   let child: ChildProcess | undefined;
   let over = false;
@@ -74,7 +83,7 @@ export async function startNatsServer({ jetStream = true } = {}): Promise<NatsSe
   const startOn = async (port: number) => {
     if (over) throw new Error('the test ended first');
     const [file = '', ...args] = command(port, jetStream ? folder : undefined);
-    child = spawn(file, args, { stdio: ['ignore', 'ignore', 'pipe'] });
+    child = spawn(file, [...args, ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
     await ready(child);
     return port;
   };
