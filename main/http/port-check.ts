@@ -1,3 +1,4 @@
+import dns from 'node:dns';
 import { createServer, type Server } from 'node:net';
 
 /** Address that a listener is going to bind to, and the settings that define it. */
@@ -12,15 +13,24 @@ export interface PlannedListener {
 
 /**
  * Binds to each address and releases it again, so that the start can report all unusable ports before it changes
- * anything.
+ * anything. Skips listeners with `reusePort`, because another process may send connections to any listener on the port.
  *
  * @throws {Error} with a one-line message that names the settings to change
  */
-export async function checkPorts(planned: readonly PlannedListener[]): Promise<void> {
+export async function checkPorts(listeners: readonly PlannedListener[]): Promise<void> {
+  const planned = listeners.filter(({ reusePort }) => !reusePort);
+  // Resolved before the first bind, so that no port is bound while a lookup is pending.
+  const addresses = await Promise.all(planned.map(resolve));
   // Releases the ports only at the end, so that two listeners with the same port are noticed.
-  const servers = planned.map(() => createServer());
-  const failures = await Promise.all(planned.map((listener, index) => bind(servers[index] as Server, listener)));
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
+  const servers = planned.map(() => createServer((socket) => socket.destroy()));
+  const failures = await Promise.all(
+    addresses.map((address, index) =>
+      address instanceof Error
+        ? address
+        : bind(servers[index] as Server, { port: (planned[index] as PlannedListener).port, ...address }),
+    ),
+  );
+  await Promise.all(servers.map((server) => new Promise((resolved) => server.close(resolved))));
   const taken = planned.filter((_, index) => failures[index]?.code === 'EADDRINUSE');
   if (taken.length > 1) {
     const ports = taken.map(({ port, variables }) => `${port} (${variables.port})`).join(', ');
@@ -34,11 +44,18 @@ export async function checkPorts(planned: readonly PlannedListener[]): Promise<v
   }
 }
 
+/** Returns the address of a listener's host, no address if the listener binds to all interfaces, or the lookup's error. */
+async function resolve({ host }: PlannedListener): Promise<{ host?: string } | NodeJS.ErrnoException> {
+  if (host === undefined) return {};
+  // The function that `Server.listen` uses.
+  return new Promise((resolved) => dns.lookup(host, (error, address) => resolved(error ?? { host: address })));
+}
+
 /** Binds a server to an address. Returns the error that prevents it, or undefined if there is none. */
-function bind(server: Server, { host, port, reusePort = false }: PlannedListener) {
-  return new Promise<NodeJS.ErrnoException | undefined>((resolve) => {
-    server.once('error', resolve);
-    server.listen({ port, reusePort, ...(host !== undefined && { host }) }, () => resolve(undefined));
+function bind(server: Server, address: { port: number; host?: string }) {
+  return new Promise<NodeJS.ErrnoException | undefined>((resolved) => {
+    server.once('error', resolved);
+    server.listen(address, () => resolved(undefined));
   });
 }
 

@@ -12,9 +12,9 @@ import { captureLog } from '../support/log.ts';
 import { post, projectFolder, startProgram } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 
-/** Number of the address lookup that hangs. The first three check the ports. Service B's follows the opening of its queue. */
-const TASKS_LISTENER = '5';
-const ADMIN_LISTENER = '6';
+/** Number of the address lookup that hangs. The first six check the ports. Service B's follows the opening of its queue. */
+const TASKS_LISTENER = '8';
+const ADMIN_LISTENER = '9';
 
 /** Opens a process's in-memory queue with its snapshot. */
 function open(dataDir: string) {

@@ -1,3 +1,4 @@
+import dns from 'node:dns';
 import { createServer, type Server } from 'node:net';
 import { expect } from 'chai';
 import { checkPorts } from '../../main/http/port-check.ts';
@@ -47,6 +48,34 @@ describe('checkPorts', () => {
     const { server, port } = await listening();
     await new Promise((resolve) => server.close(resolve));
     expect(await failure(planned(port), planned(port, 'B'))).to.match(new RegExp(`^port ${port} is in use: .* B_PORT`));
+  });
+
+  it('does not bind to a port that other processes share', async () => {
+    const { port } = await listening();
+    expect(await failure({ ...planned(port), reusePort: true })).to.equal(undefined);
+  });
+
+  it('binds to no port while the name of another listener is being resolved', async () => {
+    const { server, port } = await listening();
+    await new Promise((resolve) => server.close(resolve));
+    const answer = Promise.withResolvers<void>();
+    const asked = Promise.withResolvers<void>();
+    const { lookup } = dns;
+    afterTest(() => {
+      dns.lookup = lookup;
+    });
+    dns.lookup = ((host: string, ...rest: unknown[]) => {
+      if (host !== 'slow') return (lookup as (...args: unknown[]) => void)(host, ...rest);
+      asked.resolve();
+      void answer.promise.then(() => (rest.at(-1) as (error: null, address: string) => void)(null, '127.0.0.1'));
+    }) as typeof lookup;
+    const ended = failure(planned(port), planned(0, 'B', 'slow'));
+    await asked.promise;
+    const other = createServer();
+    afterTest(() => new Promise((resolve) => other.close(resolve)));
+    await new Promise<void>((resolve) => other.listen(port, '127.0.0.1', resolve));
+    answer.resolve();
+    expect(await ended).to.match(new RegExp(`^port ${port} is in use`));
   });
 
   it('names the setting of an address that is not of this machine, or of none', async () => {
