@@ -55,6 +55,7 @@ export class Dispatcher {
     this.#ignoreCancellations = this.#queue.onCancel((delivery) => options.pool.cancel(delivery));
     this.#ignorePauses = this.#queue.onPauseChange((isPaused) => {
       if (isPaused) options.pool.releaseWaiting();
+      else this.#fillSoon();
       this.#advance();
     });
     this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
@@ -109,8 +110,8 @@ export class Dispatcher {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // Resets the backoff here if no delivery is in flight, because no successful write will do so.
-        if (this.#inFlight === 0) this.#backoff.reset();
+        // Resets the backoff here if the queue is empty and no delivery is in flight, because no successful write will do so.
+        if (this.#inFlight === 0 && !this.#queue.paused) this.#backoff.reset();
         return;
       }
       for (const delivery of taken) void this.#process(delivery);

@@ -71,6 +71,23 @@ describe('Dispatcher, while results cannot be stored', () => {
     await until(() => dispatcher.writeFailure === undefined);
   });
 
+  it('says why as long as the queue is paused', async () => {
+    mock.timers.enable({ apis: ['setTimeout'] });
+    const { pool, publish, queue, dispatcher, reach } = startDispatching(new HandDrivenPool(), { prefetch: 1 });
+    await publish('a');
+    const run = await pool.given(1);
+    await queue.pause();
+    run.end(unstored);
+    await reach(({ inFlight }) => inFlight === 0);
+    mock.timers.tick(100);
+    await new Promise(setImmediate);
+    expect(dispatcher.writeFailure).to.equal('disk full');
+    await queue.resume();
+    (await pool.given(2)).end(returned);
+    await reach(({ completed }) => completed === 1);
+    expect(dispatcher.writeFailure).to.equal(undefined);
+  });
+
   it('stops at once, and loses nothing', async () => {
     const { pool, publish, queue, dispatcher, lines, reach } = start();
     await publish(...'abc');
