@@ -51,7 +51,9 @@ export const deadLetterSchemas = {
     'A dead letter with the start of its payload, and without its history.',
     'failed',
     {
-      action: Type.String({ maxLength: 256, description: 'first 256 characters' }),
+      action: Type.Union([Type.String({ maxLength: 256 }), Type.Null()], {
+        description: 'first 256 characters; null if the payload was written by another program',
+      }),
       payload: Type.String({ maxLength: 256, description: 'first 256 characters' }),
       payload_bytes: Type.Integer({ minimum: 0, description: 'size of the whole payload in UTF-8' }),
       ...failure,

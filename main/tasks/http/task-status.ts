@@ -1,5 +1,5 @@
 import type { AttemptHistory } from '../../../db/attempt-history.ts';
-import { actionStart } from '../../../workers/parse-submission.ts';
+import { actionStart, cut } from '../../../workers/parse-submission.ts';
 import type { DeadLetter, ListedTask, Progress, UnfinishedState } from '../queue/queue.ts';
 
 /** Maximum length in characters of a payload in a summary. */
@@ -48,8 +48,8 @@ export function failedTask(letter: DeadLetter): object {
 /** Returns a dead letter without its history, and with the start of its payload only. */
 export function failedTaskSummary(letter: DeadLetter): object {
   const { id, body } = letter;
-  const action = actionStart(body) ?? '';
-  const payload = { payload: body.slice(0, SUMMARY_LENGTH), payload_bytes: Buffer.byteLength(body) };
+  const action = actionStart(body) ?? null;
+  const payload = { payload: cut(body, SUMMARY_LENGTH), payload_bytes: Buffer.byteLength(body) };
   return { id, action, status: 'failed', ...payload, ...failureOf(letter) };
 }
 

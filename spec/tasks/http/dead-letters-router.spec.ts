@@ -144,6 +144,15 @@ describe('GET /dead-letters with parameters', () => {
     expect((await request(`${server.url}/dead-letters?summary=0`)).body.dead_letters).to.deep.equal([whole]);
   });
 
+  it('returns summaries of payloads of other programs, without half a character', async () => {
+    const server = await startTasksServer();
+    const text = 'a'.repeat(255);
+    await server.queue.publish({ id: randomUUID(), body: `${text}😀` });
+    for (const delivery of await openInbox(server.queue).take(1)) await delivery.settle(discard());
+    const { body } = await request(`${server.url}/dead-letters?summary=1`);
+    expect(body.dead_letters[0]).to.include({ action: null, payload: text, payload_bytes: 259 });
+  });
+
   it('refuses an unknown dead letter, and parameters given twice', async () => {
     const { url } = await startTasksServer();
     for (const [query, error] of [
