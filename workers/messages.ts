@@ -152,8 +152,11 @@ export interface TaskBatch {
 
 export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };
 
-/** The only message from the migration thread: the databases that it created, or the reason why it failed. */
-export type MigrationReport = { created: CreatedDatabase[] } | { failure: string };
+/**
+ * Message from the migration thread. `started`: the files or the server can be reached, so the migration steps begin. The
+ * last message has the databases that were created, or the reason why the migration failed.
+ */
+export type MigrationReport = { started: true } | { created: CreatedDatabase[] } | { failure: string };
 
 /** `workerData.handlers` of a pool thread that runs a handlers module. */
 export interface HandlersStart {

@@ -12,8 +12,9 @@ try {
 
 /** Migrates the databases. @returns the created files */
 async function migrateTo(place: TaskStoreLocation): Promise<CreatedDatabase[]> {
-  if (!('databaseUrl' in place)) return migrate(place.dataDir);
+  const onStart = () => parentPort?.postMessage({ started: true } satisfies MigrationReport);
+  if (!('databaseUrl' in place)) return migrate(place.dataDir, onStart);
   const { migratePostgres } = await import('../db/postgres/migrate.ts');
-  await migratePostgres(place.databaseUrl);
+  await migratePostgres(place.databaseUrl, { onStart });
   return [];
 }

@@ -19,7 +19,7 @@ export type Statement = string | { name?: string; text: string };
 /**
  * Runs one statement.
  *
- * @param timeLimitMs client-side timeout; the server-side timeout is always `PostgresOptions.timeLimitMs`
+ * @param timeLimitMs client-side timeout, `Infinity` for none; the server-side timeout is always `PostgresOptions.timeLimitMs`
  * @throws {DatabaseUnavailable} if the server does not answer
  * @throws {DatabaseError} if the statement fails
  */
@@ -127,7 +127,9 @@ export class PostgresDatabase {
   #queryOn(client: PoolClient): Query {
     return async (statement, values = [], timeLimitMs = this.#timeLimitMs) => {
       const text = typeof statement === 'string' ? { text: statement } : statement;
-      const config = { ...text, values: [...values], query_timeout: timeLimitMs + GRACE_MS };
+      // pg takes 0 as no timeout.
+      const query_timeout = timeLimitMs === Infinity ? 0 : timeLimitMs + GRACE_MS;
+      const config = { ...text, values: [...values], query_timeout };
       const { rows } = await client.query(config).catch((error) => {
         const isOfStatement = error instanceof DatabaseError && !UNAVAILABLE.test(error.code ?? '');
         throw isOfStatement ? error : this.#unavailable(reasonOf(error));

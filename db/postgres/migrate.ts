@@ -6,21 +6,31 @@ import { PostgresDatabase, type Query, reasonOf } from './database.ts';
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
 
-/** Statement timeout. Long, because a migration can rewrite many rows or wait for another node's migration. */
+/** Statement timeout, except for the migration steps, and longest wait for a table lock. */
 const TIME_LIMIT_MS = 50_000;
+
+export interface MigrationOptions {
+  /** Overrides the statement timeout in tests. */
+  timeLimitMs?: number;
+  /** Called when the server has answered. The rest has no time limit, because it depends on the number of rows. */
+  onStart?: () => void;
+}
 
 /**
  * Migrates the tables in the current schema to the newest version and keeps their rows. Several nodes can call this
- * function at the same time.
+ * function at the same time; one migrates, and the others wait for it without limit.
  *
  * @returns the database's address, without the user name and password
  * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a
  *   migration fails
  */
-export async function migratePostgres(url: string): Promise<string> {
-  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
+export async function migratePostgres(
+  url: string,
+  { timeLimitMs = TIME_LIMIT_MS, onStart = () => {} }: MigrationOptions = {},
+): Promise<string> {
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs });
   try {
-    await database.transaction(migrateSchema);
+    await database.transaction((query) => migrateSchema(query, onStart));
     return database.address;
   } catch (error) {
     if (error instanceof DatabaseUnavailable) throw error;
@@ -30,12 +40,17 @@ export async function migratePostgres(url: string): Promise<string> {
   }
 }
 
-async function migrateSchema(query: Query): Promise<void> {
+async function migrateSchema(query: Query, onStart: () => void): Promise<void> {
   const [{ encoding } = { encoding: '' }] = await query<{ encoding: string }>(
     "SELECT current_setting('server_encoding') AS encoding",
   );
   if (encoding !== 'UTF8') throw new Error(`its encoding is ${encoding}: create the database with ENCODING 'UTF8'`);
-  await acquireLock(query, 'migration');
+  onStart();
+  await query('SET LOCAL statement_timeout = 0');
+  const [{ lock_timeout } = { lock_timeout: '' }] = await query<{ lock_timeout: string }>('SHOW lock_timeout');
+  await query('SET LOCAL lock_timeout = 0');
+  await acquireLock((statement, values) => query(statement, values, Infinity), 'migration');
+  await query(`SET LOCAL lock_timeout = '${lock_timeout}'`);
   await query('CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)');
   const [{ version } = { version: 0 }] = await query<{ version: number }>(
     'SELECT max(version) AS version FROM schema_version HAVING max(version) IS NOT NULL',
@@ -43,7 +58,7 @@ async function migrateSchema(query: Query): Promise<void> {
   const find = 'SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = ANY($1)';
   const present = await query(find, [TABLES]);
   const { steps, newest } = migrationSteps(folder, { version, isComplete: present.length === TABLES.length });
-  for (const sql of steps) await query(sql);
+  for (const sql of steps) await query(sql, [], Infinity);
   if (version === newest) return;
   await query('DELETE FROM schema_version');
   await query('INSERT INTO schema_version VALUES ($1)', [newest]);

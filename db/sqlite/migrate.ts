@@ -23,17 +23,18 @@ export const schemas = {
  * Migrates every database in `dataDir` to the newest schema, creating missing databases. Safe to run in several
  * processes at the same time.
  *
+ * @param onStart called when migration steps begin in a database; their time depends on the number of rows
  * @returns the databases that were created
  * @throws {Error} with a one-line message naming the file, if a file is not a database, is damaged or not writable, or
  *   has a newer schema
  */
-export function migrate(dataDir: string): CreatedDatabase[] {
+export function migrate(dataDir: string, onStart: () => void = () => {}): CreatedDatabase[] {
   makeDataFolder(dataDir);
   return Object.entries(schemas).flatMap(([name, tables]) => {
     const file = join(dataDir, `${name}.db`);
     try {
       const present = bytesOf(file);
-      migrateFile(file, tables, new URL(`../migrations/${name}/`, import.meta.url));
+      migrateFile(file, tables, new URL(`../migrations/${name}/`, import.meta.url), onStart);
       return present === undefined || present === 0 ? [{ file, wasEmpty: present === 0 }] : [];
     } catch (error) {
       const { message } = error as Error;
@@ -64,7 +65,7 @@ function bytesOf(file: string): number | undefined {
 const BUSY_TIMEOUT_MS = 5000;
 const SQLITE_BUSY = 5;
 
-function migrateFile(path: string, tables: readonly string[], migrations: URL): void {
+function migrateFile(path: string, tables: readonly string[], migrations: URL, onStart: () => void): void {
   // Only the owner may read the databases, because they contain API keys. SQLite gives their logs the same mode.
   closeSync(openSync(path, 'a', 0o600));
   // Closing the database rolls back an unfinished transaction.
@@ -76,6 +77,7 @@ function migrateFile(path: string, tables: readonly string[], migrations: URL): 
   const present = database.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
   const isComplete = tables.every((table) => present.get(table) !== undefined);
   const { steps, newest } = migrationSteps(migrations, { version, isComplete });
+  if (steps.length > 0) onStart();
   for (const sql of steps) apply(database, sql);
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }

@@ -4,7 +4,10 @@ import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
 import type { MigrationReport, TaskStoreLocation } from '../../workers/messages.ts';
 import { workerFile } from '../worker-file.ts';
 
-/** Migration timeout. Startup fails after this time instead of hanging on an unresponsive disk. */
+/**
+ * Time until the migration steps begin or none is needed. Startup fails after this time instead of hanging on an
+ * unresponsive disk or server. The steps have no timeout, because their time depends on the number of rows.
+ */
 const TIME_LIMIT_MS = 60_000;
 
 /**
@@ -15,15 +18,20 @@ const TIME_LIMIT_MS = 60_000;
  */
 export async function runMigration(location: TaskStoreLocation): Promise<CreatedDatabase[]> {
   const worker = new Worker(workerFile('migrate'), { workerData: location, name: 'migration' });
+  const timeout = new AbortController();
+  const timer = setTimeout(() => timeout.abort(), TIME_LIMIT_MS);
   let report: MigrationReport | undefined;
   worker.on('message', (message: MigrationReport) => {
     report = message;
+    clearTimeout(timer);
   });
-  const [code] = await once(worker, 'exit', { signal: AbortSignal.timeout(TIME_LIMIT_MS) }).catch((error) => {
-    const isTimeout = error.name === 'AbortError';
-    throw isTimeout ? new Error(`the migration did not finish within ${TIME_LIMIT_MS / 1000} s`) : error;
-  });
+  const [code] = await once(worker, 'exit', { signal: timeout.signal })
+    .catch((error) => {
+      const isTimeout = error.name === 'AbortError';
+      throw isTimeout ? new Error(`the migration did not start within ${TIME_LIMIT_MS / 1000} s`) : error;
+    })
+    .finally(() => clearTimeout(timer));
   if (report !== undefined && 'failure' in report) throw new Error(report.failure);
   if (code !== 0) throw new Error(`the migration ended with exit code ${code}`);
-  return report?.created ?? [];
+  return report !== undefined && 'created' in report ? report.created : [];
 }

@@ -2,12 +2,14 @@ import { execFile } from 'node:child_process';
 import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 import { expect } from 'chai';
-import { migratePostgres } from '../../../db/postgres/migrate.ts';
+import { acquireLock } from '../../../db/postgres/advisory-locks.ts';
+import { PostgresDatabase } from '../../../db/postgres/database.ts';
+import { type MigrationOptions, migratePostgres } from '../../../db/postgres/migrate.ts';
 import { afterTest } from '../../support/cleanup.ts';
 import { describeWithPostgres, emptySchema } from '../../support/servers.ts';
 
-const failure = (url: string) =>
-  migratePostgres(url).then(
+const failure = (url: string, options?: MigrationOptions) =>
+  migratePostgres(url, options).then(
     () => '',
     (error: Error) => error.message,
   );
@@ -65,6 +67,21 @@ describeWithPostgres('migratePostgres', () => {
   it('can be run by ten nodes at once', async () => {
     const { url, sql } = await emptySchema();
     await Promise.all(Array.from({ length: 10 }, () => migratePostgres(url)));
+    expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 3 }]);
+  });
+
+  it('waits for a migration of another node that takes longer than the statement timeout', async () => {
+    const { url, sql } = await emptySchema();
+    const other = new PostgresDatabase(url, { connections: 1, timeLimitMs: 30_000 });
+    afterTest(() => other.close());
+    const migrated = await other.transaction(async (query) => {
+      await acquireLock(query, 'migration');
+      const migration = failure(url, { timeLimitMs: 100 });
+      // Longer than the client's timeout, which is 500 ms above that of the server.
+      await query('SELECT pg_sleep(1)');
+      return { migration };
+    });
+    expect(await migrated.migration).to.equal('');
     expect(await sql('SELECT version FROM schema_version')).to.deep.equal([{ version: 3 }]);
   });
 
