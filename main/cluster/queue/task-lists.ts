@@ -9,7 +9,7 @@ import type { QueueParts } from './queue-parts.ts';
 import { CONSUMER_NAME } from './queue-streams.ts';
 import { token } from './stream.ts';
 
-/** Time for which a list is returned again, so that many clients cost JetStream no more than one. */
+/** Time for which a complete list is returned again, so that many clients cost JetStream no more than one. */
 const FRESH_MS = 1000;
 /** Maximum number of messages read among those that JetStream has delivered, because most of them may not be waiting. */
 const MAX_DELIVERED = 200;
@@ -27,8 +27,11 @@ type Admit = (bytes: number) => Promise<void>;
 export class NatsTaskLists {
   readonly #parts: QueueParts;
   readonly #deliveries: NodeDeliveries;
-  /** Last list of each state, in progress or complete. */
-  readonly #lists = new Map<ListedState, { tasks: Promise<ListedTask[]>; at: number }>();
+  /**
+   * Last list of each state, in progress or complete. `freshUntil` is on the monotonic clock, so that a clock set back
+   * does not keep a list.
+   */
+  readonly #lists = new Map<ListedState, { tasks: Promise<ListedTask[]>; freshUntil: number }>();
 
   constructor(parts: QueueParts, deliveries: NodeDeliveries) {
     this.#parts = parts;
@@ -38,10 +41,16 @@ export class NatsTaskLists {
   /** @throws {Error} if JetStream does not respond */
   list(state: ListedState, admit: Admit): Promise<ListedTask[]> {
     const last = this.#lists.get(state);
-    if (last !== undefined && Date.now() - last.at < FRESH_MS) return last.tasks;
+    if (last !== undefined && performance.now() < last.freshUntil) return last.tasks;
     const tasks = { queued: this.#queued, running: this.#running, retrying: this.#retrying }[state].call(this, admit);
-    this.#lists.set(state, { tasks, at: Date.now() });
-    tasks.catch(() => this.#lists.delete(state));
+    const list = { tasks, freshUntil: Infinity };
+    this.#lists.set(state, list);
+    tasks.then(
+      () => {
+        list.freshUntil = performance.now() + FRESH_MS;
+      },
+      () => this.#lists.delete(state),
+    );
     return tasks;
   }
 
