@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { jetstream } from '@nats-io/jetstream';
 import { expect } from 'chai';
-import type { TaskEvent } from '../../main/tasks/queue/queue.ts';
+import type { Progress, TaskEvent } from '../../main/tasks/queue/queue.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { discard, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode, ownPrefix } from './nats-node.ts';
@@ -43,6 +43,21 @@ describeWithNats('the dead letters of the NATS queue', () => {
     inbox.stop();
     expect(await queue.purgeAll({ all: true })).to.deep.equal({ count: 1, remaining: 0 });
     expect(events.at(-1)).to.include({ event: 'purged', id, action });
+  });
+
+  it('are found as soon as an event reports them', async () => {
+    const nats = await connection();
+    const found: Promise<Progress | undefined>[] = [];
+    const queue = await openNode({
+      nats,
+      prefix: ownPrefix(nats),
+      onEvent: ({ event, id }) => void (event === 'failed' && found.push(queue.find(id))),
+    });
+    await publishAll(queue, 'a');
+    const inbox = openInbox(queue);
+    await (await inbox.next()).settle(discard());
+    inbox.stop();
+    expect((await Promise.all(found)).map((progress) => progress?.state)).to.deep.equal(['failed']);
   });
 
   it('are counted again only after a change', async () => {

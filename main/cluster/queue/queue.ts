@@ -95,7 +95,9 @@ class NatsQueue extends NatsConsumer implements Queue {
     // A task is always in the task stream or the dead-letter stream. A redrive or discard adds it to one stream before
     // removing it from the other.
     const message = await tasks.last(token(id));
-    if (message !== null) {
+    const stored = await letters.get(id);
+    // A dead letter is stored before its message is removed, so both exist for a moment.
+    if (message !== null && stored?.taskSequence !== message.seq) {
       const found = await notes.get(token(id));
       // A delivery state with a lower stream sequence is from before a redrive.
       const note = found === undefined || found.value.streamSequence < message.seq ? undefined : found.value;
@@ -111,7 +113,6 @@ class NatsQueue extends NatsConsumer implements Queue {
       const { attempts, reason, dueAt } = note;
       return { state: 'retrying', attempts, reason, dueAt, ...submitted };
     }
-    const stored = await letters.get(id);
     return stored && { state: 'failed', letter: stored.letter };
   }
 
