@@ -45,6 +45,23 @@ describeWithNats('the dead letters of the NATS queue', () => {
     expect(events.at(-1)).to.include({ event: 'purged', id, action });
   });
 
+  it('are redriven although one of them is too large for the task stream', async () => {
+    const nats = await connection();
+    const prefix = ownPrefix(nats);
+    const queue = await openNode({ nats, prefix, bounds: { maxBytes: 10_000_000 } });
+    const [large, small] = [randomUUID(), randomUUID()];
+    const store = (id: string, body: string) => {
+      const head = { id, seq: 1, reason: 'bad data', attempts: 1, firstAt: 1, lastAt: 2, taskPlace: 1 };
+      return jetstream(nats).publish(`${prefix}.letters.${id}`, `${JSON.stringify(head)}\n${body}`);
+    };
+    await store(large, 'x'.repeat(Number(nats.info?.max_payload) - 10_000));
+    const failure = await queue.redriveAll({ all: true }).catch((error: Error) => error.message);
+    expect(failure).to.match(/^the task has \d+ bytes, but NATS accepts at most/);
+    await store(small, '{}');
+    expect(await queue.redriveAll({ all: true })).to.deep.equal({ count: 1, remaining: 1 });
+    expect((await lettersOf(queue)).map(({ id }) => id)).to.deep.equal([large]);
+  });
+
   it('are found as soon as an event reports them', async () => {
     const nats = await connection();
     const found: Promise<Progress | undefined>[] = [];

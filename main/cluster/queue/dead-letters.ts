@@ -1,3 +1,4 @@
+import { TimeoutError } from '@nats-io/transport-node';
 import { actionStart } from '../../../workers/parse-submission.ts';
 import type {
   BulkResult,
@@ -64,12 +65,20 @@ export class NatsDeadLetters implements DeadLetterOperations {
     this.#checkOpen();
     const result = { count: 0, remaining: 0 };
     let isFull = false;
+    let failure: unknown;
+    const whenFailed = (error: unknown): undefined => {
+      // An error of the connection or the queue would repeat for each dead letter.
+      this.#checkOpen();
+      if (error instanceof TimeoutError) throw error;
+      if (error instanceof QueueFull) isFull = true;
+      else failure ??= error;
+    };
     await concurrently(await this.#listing.select(selection), MAX_AT_ONCE, async ({ id }) => {
-      const isRedriven = isFull ? undefined : await this.redrive(id).catch(whenFull);
-      isFull ||= isRedriven === undefined;
+      const isRedriven = isFull ? undefined : await this.redrive(id).catch(whenFailed);
       if (isRedriven) result.count += 1;
       if (isRedriven === undefined) result.remaining += 1;
     });
+    if (result.count === 0 && !isFull && failure !== undefined) throw failure;
     return result;
   }
 
@@ -123,9 +132,4 @@ export class NatsDeadLetters implements DeadLetterOperations {
     if (removed) counts.removed(true);
     return removed || !duplicate;
   }
-}
-
-/** Returns undefined for the error of a full queue, and throws any other error. */
-function whenFull(error: unknown): undefined {
-  if (!(error instanceof QueueFull)) throw error;
 }
