@@ -61,7 +61,7 @@ export class DeadLetters {
     const older = before === undefined ? this.list() : this.#olderThan(before);
     const matching = reason === undefined ? older : older.filter((letter) => letter.reason === reason);
     const newest = limit > 0 ? matching.slice(-limit).reverse() : [];
-    return newest.map(({ id, body }) => ({ bytes: Buffer.byteLength(body), read: async () => this.get(id) }));
+    return newest.map((letter) => ({ bytes: listedBytes(letter), read: async () => this.get(letter.id) }));
   }
 
   /** Returns the selected dead letters, oldest first. */
@@ -137,4 +137,11 @@ export class DeadLetters {
     }
     return evicted;
   }
+}
+
+/** Returns the size of a dead letter's texts in a response, in bytes of UTF-8. */
+function listedBytes({ body, reason, history }: DeadLetter): number {
+  let bytes = Buffer.byteLength(body) + Buffer.byteLength(reason);
+  for (const attempt of history) bytes += Buffer.byteLength(attempt.reason);
+  return bytes;
 }

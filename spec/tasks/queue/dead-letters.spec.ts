@@ -47,6 +47,16 @@ describe('DeadLetters', () => {
     expect(letters.dropped).to.equal(2);
   });
 
+  it('lists each with the size of its body, its reason and its history', () => {
+    const letters = new DeadLetters();
+    const history = [
+      { at: 1, reason: 'one' },
+      { at: 2, reason: 'ä' },
+    ];
+    letters.add({ ...letter('a', '{}', 'ä'), history });
+    expect(letters.newest(1).map(({ bytes }) => bytes)).to.deep.equal([2 + 2 + 3 + 2]);
+  });
+
   it('counts the memory of bodies and reasons', () => {
     const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
     letters.add(letter('a', 'äö', '€'));
