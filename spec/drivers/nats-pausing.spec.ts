@@ -25,4 +25,22 @@ describeWithNats('several nodes with one NATS queue', () => {
     await until(() => !first.paused && !later.paused);
     expect(idsOf(await openInbox(later).take(3)).sort()).to.deep.equal([...'abc']);
   });
+
+  it('count requeued messages as waiting while paused, and one that runs elsewhere as in flight', async () => {
+    const prefix = ownPrefix(await connection());
+    const node = async () => openNode({ nats: await connection(), prefix, ackWaitMs: 60_000 });
+    const [first, second, third] = [await node(), await node(), await node()];
+    const inboxes = [openInbox(first), openInbox(second)];
+    await publishAll(first, 'abcd');
+    const deliveries = await inboxes[0]?.take(4);
+    const [running, ...released] = deliveries ?? [];
+    if (running !== undefined) await first.markRunning(running.delivery);
+    await first.pause();
+    await until(() => second.paused && third.paused);
+    for (const delivery of released) await delivery.settle({ kind: 'release' });
+    await until(() => third.counts().inFlight === 1 && third.counts().waiting === 3);
+    await running?.ack();
+    await until(() => third.counts().inFlight === 0 && third.counts().waiting === 3);
+    for (const inbox of inboxes) inbox.stop();
+  });
 });

@@ -25,7 +25,8 @@ export interface OwnMessages {
  * left the task stream, but was neither dead-lettered nor cancelled, is completed.
  *
  * Two counts are inexact. A dead letter redriven by another node, or before this node started, counts as dropped and is
- * accepted again. Messages that other nodes have delayed or requeued count as in flight until their redelivery.
+ * accepted again. Messages that other nodes have delayed or requeued count as in flight until their redelivery,
+ * and as waiting while the queue is paused.
  */
 export class NatsCounts {
   /** Number of messages that are waiting, delayed or in flight. */
@@ -140,8 +141,14 @@ export class NatsCounts {
     return oldest;
   }
 
-  /** Reads queue-wide counts from JetStream. @throws {Error} if JetStream does not respond */
-  async refresh(own: () => OwnMessages): Promise<void> {
+  /**
+   * Reads queue-wide counts from JetStream.
+   *
+   * @param runningElsewhere upper bound of the number of messages in flight on other nodes. Needed while the queue is
+   *   paused: JetStream counts requeued messages as pending until it delivers them, so they would count as in flight.
+   * @throws {Error} if JetStream does not respond
+   */
+  async refresh(own: () => OwnMessages, runningElsewhere: () => number = () => Infinity): Promise<void> {
     const operations = this.#operations;
     const isChanging = this.#inProgress > 0;
     const { tasks, letters, cancellations } = this.#streams;
@@ -164,6 +171,6 @@ export class NatsCounts {
     this.#deadLettered = dead.last_seq;
     this.#dead = dead.messages;
     this.#cancelled = cancelled.last_seq;
-    this.#elsewhere = Math.max(0, consumer.num_ack_pending - own().pending);
+    this.#elsewhere = Math.min(runningElsewhere(), Math.max(0, consumer.num_ack_pending - own().pending));
   }
 }

@@ -72,6 +72,11 @@ export class NatsEvents {
     return this.#elsewhere.keys();
   }
 
+  /** Number of tasks that other nodes are running, at most {@link MAX_ELSEWHERE}. */
+  get elsewhereCount(): number {
+    return this.#elsewhere.size;
+  }
+
   /** Returns the task's attempt number and progress if another node is running it, otherwise undefined. */
   runningElsewhere(id: string): RunningElsewhere | undefined {
     return this.#elsewhere.get(id);

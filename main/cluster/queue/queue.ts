@@ -64,9 +64,13 @@ class NatsQueue extends NatsConsumer implements Queue {
 
   /** Reads queue-wide counts and the pause from JetStream. @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
-    const { link, counts, pauses } = this.parts;
+    const { link, counts, events, pauses } = this.parts;
     if (!link.up) return;
-    const [isPaused] = await Promise.all([pauses.read(), counts.refresh(() => this.deliveries.own())]);
+    const runningElsewhere = () => (this.paused ? events.elsewhereCount : Infinity);
+    const [isPaused] = await Promise.all([
+      pauses.read(),
+      counts.refresh(() => this.deliveries.own(), runningElsewhere),
+    ]);
     if (isPaused !== undefined && !this.isClosed) this.setPaused(isPaused);
   }
 
