@@ -14,21 +14,37 @@ export class RevisionedStore<Value> extends Stream {
     return message === null ? undefined : { value: message.json<Value>(), revision: message.seq };
   }
 
-  /** Returns values by name: all of them, or about the `max` newest if there are more. */
+  /** Returns values by name: all of them, or the `max` newest if there are more. */
   async newest(max: number): Promise<Map<string, Value>> {
-    const values = new Map<string, Value>();
     const { messages, first_seq: first, last_seq: last } = await this.state();
-    if (messages === 0) return values;
-    const from = messages <= max ? first : Math.max(first, last + 1 - max);
+    if (messages === 0) return new Map();
+    // Doubles the range until it holds `max` values, because replaced and removed values leave gaps in the sequences.
+    for (let range = max; ; range *= 2) {
+      const from = messages <= max ? first : Math.max(first, last + 1 - range);
+      const values = await this.#readFrom(from, max, from > first);
+      if (values !== undefined) return values;
+    }
+  }
+
+  /**
+   * Reads the values from a stream sequence on, and keeps the `max` newest.
+   *
+   * @param isPart whether there are older values; if so, reads nothing and returns undefined if fewer than `max` follow
+   */
+  async #readFrom(from: number, max: number, isPart: boolean): Promise<Map<string, Value> | undefined> {
+    const values = new Map<string, Value>();
     const consumer = await this.link.jetstream.consumers.get(this.name, {
       deliver_policy: DeliverPolicy.StartSequence,
       opt_start_seq: from,
     });
     try {
       const { num_pending: pending } = await consumer.info();
+      if (isPart && pending < max) return undefined;
       if (pending === 0) return values;
       for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
         values.set(message.subject.slice(message.subject.lastIndexOf('.') + 1), message.json<Value>());
+        const [oldest] = values.keys();
+        if (values.size > max) values.delete(oldest as string);
         if (message.info.pending === 0) break;
       }
       return values;
