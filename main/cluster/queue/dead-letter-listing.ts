@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   type DeadLetterFilter,
   type DeadLetterReasons,
@@ -14,18 +15,37 @@ import { digest } from './stream.ts';
 /** Maximum number of dead letters that are read at once. */
 const MAX_READS = 16;
 
+/** Minimum time between the ends of two counts of the reasons, which read all dead letters. */
+const COUNT_INTERVAL_MS = 1000;
+/** Maximum number of listings by reason in progress, each of which may read all dead letters. Further ones wait. */
+const MAX_FILTERED = 2;
+
 /** Lists and counts the dead letters of all nodes, mostly from their headers. */
 export class DeadLetterListing {
   readonly #letters: DeadLetterStore;
   /** Last count of the reasons, and the state of the stream that it describes. */
   #reasons: { state: string; reasons: DeadLetterReasons } | undefined;
+  /** Count of the reasons in progress. */
+  #counting: Promise<DeadLetterReasons> | undefined;
+  /** End of the last count, on the monotonic clock. */
+  #countedAt = Number.NEGATIVE_INFINITY;
+  /** Listings by reason in progress. */
+  readonly #filtered = new Set<Promise<unknown>>();
 
   constructor(letters: DeadLetterStore) {
     this.#letters = letters;
   }
 
   /** Returns up to `limit` dead letters, newest first, without their bodies. @throws {UnknownDeadLetter} */
-  async newest(limit: number, { before, reason }: DeadLetterFilter): Promise<ListedDeadLetter[]> {
+  async newest(limit: number, filter: DeadLetterFilter): Promise<ListedDeadLetter[]> {
+    if (filter.reason === undefined) return this.#newest(limit, filter);
+    while (this.#filtered.size >= MAX_FILTERED) await Promise.race(this.#filtered).catch(() => {});
+    const listing = this.#newest(limit, filter);
+    this.#filtered.add(listing);
+    return listing.finally(() => this.#filtered.delete(listing));
+  }
+
+  async #newest(limit: number, { before, reason }: DeadLetterFilter): Promise<ListedDeadLetter[]> {
     const { messages, first_seq: first, last_seq } = await this.#letters.state();
     const last = before === undefined ? last_seq : (await this.#sequenceOf(before)) - 1;
     if (messages === 0 || last < first) return [];
@@ -50,12 +70,31 @@ export class DeadLetterListing {
     return heads.filter(({ id }) => ids.has(id));
   }
 
-  /** Counts the dead letters by their reasons. Counts again only if the stream has changed. */
-  async reasons(): Promise<DeadLetterReasons> {
+  /** Counts the dead letters by their reasons. Concurrent calls share a count. */
+  reasons(): Promise<DeadLetterReasons> {
+    this.#counting ??= this.#freshReasons().finally(() => {
+      this.#counting = undefined;
+    });
+    return this.#counting;
+  }
+
+  /** Counts again only if the stream has changed, and at most once per {@link COUNT_INTERVAL_MS}. */
+  async #freshReasons(): Promise<DeadLetterReasons> {
+    const known = this.#reasons;
+    if (known !== undefined && known.state === (await this.#state())) return known.reasons;
+    const waitMs = this.#countedAt + COUNT_INTERVAL_MS - performance.now();
+    if (waitMs > 0) await delay(waitMs);
+    const state = await this.#state();
+    const reasons = await this.#countReasons();
+    this.#reasons = { state, reasons };
+    this.#countedAt = performance.now();
+    return reasons;
+  }
+
+  /** Returns a text that changes when a dead letter is stored or removed. */
+  async #state(): Promise<string> {
     const { messages, first_seq, last_seq } = await this.#letters.state();
-    const state = `${first_seq} ${last_seq} ${messages}`;
-    if (this.#reasons?.state !== state) this.#reasons = { state, reasons: await this.#countReasons() };
-    return this.#reasons.reasons;
+    return `${first_seq} ${last_seq} ${messages}`;
   }
 
   async #countReasons(): Promise<DeadLetterReasons> {
