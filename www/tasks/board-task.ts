@@ -36,7 +36,8 @@ export interface BoardTask {
 export interface TaskEvent {
   event: 'accepted' | 'started' | 'progress' | 'retrying' | 'completed' | 'failed' | 'cancelled' | 'purged';
   id: string;
-  action: string;
+  /** Absent in events of nodes with version 0.1.0. */
+  action?: string;
   /** Milliseconds since the epoch. */
   at: number;
   attempt?: number;
@@ -49,7 +50,8 @@ export interface TaskEvent {
 
 /** Returns a task as changed by an event. Undefined stands for an unknown or purged task. */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
-  const { id, action, at } = event;
+  const { id, at } = event;
+  const action = event.action ?? task?.action ?? 'unknown';
   const { progress: _, nextAttemptAtMs: __, ...known } = task ?? {};
   const base = { ...known, id, action };
   switch (event.event) {
@@ -74,6 +76,28 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
     case 'purged':
       return undefined;
   }
+}
+
+/**
+ * Returns a known task after it was listed.
+ *
+ * @param isNewer whether `known` is newer than the listing, so that its state and fields are kept
+ */
+export function afterListing(known: BoardTask | undefined, listed: BoardTask, isNewer: boolean): BoardTask {
+  // The listing always has the action, which an event may lack.
+  if (isNewer) return { ...listed, ...known, action: listed.action };
+  return { ...listed, ...preciseTimes(known, listed) };
+}
+
+/** Returns the times that events have reported in milliseconds and the listing only in whole seconds. */
+function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
+  const times: Partial<BoardTask> = {};
+  for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {
+    const precise = known?.[name];
+    const isSame = precise !== undefined && Math.floor(precise / 1000) === Math.floor((listed[name] ?? 0) / 1000);
+    if (isSame) times[name] = precise;
+  }
+  return times;
 }
 
 /** Returns the payload fields of a task, without undefined ones. */

@@ -31,7 +31,14 @@ export class RenderSchedule {
   #render(): void {
     this.#timer = undefined;
     this.#isDue = false;
-    for (const subscriber of this.#subscribers) subscriber();
+    for (const subscriber of this.#subscribers) {
+      try {
+        subscriber();
+      } catch (error) {
+        // The other subscribers are called nevertheless.
+        reportError(error);
+      }
+    }
     // The interval starts when a rendering ends, so that slow renderings leave time for user input.
     this.#renderedAt = performance.now();
   }

@@ -1,5 +1,5 @@
 import { type ListQuery, listState, PAGE_SIZE, type QueueStatus } from './board-api.ts';
-import { afterEvent, type BoardTask, STATES, type State, type TaskEvent } from './board-task.ts';
+import { afterEvent, afterListing, type BoardTask, STATES, type State, type TaskEvent } from './board-task.ts';
 import { type Health, healthOf, RateMeter } from './health.ts';
 import { LoadedList } from './loaded-list.ts';
 import { RenderSchedule } from './render-schedule.ts';
@@ -193,7 +193,7 @@ export class Store {
   #merge(listed: BoardTask, mark: number): boolean {
     const entry = this.#entries.get(listed.id);
     const isNewer = entry !== undefined && entry.event > mark;
-    const task = isNewer ? { ...listed, ...entry.task } : { ...listed, ...preciseTimes(entry?.task, listed) };
+    const task = afterListing(entry?.task, listed, isNewer);
     this.#entries.set(listed.id, { task, event: entry?.event ?? 0 });
     return task.state === listed.state;
   }
@@ -228,15 +228,4 @@ export class Store {
 
 function isSameFilter(one: ListQuery, other: ListQuery): boolean {
   return one.action === other.action && one.reason === other.reason;
-}
-
-/** Returns the known times in milliseconds that match the listed times, which are in whole seconds. */
-function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
-  const times: Partial<BoardTask> = {};
-  for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {
-    const precise = known?.[name];
-    const isSame = precise !== undefined && Math.floor(precise / 1000) === Math.floor((listed[name] ?? 0) / 1000);
-    if (isSame) times[name] = precise;
-  }
-  return times;
 }
