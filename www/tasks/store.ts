@@ -1,6 +1,7 @@
 import { type ListQuery, listState, PAGE_SIZE, type QueueStatus } from './board-api.ts';
-import { afterEvent, afterListing, type BoardTask, STATES, type State, type TaskEvent } from './board-task.ts';
+import { type BoardTask, STATES, type State, type TaskEvent } from './board-task.ts';
 import { type Health, healthOf, RateMeter } from './health.ts';
+import { KnownTasks } from './known-tasks.ts';
 import { LoadedList } from './loaded-list.ts';
 import { RenderSchedule } from './render-schedule.ts';
 
@@ -8,37 +9,35 @@ export type { ListQuery } from './board-api.ts';
 export type { BoardTask, State } from './board-task.ts';
 export type { Health } from './health.ts';
 
-/**
- * Number of tasks to which the store is reduced once it holds twice as many. Listed and kept tasks are never removed.
- */
-const MAX_TASKS = 5_000;
 /** Delay between an event and the list refresh that it causes. */
 const REFRESH_DELAY_MS = 100;
 /** Minimum time between two list refreshes that are caused by events. */
 const REFRESH_INTERVAL_MS = 1_000;
 
-/** A task and the number of the last event that changed it. */
-interface Entry {
-  task: BoardTask;
-  event: number;
-}
-
-/** Tasks by id, lists of tasks by state, and the queue's health, updated by events and by answers of the service. */
+/**
+ * Tasks by id, lists of tasks by state, and the queue's health, updated by events and by answers of the service.
+ * Its bounds are those of {@link KnownTasks} and {@link LoadedList}.
+ */
 export class Store {
   readonly #schedule = new RenderSchedule();
-  readonly #entries = new Map<string, Entry>();
+  readonly #known = new KnownTasks();
   readonly #lists = new Map<State, LoadedList>();
   readonly #kept = new Map<string, number>();
   readonly #gapListeners = new Set<() => void>();
   readonly #rate = new RateMeter();
   #health: Health | undefined;
   #status: QueueStatus | undefined;
-  #events = 0;
+  /** Whether events were missed since the active list was last requested. */
+  #isOutdated = false;
   /** State whose list was loaded last. Only this list is refreshed. */
   #active: State | undefined;
   #problem: Error | undefined;
   #refreshTimer: ReturnType<typeof setTimeout> | undefined;
   #refreshedAt = Number.NEGATIVE_INFINITY;
+
+  constructor() {
+    document.addEventListener('visibilitychange', () => this.#refreshIfNeeded());
+  }
 
   /** The queue's condition in the latest answer of `GET /queue`. */
   get health(): Health | undefined {
@@ -76,7 +75,7 @@ export class Store {
   }
 
   get(id: string): BoardTask | undefined {
-    return this.#entries.get(id)?.task;
+    return this.#known.get(id);
   }
 
   /** Keeps a task in memory. @returns a function that lets the store remove the task again */
@@ -126,15 +125,11 @@ export class Store {
   /** Updates the tasks and lists. */
   readonly apply = (events: readonly TaskEvent[]): void => {
     for (const event of events) {
-      this.#events += 1;
-      const task = afterEvent(this.get(event.id), event);
-      // Deleted first, so that the map's order is the order of the last events.
-      this.#entries.delete(event.id);
-      if (task !== undefined) this.#entries.set(event.id, { task, event: this.#events });
+      this.#known.apply(event);
       for (const list of this.#lists.values()) list.update(event.id);
     }
-    this.#prune();
-    if (this.#activeList?.isIncomplete) this.#refreshSoon();
+    this.#known.prune(() => this.#neededIds());
+    this.#refreshIfNeeded();
     this.#schedule.request();
   };
 
@@ -149,6 +144,7 @@ export class Store {
   /** Reads the active list again and discards the others, because events were missed. */
   readonly reload = (): void => {
     for (const state of STATES) if (state !== this.#active) this.#lists.delete(state);
+    this.#isOutdated = true;
     this.#refreshSoon();
     for (const listener of this.#gapListeners) listener();
   };
@@ -158,16 +154,28 @@ export class Store {
   }
 
   async #fetch(list: LoadedList, before?: string): Promise<void> {
-    const mark = this.#events;
-    if (before === undefined) this.#refreshedAt = performance.now();
-    else list.makeRoom();
+    const isChanged = this.#known.changesSinceListing(list.state);
+    if (before === undefined) {
+      this.#refreshedAt = performance.now();
+      this.#isOutdated = false;
+    } else {
+      list.makeRoom();
+    }
     const fetched = await this.#list(list, before);
     if (this.#lists.get(list.state) !== list) return;
-    const page = fetched.filter((task) => this.#merge(task, mark)).map(({ id }) => id);
+    const page = fetched.flatMap((listed) => {
+      const { id, state } = this.#known.merge(listed, isChanged(listed.id));
+      // The list of running tasks has queued ones that wait for a thread.
+      return state === listed.state || state === list.state ? id : [];
+    });
     const more = fetched.length >= PAGE_SIZE;
-    const added = list.tasks.filter(({ id }) => (this.#entries.get(id)?.event ?? 0) > mark).map(({ id }) => id);
+    const added = list.tasks.map(({ id }) => id).filter(isChanged);
     if (before === undefined) list.replace(page, more, added);
     else list.append(before, page, more);
+    // A cached listing and recent events disagree until the next listing.
+    const isInDoubt = page.length < fetched.length || added.some((id) => !page.includes(id));
+    if (before === undefined) list.isIncomplete ||= isInDoubt;
+    this.#refreshIfNeeded();
     this.#schedule.request();
   }
 
@@ -185,44 +193,34 @@ export class Store {
     }
   }
 
-  /**
-   * Stores a listed task. Data from events that arrived after the listing was requested is kept.
-   *
-   * @returns whether the task is still in the state of the listing
-   */
-  #merge(listed: BoardTask, mark: number): boolean {
-    const entry = this.#entries.get(listed.id);
-    const isNewer = entry !== undefined && entry.event > mark;
-    const task = afterListing(entry?.task, listed, isNewer);
-    this.#entries.set(listed.id, { task, event: entry?.event ?? 0 });
-    return task.state === listed.state;
+  #refreshIfNeeded(): void {
+    // After a failure, the next answer of `GET /queue` causes another attempt.
+    const isNeeded = this.#isOutdated || this.#activeList?.isIncomplete;
+    if (isNeeded && this.#problem === undefined) this.#refreshSoon();
   }
 
+  /** Schedules a refresh. While the page is hidden, nothing is read. The page is brought up to date when it is shown. */
   #refreshSoon(): void {
     if (this.#refreshTimer !== undefined || this.#activeList === undefined) return;
+    if (document.visibilityState === 'hidden') return;
     const earliest = Math.max(performance.now() + REFRESH_DELAY_MS, this.#refreshedAt + REFRESH_INTERVAL_MS);
     this.#refreshTimer = setTimeout(() => void this.#refresh(), earliest - performance.now());
   }
 
   async #refresh(): Promise<void> {
     const list = this.#activeList;
-    // Nothing is requested while the page is hidden.
     if (list !== undefined && document.visibilityState === 'visible') {
       await this.#fetch(list).catch(() => {
-        // The error is stored in `problem`. The next answer of `GET /queue` causes another attempt.
+        // `problem` tells why.
       });
     }
     this.#refreshTimer = undefined;
-    if (this.#problem === undefined && this.#activeList?.isIncomplete) this.#refreshSoon();
+    this.#refreshIfNeeded();
   }
 
-  #prune(): void {
-    if (this.#entries.size <= MAX_TASKS * 2) return;
-    const listed = new Set([...this.#lists.values()].flatMap(({ tasks }) => tasks.map(({ id }) => id)));
-    for (const id of this.#entries.keys()) {
-      if (this.#entries.size <= MAX_TASKS) return;
-      if (!listed.has(id) && !this.#kept.has(id)) this.#entries.delete(id);
-    }
+  #neededIds(): Set<string> {
+    const listed = [...this.#lists.values()].flatMap(({ tasks }) => tasks.map(({ id }) => id));
+    return new Set([...listed, ...this.#kept.keys()]);
   }
 }
 

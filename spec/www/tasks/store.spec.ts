@@ -1,0 +1,116 @@
+import { mock } from 'node:test';
+import { expect } from 'chai';
+import type { TaskEvent } from '../../../www/tasks/board-task.ts';
+import { Store } from '../../../www/tasks/store.ts';
+import { afterTest } from '../../support/cleanup.ts';
+import { until } from '../../support/until.ts';
+import { imitatePage, replaceGlobal } from './imitated-page.ts';
+
+const running = { id: 'a', action: 'resize', status: 'running', payload: '{}', payload_bytes: 2, accepted_at_ms: 1 };
+const queued = { ...running, id: 'b', status: 'queued' };
+
+/** Starts a store on a page whose clock and listings the spec controls. */
+function startStore() {
+  const page = imitatePage();
+  let now = 0;
+  mock.timers.enable({ apis: ['setTimeout'] });
+  const clock = mock.method(performance, 'now', () => now);
+  afterTest(() => {
+    mock.timers.reset();
+    clock.mock.restore();
+  });
+  const requests: ((tasks: object[]) => void)[] = [];
+  let requested = 0;
+  replaceGlobal('fetch', () => {
+    requested += 1;
+    return new Promise((resolve) => requests.push((tasks) => resolve(Response.json({ tasks }))));
+  });
+  const store = new Store();
+  return {
+    page,
+    store,
+    requested: () => requested,
+    pass(milliseconds: number) {
+      now += milliseconds;
+      mock.timers.tick(milliseconds);
+    },
+    /** Answers the next listing, and waits until the store has rendered it. */
+    async answer(tasks: object[]) {
+      let renderings = 0;
+      const unsubscribe = store.subscribe(() => {
+        renderings += 1;
+      });
+      requests.shift()?.(tasks);
+      await until(() => {
+        now += 1;
+        mock.timers.tick(1);
+        return renderings > 0;
+      });
+      unsubscribe();
+    },
+  };
+}
+
+const event = (name: TaskEvent['event'], id: string): TaskEvent => ({ event: name, id, action: 'resize', at: 1 });
+const ids = (store: Store, state: 'running' | 'queued') => store.tasks(state).map(({ id }) => id);
+
+describe('the store of the task board', () => {
+  afterEach(() => mock.timers.reset());
+
+  it('does not revive a task that was completed shortly before a listing, and lists again', async () => {
+    const { store, answer, pass, requested } = startStore();
+    store.apply([event('started', 'a'), event('completed', 'a')]);
+    pass(1_000);
+    void store.load('running');
+    await answer([running]);
+    expect(ids(store, 'running')).to.deep.equal([]);
+    expect(store.get('a')?.state).to.equal('completed');
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    await answer([running]);
+    expect(ids(store, 'running'), 'by an event that is older than any listing').to.deep.equal(['a']);
+    pass(60_000);
+    expect(requested()).to.equal(2);
+  });
+
+  it('keeps a task that was queued shortly before a listing without it, and lists again', async () => {
+    const { store, answer, pass, requested } = startStore();
+    void store.load('queued');
+    await answer([]);
+    store.apply([event('accepted', 'b')]);
+    pass(1_000);
+    await answer([]);
+    expect(ids(store, 'queued')).to.deep.equal(['b']);
+    pass(1_000);
+    await answer([queued]);
+    expect(store.tasks('queued')).to.have.nested.property('[0].payload', '{}');
+    pass(60_000);
+    expect(requested()).to.equal(3);
+  });
+
+  it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
+    const { store, answer, page, pass, requested } = startStore();
+    void store.load('running');
+    await answer([]);
+    store.reload();
+    pass(1_000);
+    expect(requested()).to.equal(2);
+    store.reload();
+    await answer([]);
+    pass(1_000);
+    expect(requested()).to.equal(3);
+    await answer([]);
+
+    page.setVisible(false);
+    store.reload();
+    pass(60_000);
+    expect(requested()).to.equal(3);
+    page.setVisible(true);
+    pass(1_000);
+    expect(requested()).to.equal(4);
+    await answer([running]);
+    expect(ids(store, 'running')).to.deep.equal(['a']);
+    pass(60_000);
+    expect(requested()).to.equal(4);
+  });
+});
