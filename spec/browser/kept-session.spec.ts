@@ -37,8 +37,13 @@ describeInBrowser('“Keep me signed in”', () => {
         expect(kept).to.include(token);
         expect(kept).to.not.include(apiKey);
 
+        const refused: string[] = [];
+        page.on('response', (response) => {
+          if (response.status() === 401) refused.push(response.url());
+        });
         await page.reload();
         await reaches(page, 'live');
+        expect(refused, 'requests without the kept token').to.deep.equal([]);
         expect(await page.getByLabel('API key', { exact: true }).isVisible()).to.equal(false);
         expect(await part(page, 'sign-out').textContent()).to.equal('Sign out demo');
         expect(await violations(page)).to.deep.equal([]);

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import type { Page } from 'playwright-core';
 import { request, startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { violations } from './accessibility.ts';
@@ -54,6 +55,24 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
       const refused = () => request(`${tasks}/tasks`, { headers: bearer(second) });
       await eventually(refused, ({ status }) => status === 401);
       expect(JSON.stringify(lines)).to.not.include('v3.local.');
+    });
+  });
+
+  it('asks again each time the token is refused right after a sign-in', async () => {
+    const { tasks, apiKey } = await startServices({ env: { TASKS_REQUIRE_TOKEN: 'true' } });
+    const prepare = (page: Page) =>
+      page.route('**/queue', (route) => route.fulfill({ status: 401, json: { error: 'unauthorized' } }));
+    await visit(tasks, { prepare, tolerated: LOST }, async (page) => {
+      const key = page.getByLabel('API key', { exact: true });
+      for (const _ of [1, 2]) {
+        await key.fill(apiKey);
+        const refused = page.waitForResponse((response) => response.url().endsWith('/queue'));
+        await page.keyboard.press('Enter');
+        await refused;
+        await page.getByText('Your session has ended.').waitFor();
+      }
+      await key.waitFor();
+      expect(await page.getByRole('button', { name: 'Queue task' }).isVisible()).to.equal(false);
     });
   });
 });

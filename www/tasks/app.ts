@@ -18,6 +18,24 @@ import { ViewState } from './view-state.ts';
 const viewState = new ViewState();
 const store = new Store();
 
+// Constructed before all views, because it restores a kept session, whose token their requests carry.
+const connection = new BoardConnection(store, {
+  onConnected() {
+    ownTasks.checkSoon();
+    charts.start();
+    // If this request fails, it is repeated when the service can be reached again.
+    listActions().then(
+      (actions) => submitForm.offer(actions),
+      () => {},
+    );
+  },
+  onSignedIn() {
+    submitForm.showCurl();
+    void list.load();
+    charts.start();
+  },
+});
+
 const submitForm = new SubmitForm(
   (id, submission) => ownTasks.add(id, submission),
   () => connection.signOut(),
@@ -39,23 +57,6 @@ const inspector = new Inspector({
 });
 /** Whether the view changes because the user moves from row to row. If so, the focus stays on the row. */
 let isMoving = false;
-
-const connection = new BoardConnection(store, {
-  onConnected() {
-    ownTasks.checkSoon();
-    charts.start();
-    // If this request fails, it is repeated when the service can be reached again.
-    listActions().then(
-      (actions) => submitForm.offer(actions),
-      () => {},
-    );
-  },
-  onSignedIn() {
-    submitForm.showCurl();
-    void list.load();
-    charts.start();
-  },
-});
 
 store.subscribe(() => submitForm.update({ isLive: connection.isLive, isFull: store.health?.full ?? false }));
 

@@ -94,6 +94,8 @@ export class ServiceLink {
     this.#leave();
     this.#user = user;
     this.#position = undefined;
+    // After a sign-out, another refused token has to be a change of the state.
+    this.#show({ kind: 'connecting', isStreaming: false });
     if (this.#presence.isPresent) this.#join();
   }
 
