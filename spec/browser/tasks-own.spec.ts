@@ -1,13 +1,20 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { onceForSuite } from '../support/cleanup.ts';
-import { startServices } from '../support/program.ts';
+import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
+import { post, startServices } from '../support/program.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
 
 const HANDLERS = `
+import { existsSync } from 'node:fs';
 export default {
   declined() { throw new PermanentError('card declined'); },
+  found({ path }) {
+    if (!existsSync(path)) throw new PermanentError('no such file');
+    return 'found';
+  },
   soon: { maxAttempts: 2, handler: () => { throw new RetryAfter(1_900, 'a little later'); } },
 };`;
 
@@ -35,6 +42,20 @@ describeInBrowser('the tasks queued from the board', () => {
       expect(await page.locator('#choice').inputValue()).to.equal('declined');
       expect(JSON.parse(await page.locator('#json').inputValue())).to.deep.equal({ amount: 12 });
       expect(await part(page, 'curl').textContent()).to.include('"amount":12');
+    });
+  });
+
+  it('follow a failed task that another client redrives', async () => {
+    const path = join(await temporaryFolder(), 'file');
+    const { tasks } = services();
+    await visit(tasks, {}, async (page) => {
+      await queue(page, 'found', JSON.stringify({ path }));
+      const failed = ownTask(page, 'failed').filter({ hasText: 'no such file' });
+      await failed.waitFor();
+      const id = await failed.getAttribute('data-id');
+      await writeFile(path, '');
+      await post(`${tasks}/dead-letters/${id}/retry`, {});
+      await ownTask(page, 'completed').filter({ hasText: 'found' }).waitFor();
     });
   });
 

@@ -68,8 +68,10 @@ export class OwnTasks {
   #update(): void {
     for (const each of this.#followed) {
       const known = this.#store.get(each.task.id);
-      if (known === undefined || known === each.seen || !each.task.isOpen) continue;
+      if (known === undefined || known === each.seen) continue;
       each.seen = known;
+      if (each.task.status === 'failed' && known.state !== 'failed') this.#reopen(each.task);
+      if (!each.task.isOpen) continue;
       const state = fromBoard(known);
       if (state === undefined) void this.#check(each);
       else this.#show(each.task, state);
@@ -87,6 +89,8 @@ export class OwnTasks {
     try {
       const found = await findTask(task.id);
       const state: OwnTaskState = found ? fromResponse(found) : { status: task.cancelling ? 'cancelled' : 'gone' };
+      // Older events that are not shown yet must not reopen the task.
+      if (!isUnfinished(state.status)) each.seen = this.#store.get(task.id);
       if (task.isOpen) this.#show(task, state);
     } catch {
       // The state is requested again after `waitMs`.
@@ -100,8 +104,7 @@ export class OwnTasks {
     button.disabled = true;
     try {
       await retryTask(task.id);
-      task.queuedAt = performance.now();
-      this.#show(task, { status: 'queued' });
+      this.#reopen(task);
       this.#status.textContent = `Queued ${task.name} again`;
       for (const each of this.#followed) if (each.task === task) Object.assign(each, firstCheck());
     } catch (error) {
@@ -109,6 +112,12 @@ export class OwnTasks {
     } finally {
       button.disabled = false;
     }
+  }
+
+  /** Shows that a failed task was redriven, by the user or by another client. */
+  #reopen(task: OwnTask): void {
+    task.queuedAt = performance.now();
+    this.#show(task, { status: 'queued' });
   }
 
   async #cancel(task: OwnTask): Promise<void> {
