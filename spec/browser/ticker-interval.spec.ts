@@ -34,6 +34,22 @@ describeInBrowser('the ticker client and the tick interval', () => {
     });
   });
 
+  it('takes prices for stale although the clock was set back', async () => {
+    const { ticker, apiKey } = services();
+    const stream = imitateStream(() => START);
+    const prepare = async (page: Page) => {
+      await page.clock.install({ time: START * 1000 });
+      await stream.prepare(page);
+    };
+    await visit(ticker, { prepare, ownContext: true, tolerated: LOST }, async (page) => {
+      await signIn(page, apiKey);
+      await page.clock.setSystemTime((START - 3_600) * 1000);
+      await page.clock.runFor(2 * INTERVAL_MS);
+      await reaches(page, 'stale');
+      expect(await page.locator('.pill').textContent()).to.match(/no price for \d+ s/);
+    });
+  });
+
   for (const source of ['stated by the service', 'measured from the stream'] as const) {
     it(`takes prices for stale after three intervals, ${source}`, async () => {
       const { ticker, apiKey } = services();

@@ -104,7 +104,7 @@ function connection(state: StreamState): Connection {
     case 'live':
       return { kind, text: () => 'Live', announcement: 'Connected, prices are live' };
     case 'stale': {
-      const age = () => Math.round((Date.now() - state.since) / 1000);
+      const age = () => Math.round((performance.now() - state.since) / 1000);
       return { kind, text: () => `Stale, no price for ${age()} s`, announcement: 'No new prices' };
     }
     case 'reconnecting': {

@@ -11,8 +11,8 @@ export interface Price {
 }
 
 /**
- * State of the price stream. `since` is the time of the last price, and `at` the time of the next attempt, in
- * milliseconds since the epoch.
+ * State of the price stream. `since` is the time of the last price on the clock of `performance`, and `at` the time of
+ * the next attempt in milliseconds since the epoch.
  */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
@@ -119,7 +119,7 @@ export class Stream {
     signal.addEventListener('abort', () => clearTimeout(slow));
 
     const opened = () => {
-      openedAt = Date.now();
+      openedAt = performance.now();
       this.#listener.onOpen();
       this.#interval.restart();
       clearTimeout(slow);
@@ -143,7 +143,7 @@ export class Stream {
       this.#listener.onRoundTrip(performance.now() - this.#pingedAt);
       this.#pingedAt = undefined;
     } else if (message.type === 'ticker') {
-      this.#interval.note(Date.now());
+      this.#interval.note(performance.now());
       this.#expectPrice();
       if (this.#state.kind !== 'live') this.#enter({ kind: 'live' });
       this.#listener.onPrices(message.data);
@@ -153,10 +153,10 @@ export class Stream {
   #staleTimer: ReturnType<typeof setTimeout> | undefined;
 
   #expectPrice(): void {
-    const since = Date.now();
+    const since = performance.now();
     const check = () => {
       // The interval may have changed since the timer was started.
-      const remaining = since + this.#interval.staleAfterMs - Date.now();
+      const remaining = since + this.#interval.staleAfterMs - performance.now();
       if (remaining > 0) this.#staleTimer = setTimeout(check, remaining);
       else this.#enter({ kind: 'stale', since });
     };
@@ -171,7 +171,7 @@ export class Stream {
       this.stop(SESSION_CODES.has(code) ? SESSION_ENDED : `The service ended the connection with code ${code}.`);
       return;
     }
-    if (openedAt !== undefined && Date.now() - openedAt >= STABLE_AFTER_MS) this.#failures = 0;
+    if (openedAt !== undefined && performance.now() - openedAt >= STABLE_AFTER_MS) this.#failures = 0;
     const delay = backoff(this.#failures++);
     this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
     this.#retry = setTimeout(() => this.#connect(session), delay);
