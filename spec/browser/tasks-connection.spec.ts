@@ -141,6 +141,47 @@ describeInBrowser('the state of the connection and of the queue on the task boar
     });
   });
 
+  it('updates a notice in place, so that the focus stays, and announces each kind once', async () => {
+    const { tasks } = services();
+    let waiting = 1_000_000;
+    const prepare = (page: Page) =>
+      page.route('**/queue', async (route) => {
+        const response = await route.fetch();
+        waiting += 1;
+        await route.fulfill({ response, json: { ...(await response.json()), paused: true, waiting } });
+      });
+    await visit(tasks, { prepare, tolerated }, async (page) => {
+      const resume = page.getByRole('button', { name: 'Resume the queue' });
+      await resume.focus();
+      const status = part(page, 'health-status');
+      const announced = await status.textContent();
+      expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
+      await notice(page, 'full')
+        .filter({ hasText: `${(waiting + 2).toLocaleString('en-US')} of` })
+        .waitFor();
+      expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
+      expect(await status.textContent()).to.equal(announced);
+      expect(await violations(page)).to.deep.equal([]);
+    });
+  });
+
+  it('does not hide the error of a task that could not be sent while the connection is live', async () => {
+    const { tasks } = services();
+    const prepare = (page: Page) =>
+      page.route('**/tasks', (route) => (route.request().method() === 'POST' ? route.abort() : route.continue()));
+    await visit(tasks, { prepare, tolerated }, async (page) => {
+      await reaches(page, 'live');
+      await page.getByRole('button', { name: 'Queue task' }).click();
+      const error = page.getByRole('alert').filter({ hasText: 'The service cannot be reached.' });
+      await error.waitFor();
+      await post(`${tasks}/tasks`, { action: 'rendered-later' });
+      await lists(page, 'rendered-later');
+      expect(await error.isVisible()).to.equal(true);
+      await page.getByLabel('Text').fill('changed');
+      await error.waitFor({ state: 'hidden' });
+    });
+  });
+
   it('is “Live” without the event stream, whose events the counts of the queue replace', async () => {
     const { tasks } = services();
     const prepare = (page: Page) => page.route('**/tasks/events', (route) => route.fulfill({ status: 503 }));

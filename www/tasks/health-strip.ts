@@ -5,16 +5,20 @@ import { type Notice, noticesOf } from './health-notices.ts';
 
 const whole = new Intl.NumberFormat('en-US');
 
+/** All kinds of notices, the most urgent first. */
+const KINDS: readonly Notice['kind'][] = ['stalled', 'paused', 'full'];
+
 /** Strip with the queue's figures, and notices if the queue is full, paused or stalled. */
 export class HealthStrip {
   readonly #strip = part(document, 'health', HTMLElement);
-  readonly #notices = part(this.#strip, 'health-notices', HTMLElement);
+  readonly #status = part(this.#strip, 'health-status', HTMLElement);
+  readonly #notices = new Map(KINDS.map((kind) => [kind, this.#createNotice(kind)]));
   readonly #onResume: () => void;
-  #shown = '';
 
   /** @param onResume called after the user has resumed the queue */
   constructor(onResume: () => void) {
     this.#onResume = onResume;
+    part(this.#strip, 'health-notices', HTMLElement).append(...this.#notices.values());
   }
 
   /** @param isCurrent whether the service can be reached. Otherwise the figures are marked as outdated */
@@ -23,26 +27,34 @@ export class HealthStrip {
     if (health === undefined) return;
     this.#strip.dataset.condition = health.stalled !== null || health.paused || health.full ? 'warning' : 'normal';
     for (const [name, text] of Object.entries(figuresOf(health))) {
-      const element = part(this.#strip, `health-${name}`, HTMLElement);
-      if (element.textContent !== text) element.textContent = text;
+      write(part(this.#strip, `health-${name}`, HTMLElement), text);
     }
     const meter = part(this.#strip, 'health-room', HTMLMeterElement);
     meter.value = usedShare(health);
     this.#showNotices(isCurrent ? noticesOf(health, location.origin) : []);
   }
 
+  /** Shows the notices, and announces those that were not shown before. Their texts contain numbers that change. */
   #showNotices(notices: Notice[]): void {
-    const version = JSON.stringify(notices);
-    if (version === this.#shown) return;
-    this.#shown = version;
-    this.#notices.replaceChildren(...notices.map((notice) => this.#render(notice)));
+    const added: string[] = [];
+    for (const [kind, element] of this.#notices) {
+      const notice = notices.find((each) => each.kind === kind);
+      if (notice !== undefined) {
+        if (element.hidden) added.push(notice.problem);
+        write(part(element, 'problem', HTMLElement), notice.problem);
+        write(part(element, 'advice', HTMLElement), notice.advice);
+      } else {
+        part(element, 'resume-error', HTMLElement).textContent = '';
+      }
+      element.hidden = notice === undefined;
+    }
+    if (added.length > 0 || notices.length === 0) write(this.#status, added.join(' '));
   }
 
-  #render({ kind, problem, advice }: Notice): HTMLElement {
+  #createNotice(kind: Notice['kind']): HTMLElement {
     const element = stamp('health-notice');
     element.dataset.kind = kind;
-    part(element, 'problem', HTMLElement).textContent = problem;
-    part(element, 'advice', HTMLElement).textContent = advice;
+    element.hidden = true;
     const resume = part(element, 'resume-queue', HTMLButtonElement);
     resume.hidden = kind !== 'paused';
     resume.addEventListener('click', () => void this.#resume(resume, part(element, 'resume-error', HTMLElement)));
@@ -61,6 +73,10 @@ export class HealthStrip {
       button.disabled = false;
     }
   }
+}
+
+function write(element: HTMLElement, text: string): void {
+  if (element.textContent !== text) element.textContent = text;
 }
 
 function figuresOf(health: Health): Record<string, string> {

@@ -12,6 +12,9 @@ export class SubmitError {
   readonly #text: HTMLElement;
   readonly #button: HTMLButtonElement;
   #error: Error | undefined;
+  #isLive = true;
+  /** Whether the service was offline when the error was shown, or since. */
+  #wasOffline = false;
   /** Time until which the service has asked to wait, on the clock of `performance.now()`. */
   #notBefore = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -28,6 +31,7 @@ export class SubmitError {
 
   show(error: Error): void {
     this.#error = error;
+    this.#wasOffline = !this.#isLive;
     const waitMs = error instanceof Refused ? (error.retryAfterMs ?? 0) : 0;
     this.#notBefore = performance.now() + waitMs;
     this.#write();
@@ -40,8 +44,11 @@ export class SubmitError {
 
   update({ isLive, isFull }: Conditions): void {
     const error = this.#error;
+    this.#isLive = isLive;
+    this.#wasOffline ||= !isLive;
+    const isBack = isLive && this.#wasOffline;
     const isOver =
-      error instanceof Unreachable ? isLive : error instanceof Refused && error.retryAfterMs !== undefined && !isFull;
+      error instanceof Unreachable ? isBack : error instanceof Refused && error.retryAfterMs !== undefined && !isFull;
     if (isOver && !this.isWaiting) this.clear();
   }
 
