@@ -89,7 +89,7 @@ export function afterListing(known: BoardTask | undefined, listed: BoardTask, is
   return { ...listed, ...preciseTimes(known, listed) };
 }
 
-/** Returns the times that events have reported in milliseconds and the listing only in whole seconds. */
+/** Returns the known times in milliseconds that match the listed times, which are in whole seconds. */
 function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
   const times: Partial<BoardTask> = {};
   for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {

@@ -1,6 +1,6 @@
 import { afterEvent, afterListing, type BoardTask, type State, type TaskEvent } from './board-task.ts';
 
-/** Number of tasks in memory above which those that are not needed are removed, oldest first. */
+/** Number of tasks to which the known tasks are reduced once there are twice as many. Needed tasks are never removed. */
 const MAX_TASKS = 5_000;
 /** Maximum age of a listing of unfinished tasks, because nodes that share a queue cache these listings. */
 const LISTING_AGE_MS = 1_500;

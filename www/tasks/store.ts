@@ -199,7 +199,7 @@ export class Store {
     if (isNeeded && this.#problem === undefined) this.#refreshSoon();
   }
 
-  /** Schedules a refresh. While the page is hidden, nothing is read. The page is brought up to date when it is shown. */
+  /** Schedules a refresh. Nothing is requested while the page is hidden. */
   #refreshSoon(): void {
     if (this.#refreshTimer !== undefined || this.#activeList === undefined) return;
     if (document.visibilityState === 'hidden') return;
@@ -211,7 +211,7 @@ export class Store {
     const list = this.#activeList;
     if (list !== undefined && document.visibilityState === 'visible') {
       await this.#fetch(list).catch(() => {
-        // `problem` tells why.
+        // The error is stored in `problem`.
       });
     }
     this.#refreshTimer = undefined;

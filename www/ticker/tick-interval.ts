@@ -38,7 +38,10 @@ export class TickInterval {
     this.#isSnapshotNext = true;
   }
 
-  /** Records the arrival of prices at `now`, in milliseconds on a monotonic clock. The first prices are the snapshot, which arrives between two ticks. */
+  /**
+   * Records the arrival of prices at `now`, in milliseconds on a monotonic clock. The first prices are a snapshot, which is
+   * not a tick.
+   */
   note(now: number): void {
     if (this.#isSnapshotNext) {
       this.#isSnapshotNext = false;
