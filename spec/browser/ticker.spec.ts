@@ -1,26 +1,12 @@
-import { once } from 'node:events';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { expect } from 'chai';
 import type { Page } from 'playwright-core';
-import { afterTest, onceForSuite } from '../support/cleanup.ts';
-import { adapt, examples } from '../support/examples.ts';
+import { onceForSuite } from '../support/cleanup.ts';
 import { startServices } from '../support/program.ts';
 import { eventually } from '../support/until.ts';
 import { changes, describeInBrowser, part, reaches, signIn, visit } from './chromium.ts';
 import { price, shown } from './ticker-page.ts';
 
 const SYMBOLS = ['BTC-USD', 'ETH-USD', 'SOL-USD'];
-
-/** Serves an empty page of another origin. Returns its URL. */
-async function blankPage(): Promise<string> {
-  const server = createServer((_, response) => {
-    response.writeHead(200, { 'Content-Type': 'text/html', Connection: 'close' }).end('<!doctype html>');
-  });
-  afterTest(() => server.close());
-  await once(server.listen(0, '127.0.0.1'), 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-}
 
 describeInBrowser('the ticker client', () => {
   const services = onceForSuite(() => startServices({ env: { TICK_INTERVAL_MS: '100' } }));
@@ -216,15 +202,6 @@ describeInBrowser('the ticker client', () => {
       await page.keyboard.press('Tab');
       await page.keyboard.press('Space');
       await page.getByText('Paused at').waitFor();
-    });
-  });
-
-  it('can be replaced by the browser client of the guide, in a page of any origin', async () => {
-    const example = adapt(examples('www/guide/clients.md', 'Browser', 'js')[0], services());
-    await visit(await blankPage(), {}, async (page) => {
-      const logged = page.waitForEvent('console');
-      await page.evaluate(`const API_KEY = '${services().apiKey}'; (async () => { ${example} })()`);
-      expect((await logged).text()).to.match(/^[A-Z]{3}-USD \d+(\.\d+)?$/);
     });
   });
 });
