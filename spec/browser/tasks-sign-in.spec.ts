@@ -41,9 +41,8 @@ describeInBrowser('the task board with TASKS_REQUIRE_TOKEN', () => {
       await page.locator('.task-row', { hasText: 'of-another-client' }).waitFor();
       expect(await violations(page)).to.deep.equal([]);
 
-      await request(`${tasks}/auth/token`, { method: 'DELETE', headers: bearer(first) });
       await page.getByLabel('Text').fill('a draft');
-      await queueButton.click();
+      await request(`${tasks}/auth/token`, { method: 'DELETE', headers: bearer(first) });
       await page.getByText('Your session has ended.').waitFor();
       expect(await queueButton.isVisible()).to.equal(false);
       const second = await signIn();

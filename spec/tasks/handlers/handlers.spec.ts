@@ -101,7 +101,7 @@ describe('a handler of a handlers module', () => {
   });
 
   it('reports progress, at most ten times a second, and the last value in the end', async () => {
-    const { run, cancel, reports } = await startHandlers(`
+    const handlers = `
       async work(_, { progress, signal }) {
         progress(-1, 'begin');
         for (const wrong of [NaN, Infinity, '0.5', null, undefined, {}]) progress(wrong);
@@ -109,7 +109,8 @@ describe('a handler of a handlers module', () => {
         progress(2, 'end');
         await new Promise((resolve) => signal.addEventListener('abort', resolve));
       },
-    `);
+    `;
+    const { run, cancel, reports } = await startHandlers(handlers, { TASK_CANCEL_GRACE_MS: '60000' });
     const outcome = run('work');
     await until(() => reports.length === 2);
     cancel();
