@@ -20,7 +20,7 @@ const run = promisify(execFile);
 const SOURCES = ['main', 'workers', 'db', 'www', 'package.json', 'package-lock.json', 'tsconfig.json', '.npmrc'];
 const DOCUMENTS = ['README.md', 'LICENSE', 'ARCHITECTURE.md', 'CHANGELOG.md'];
 const OFFLINE = ['--prefer-offline', '--no-audit', '--no-fund'];
-const MAX_BYTES = 2_000_000;
+const MAX_BYTES = 2_500_000;
 
 /** Environment of a shell outside of npm scripts. */
 const shell = { ...process.env, PATH: outerPath };

@@ -26,7 +26,7 @@ export function listing(few: number, many: number, requests: number): Figure {
 async function measure(rows: number, requests: number): Promise<Record<string, number>> {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'bench-rows-'));
   try {
-    await promisify(execFile)(process.execPath, [join(project, 'dist/workers/migrate.js')], {
+    await promisify(execFile)(process.execPath, [join(project, 'dist/main/index.js'), 'migrate'], {
       env: { ...process.env, DATA_DIR },
     });
     fill(join(DATA_DIR, 'tasks.db'), rows);
