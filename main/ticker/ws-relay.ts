@@ -69,8 +69,8 @@ export class Relay {
     this.#limiter = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
-      // Emits each frame in its own event loop turn. One packet can contain 10,000 pings, which take 15 ms together.
-      allowSynchronousEvents: false,
+      // Not `allowSynchronousEvents: false`, although one packet can contain 10,000 pings, which take 15 ms together: ws
+      // 8.23.0 then throws in its receiver after some invalid frames, which ends the process.
       clientTracking: false,
       autoPong: false,
       perMessageDeflate: false,

@@ -7,7 +7,6 @@ import type { WebSocket } from 'ws';
 import type { Process } from '../../main/ticker/pid-registry.ts';
 import type { RelayLimits } from '../../main/ticker/ws-relay.ts';
 import { afterTest } from '../support/cleanup.ts';
-import { countTurns } from '../support/event-loop-turns.ts';
 import { connectRaw, handshake, parseResponse, type RawConnection } from '../support/raw-connection.ts';
 import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
@@ -59,19 +58,6 @@ describe('a client that sends too much', () => {
     for (let count = 0; count < 100; count++) client.socket.send(PING);
     expect((await client.closed).code).to.equal(4029);
     expect(handled).to.equal(2);
-  });
-
-  it('has one frame handled in an event loop turn, however many its packet holds', async () => {
-    const turn = countTurns();
-    const turns: number[] = [];
-    const handler: Process = { receive: ({ topic }) => void (topic === 'ws.message' && turns.push(turn())) };
-    const bundle: TickerBundle = await startTickerBundle({
-      replace: () => ({ createHandler: () => bundle.processes.spawn('handler', () => handler) }),
-    });
-    const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
-    raw.socket.write(Buffer.concat(Array(20).fill(Buffer.from([0x81, 0x81, 0, 0, 0, 0, 0x78]))));
-    await until(() => turns.length === 20);
-    expect(new Set(turns).size).to.equal(20);
   });
 
   it('is closed once, however many frames its last packet holds', async () => {
