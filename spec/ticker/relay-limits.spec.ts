@@ -60,6 +60,24 @@ describe('a client that sends too much', () => {
     expect(handled).to.equal(2);
   });
 
+  it('is closed, and nothing else is, if more packets follow an invalid close frame', async () => {
+    const bundle = await startTickerBundle();
+    const other = await connect(bundle.stream, { token: await bundle.token() });
+    const before = new Set(bundle.sockets);
+    const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
+    await raw.until(/"welcome"/);
+    const [server] = [...(bundle.sockets as Set<Socket>)].filter((socket) => !before.has(socket));
+    // A message, a close frame with an invalid code, and an unfinished frame, in packets that arrive in one turn.
+    const frames = Buffer.from(
+      '82800102030401840102030460636265' + '8883010203046061618a' + '850102030460fd62626260',
+      'hex',
+    );
+    for (let at = 0; at < frames.length; at += 7) server?.emit('data', frames.subarray(at, at + 7));
+    await raw.ended;
+    other.socket.send(PING);
+    expect(await other.nextOf('pong')).to.deep.equal({ type: 'pong' });
+  });
+
   it('is closed once, however many frames its last packet holds', async () => {
     const bundle = await startTickerBundle({ limits: { maxMessagesPerSecond: 1 } });
     const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
