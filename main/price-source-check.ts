@@ -4,7 +4,7 @@ import { runOneShotThread } from './one-shot-thread.ts';
 import { workerFile } from './worker-file.ts';
 
 const TIME_LIMIT_MS = 10_000;
-/** Heap limit of the thread in MB, three times what the largest allowed recording needs. */
+/** Heap limit of the thread in MB, three times the size that the largest allowed recording needs. */
 const MEMORY_MB = 1024;
 
 /**

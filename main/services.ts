@@ -6,7 +6,7 @@ import { checkHeapBudget } from './heap-budget.ts';
 import { openFilesLimit, shareDescriptors } from './http/descriptor-shares.ts';
 import { isLoopbackAddress } from './http/host-header.ts';
 import type { Listener } from './http/listener.ts';
-import { checkPorts, type PlannedListener } from './http/port-check.ts';
+import { checkPorts, explained } from './http/port-check.ts';
 import type { LogOutput } from './log.ts';
 import { openBackend } from './open-backend.ts';
 import { checkPriceSource } from './price-source-check.ts';
@@ -41,16 +41,22 @@ export async function startServices(
   // The user's modules are checked before any database file or server connection is opened.
   const actions = await checkHandlers(config.tasks);
   await checkPriceSource(config.ticker);
-  await checkPorts(plannedListeners(config));
+  const planned = plannedListeners(config);
+  const { admin: plannedAdmin, ...plannedServices } = planned;
+  await checkPorts([...Object.values(plannedServices), ...(config.admin.port === undefined ? [] : [plannedAdmin])]);
   await using startedParts = new AsyncDisposableStack();
   const backend = await openBackend({ storage, nats, queue, tokens, ticker: config.ticker, retention }, log);
   startedParts.defer(() => backend.close());
   const now = Promise.resolve();
-  const ticker = await startTicker({ http, tokens, ticker: config.ticker }, backend, shares, log);
+  const ticker = await startTicker({ http, tokens, ticker: config.ticker }, backend, shares, log).catch(
+    explained(planned.ticker),
+  );
   startedParts.defer(() => ticker.stop(now));
   const access = config.tasks.requireToken ? tokenAccess(ticker) : undefined;
   const parts = { actions, access };
-  const tasks = await startTasks({ http, queue, tasks: config.tasks }, backend, shares, log, parts);
+  const tasks = await startTasks({ http, queue, tasks: config.tasks }, backend, shares, log, parts).catch(
+    explained(planned.tasks),
+  );
   onTasks(() => tasks.unsaved());
   startedParts.defer(() => tasks.stop({ connections: now, abort: now, all: now }).then(() => {}));
   const admin = await startAdmin(
@@ -58,7 +64,7 @@ export async function startServices(
     { backend, ticker, tasks },
     shares,
     output,
-  );
+  ).catch(explained(planned.admin));
   startedParts.move();
   const listeners = { ticker: ticker.listener, tasks: tasks.listener, ...(admin && { admin: admin.listener }) };
   for (const [service, { host, port }] of Object.entries(listeners)) log.info({ service, host, port }, 'listening');
@@ -94,13 +100,12 @@ export async function startServices(
 }
 
 /** Returns the addresses of the listeners that the settings describe. */
-function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config): PlannedListener[] {
+function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
   const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
-  return [
-    service(ticker.port, 'TICKER_PORT'),
-    service(tasks.port, 'TASKS_PORT'),
-    ...(admin.port === undefined
-      ? []
-      : [{ host: admin.host, port: admin.port, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } }]),
-  ];
+  const { host: adminHost, port: adminPort = 0 } = admin;
+  return {
+    ticker: service(ticker.port, 'TICKER_PORT'),
+    tasks: service(tasks.port, 'TASKS_PORT'),
+    admin: { host: adminHost, port: adminPort, variables: { host: 'ADMIN_HOST', port: 'ADMIN_PORT' } },
+  };
 }

@@ -41,7 +41,7 @@ const MAX_INVALID = 10_000;
 /** Time for which an unknown token identifier is not looked up again. */
 const MISSING_MS = 1_000;
 /**
- * How long a node remembers a revoked token. Longer than any read of the bucket, because a read that began before the
+ * Time for which a node remembers a revoked token. Longer than any read of the bucket, because a read that began before the
  * revocation could otherwise restore the token.
  */
 const REVOKED_MS = 10_000;

@@ -12,7 +12,7 @@ export interface LeaseOptions {
 
 /** Time after which the server expires the lease if it is not renewed. */
 export const LEASE_MS = 1_750;
-/** How long a node uses the lease after requesting it. Shorter than {@link LEASE_MS}, so two leaders never overlap. */
+/** Time for which a node uses the lease after requesting it. Shorter than {@link LEASE_MS}, so two leaders never overlap. */
 const USE_MS = 1_500;
 /** Timeout of a lease request. Short enough to retry a failed renewal before the lease expires. */
 const LEASE_TIMEOUT_MS = 500;

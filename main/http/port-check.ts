@@ -40,7 +40,7 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
   }
   for (const [index, listener] of planned.entries()) {
     const failure = failures[index];
-    if (failure !== undefined) throw new Error(explain(failure, listener), { cause: failure });
+    if (failure !== undefined) explained(listener)(failure);
   }
 }
 
@@ -59,12 +59,18 @@ function bind(server: Server, address: { port: number; host?: string }) {
   });
 }
 
-function explain({ code = '', message }: NodeJS.ErrnoException, { port, variables }: PlannedListener): string {
-  const reasons: Record<string, string> = {
-    EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${variables.port} to another port`,
-    EACCES: `this user may not listen on port ${port}: set ${variables.port} to a port above 1023`,
-    EADDRNOTAVAIL: `the address does not belong to this machine: set ${variables.host} to one of its addresses`,
-    ENOTFOUND: `the host name cannot be resolved: set ${variables.host} to an address of this machine`,
+/** Returns a `catch` handler that replaces an error of `listen` or of a lookup with one that names the setting to change. */
+export function explained({ port, variables }: PlannedListener) {
+  return (error: NodeJS.ErrnoException): never => {
+    const { code = '', syscall, message } = error;
+    if (syscall !== 'listen' && syscall !== 'getaddrinfo') throw error;
+    const reasons: Record<string, string> = {
+      EADDRINUSE: `port ${port} is in use: stop the program that uses it, or set ${variables.port} to another port`,
+      EACCES: `this user may not listen on port ${port}: set ${variables.port} to a port above 1023`,
+      EADDRNOTAVAIL: `the address does not belong to this machine: set ${variables.host} to one of its addresses`,
+      ENOTFOUND: `the host name cannot be resolved: set ${variables.host} to an address of this machine`,
+    };
+    const reason = reasons[code] ?? `cannot listen on port ${port} (${variables.port}): ${message}`;
+    throw new Error(reason, { cause: error });
   };
-  return reasons[code] ?? `cannot listen on port ${port} (${variables.port}): ${message}`;
 }

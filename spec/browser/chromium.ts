@@ -134,8 +134,8 @@ export async function visit(url: string, options: VisitOptions, test: (page: Pag
   expect(problems, 'problems in the console').to.deep.equal([]);
 }
 
-/** Matches the console errors of a lost connection and of an invalid key. */
-export const LOST = /net::ERR_|WebSocket connection to|status of 401/;
+/** Matches the console errors of a lost connection, of the check of its token, and of an invalid key. */
+export const LOST = /net::ERR_|WebSocket connection to|status of (401|426)/;
 
 /** The element that the page's HTML marks as `data-part="<name>"`. */
 export const part = (page: Page, name: string) => page.locator(`[data-part="${name}"]`);

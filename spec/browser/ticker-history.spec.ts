@@ -6,7 +6,7 @@ import { severable } from '../support/severable.ts';
 import { eventually } from '../support/until.ts';
 import { describeInBrowser, LOST, part, reaches, signIn, visit } from './chromium.ts';
 import { imitateStream } from './imitated-stream.ts';
-import { shown } from './ticker-page.ts';
+import { shown, waitLongToReconnect } from './ticker-page.ts';
 
 const START = 1_800_000_000;
 
@@ -32,7 +32,7 @@ describeInBrowser('the charts of the ticker client', () => {
     const { ticker, apiKey } = services();
     const network = await severable(ticker);
     const recorded = await eventually(recordedSeconds, (seconds) => seconds.length > 3);
-    await visit(network.url, { tolerated: LOST }, async (page) => {
+    await visit(network.url, { tolerated: LOST, prepare: waitLongToReconnect }, async (page) => {
       await signIn(page, apiKey);
       await eventually(
         () => oldest(page),

@@ -70,13 +70,19 @@ describe('the start', () => {
     }
   });
 
-  for (const variable of ['TICKER_PORT', 'TASKS_PORT', 'ADMIN_PORT']) {
-    it(`ends with one line and exit code 1 when the port of ${variable} is taken`, async () => {
+  const takings: [variable: string, env: Record<string, string>][] = [
+    ['TICKER_PORT', {}],
+    ['TASKS_PORT', {}],
+    ['ADMIN_PORT', {}],
+    ['TASKS_PORT', { REUSE_PORT: 'true' }],
+  ];
+  for (const [variable, env] of takings) {
+    it(`ends with one line and exit code 1 when the port of ${variable} is taken ${JSON.stringify(env)}`, async () => {
       const server = createServer();
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
       afterTest(() => new Promise((resolve) => server.close(resolve)));
       const { port } = server.address() as { port: number };
-      const { code, text } = await failure({ [variable]: String(port) });
+      const { code, text } = await failure({ ...env, [variable]: String(port) });
       expect(code).to.equal(1);
       expect(text).to.deep.equal([
         `port ${port} is in use: stop the program that uses it, or set ${variable} to another port`,

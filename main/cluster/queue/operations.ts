@@ -10,7 +10,7 @@ export class Operations {
     return operation;
   }
 
-  /** Waits until all operations have ended, including those that are added meanwhile. Never rejects. */
+  /** Waits until all operations have ended, including operations added during the wait. Never rejects. */
   async settled(): Promise<void> {
     while (this.#operations.size > 0) await Promise.all(this.#operations);
   }

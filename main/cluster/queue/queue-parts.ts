@@ -10,7 +10,7 @@ export interface QueueParts extends QueueStreams {
   bounds: QueueBounds;
   /** Time without an in-progress ack after which JetStream redelivers a message. */
   ackWaitMs: number;
-  /** How long this node delays the start of a task that another node has asked to cancel. */
+  /** Delay in milliseconds before this node starts a task that another node has asked to cancel. */
   holdMs: number;
   counts: NatsCounts;
   events: NatsEvents;

@@ -49,7 +49,7 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
 
 /**
  * Streams all events after the event with the id `lastId`, or only new events if `lastId` is empty. A client that reads
- * too slowly is told how many events it missed. The stream ends once the actor's token is no longer valid.
+ * too slowly receives the number of events that it missed. The stream ends once the actor's token is no longer valid.
  */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);

@@ -163,7 +163,7 @@ export interface Delivery {
   readonly suspect: boolean;
 }
 
-/** What the queue does with a message whose delivery has ended. */
+/** End of a delivery, which decides what happens to its message. */
 export type Settlement =
   /** Completed: the message leaves the queue. */
   | { kind: 'ack' }
