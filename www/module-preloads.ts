@@ -4,11 +4,11 @@ const SCRIPT = /^( *)<script type="module" src="([^"]+)"><\/script>$/m;
 const STATIC_IMPORT = /^(?:import|export)\s*(?:[\w\s{},*$]+?from\s*)?['"]([^'"]+)['"];?$/gm;
 
 /**
- * Adds `modulepreload` links for the page's module script and every module that it imports statically, so that the
- * browser requests all of them at once.
+ * Adds `modulepreload` links to an HTML page for its module script and for all modules that the script imports, so that
+ * browsers request them in parallel.
  *
- * @param fileOf returns the file that the service serves at a path
- * @throws {Error} if the page has no module script, or a module does not exist
+ * @param fileOf returns the source file of a URL path
+ * @throws {Error} if the page has no module script, or an imported module has no file
  */
 export function addModulePreloads(page: string, fileOf: (path: string) => string): string {
   const [script, indentation = '', entry = ''] = SCRIPT.exec(page) ?? [];
@@ -17,7 +17,7 @@ export function addModulePreloads(page: string, fileOf: (path: string) => string
   return page.replace(script, () => links.join('') + script);
 }
 
-/** Returns the paths of a module and of all modules that it imports, directly or not. */
+/** Returns the URL paths of a module and of all modules that it imports, directly or indirectly. */
 function modulesFrom(entry: string, fileOf: (path: string) => string): string[] {
   const paths = new Set([entry]);
   for (const path of paths) {

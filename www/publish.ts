@@ -1,6 +1,6 @@
 /**
- * Copies the static files to `dist/www` after the TypeScript compiler has run. Adds `modulepreload` links to the pages,
- * and writes a Brotli and a gzip copy of each text file, which koa-static serves.
+ * Copies the static files to `dist/www` after the TypeScript build, adds `modulepreload` links to the HTML pages, and
+ * writes a Brotli and a gzip copy of each text file.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -17,7 +17,7 @@ for (const folder of ['shared', 'ticker', 'tasks']) {
 for (const client of ['ticker', 'tasks']) {
   const vendor = `${target}${client}/vendor/`;
   mkdirSync(vendor, { recursive: true });
-  // uPlot's only minified build declares a global variable. The added export turns the build into a module.
+  // uPlot's minified build only declares a global variable. The added export turns the build into a module.
   writeFileSync(
     `${vendor}uplot.js`,
     `${readFileSync(`${uplot}dist/uPlot.iife.min.js`, 'utf8')}
@@ -34,7 +34,7 @@ for (const client of ['ticker', 'tasks']) {
   writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
 }
 
-// Removes comments and indentation to save bandwidth. This is safe, because no `pre` element in the HTML contains text.
+// Comments and indentation can be removed safely, because no `pre` element in the HTML contains text.
 for (const file of globSync(`${target}**/*.{html,css}`)) {
   const text = readFileSync(file, 'utf8').replace(/<!--.*?-->|\/\*.*?\*\//gs, '');
   writeFileSync(file, text.replace(/\s*\n\s*/g, '\n'));

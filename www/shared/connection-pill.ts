@@ -1,16 +1,14 @@
 import { part } from './dom.ts';
 
-/** Connection state shown by {@link ConnectionPill}. */
 export interface Connection {
-  /** State name, used by the stylesheet. */
   kind: 'connecting' | 'live' | 'stale' | 'reconnecting' | 'offline' | 'failing' | 'signed-out';
-  /** Returns the text to show. Called every second, because the text may contain a countdown. */
+  /** Called every second, because the text may contain a countdown. */
   text: () => string;
-  /** Text for screen readers, announced when `kind` changes. */
+  /** Text that screen readers announce when `kind` changes. */
   announcement: string;
 }
 
-/** Element that shows the state of the page's connection. */
+/** Shows the state of the page's connection to the service. */
 export class ConnectionPill {
   readonly #pill = part(document, 'connection', HTMLElement);
   readonly #text = part(document, 'connection-text', HTMLElement);
@@ -35,7 +33,7 @@ export class ConnectionPill {
   }
 }
 
-/** Returns the seconds until `time` (milliseconds since the epoch) for a countdown, rounded up and at least 1. */
+/** Returns the whole seconds until `time` (milliseconds since the epoch) for a countdown, at least 1. */
 export function secondsUntil(time: number): number {
   return Math.max(1, Math.ceil((time - Date.now()) / 1000));
 }

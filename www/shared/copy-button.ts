@@ -1,8 +1,8 @@
 /**
- * Makes `button` copy a text to the clipboard and show whether that succeeded.
+ * Makes `button` copy a text to the clipboard and show whether copying succeeded.
  *
  * @param source element to select if clipboard access is denied
- * @param text returns the text to copy, by default the text of `source`
+ * @param text returns the text to copy; default: the text of `source`
  */
 export function makeCopyButton(
   button: HTMLButtonElement,
@@ -20,11 +20,6 @@ export function makeCopyButton(
   });
 }
 
-/**
- * Copies a text, or selects `source` if clipboard access is denied.
- *
- * @returns whether the text was copied
- */
 async function copy(text: string, source: HTMLElement): Promise<boolean> {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,5 +1,5 @@
 /**
- * Returns the descendant of `root` marked with `data-part="<name>"` in the page's HTML.
+ * Returns the descendant of `root` with the attribute `data-part="<name>"`.
  *
  * @throws {Error} if the element is missing or is not an instance of `type`
  */
@@ -9,7 +9,7 @@ export function part<T extends Element>(root: ParentNode, name: string, type: ab
   throw new Error(`the page has no ${type.name} marked as ${name}`);
 }
 
-/** Returns a copy of the single element in the template `name`. @throws {Error} if the template is missing or empty */
+/** Returns a copy of the element in the HTML template `name`. @throws {Error} if the template is missing or empty */
 export function stamp(name: string): HTMLElement {
   const { content } = part(document, name, HTMLTemplateElement);
   const copy = content.firstElementChild?.cloneNode(true);

@@ -1,27 +1,25 @@
 import type { Session } from './session.ts';
 
-/** Key in `sessionStorage`, which the browser keeps for one tab until the tab is closed. */
 const KEY = 'session';
 
-/** Keeps a session for the next load of the page in this tab. If the browser blocks storage, nothing is kept. */
+/** Stores the session for this browser tab, so that a reload needs no sign-in, unless the browser blocks storage. */
 export function keepSession(session: Session): void {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(session));
   } catch {
-    // The browser blocks storage. The user has to sign in again after a reload.
+    // The browser blocks storage, so the user must sign in after a reload.
   }
 }
 
-/** Removes the session from the browser's storage. */
 export function discardKeptSession(): void {
   try {
     sessionStorage.removeItem(KEY);
   } catch {
-    // The browser blocks storage, so there is nothing to remove.
+    // The browser blocks storage, so no session is stored.
   }
 }
 
-/** Returns the kept session, or undefined if there is none or its token has expired. */
+/** Returns the stored session, or undefined if none is stored or its token has expired. */
 export function keptSession(): Session | undefined {
   try {
     const session = JSON.parse(sessionStorage.getItem(KEY) ?? 'null');

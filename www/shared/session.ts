@@ -1,12 +1,11 @@
-/** Result of a sign-in, kept only in memory unless the user chooses otherwise; see `kept-session.ts`. */
 export interface Session {
   token: string;
   userId: string;
-  /** Time at which the token expires, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   expiresAt: number;
 }
 
-/** Thrown if a sign-in fails. The message is shown to the user. */
+/** Failed sign-in, with a message for the user. */
 export class SignInError extends Error {
   override name = 'SignInError';
 }
@@ -14,7 +13,7 @@ export class SignInError extends Error {
 /**
  * Exchanges an API key for a session.
  *
- * @throws {SignInError} if the service refuses the key (with the service's message) or is unreachable
+ * @throws {SignInError} if the service rejects the key or cannot be reached
  */
 export async function signIn(apiKey: string): Promise<Session> {
   const response = await fetch('/auth/token', {
@@ -30,7 +29,7 @@ export async function signIn(apiKey: string): Promise<Session> {
   return { token: body.token, userId: body.user_id, expiresAt: Date.now() + body.expires_in * 1000 };
 }
 
-/** Revokes a token. If the service cannot be reached, the token stays valid until it expires. */
+/** Revokes a token without waiting for the response. If the request fails, the token stays valid until it expires. */
 export function revoke(token: string): void {
   const headers = { Authorization: `Bearer ${token}` };
   void fetch('/auth/token', { method: 'DELETE', headers, keepalive: true }).catch(() => {});

@@ -2,7 +2,9 @@ import { part } from './dom.ts';
 import { discardKeptSession, keepSession } from './kept-session.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
-/** Sign-in form. Exchanges the API key for a session, and keeps the session for this tab if the user asks for that. */
+/**
+ * Form that exchanges an API key for a session, and stores the session for the browser tab if the user asks for that.
+ */
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
   readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);
@@ -22,7 +24,7 @@ export class SignInForm {
     this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
   }
 
-  /** Opens the form. @param reason message telling the user why they must sign in again */
+  /** @param reason message for the user about the previous session's end */
   open(reason?: string): void {
     this.#reason.textContent = reason ?? '';
     this.#reason.hidden = reason === undefined;

@@ -1,15 +1,11 @@
 /*
- * Theme of both pages: `light`, `dark`, or that of the system. A classic script in the page's head, so that it runs
- * before the first paint. The choice is kept in localStorage.
+ * Applies the theme stored in localStorage. A classic script in the page's head, because a module would run after the
+ * first paint.
  */
 {
   const KEY = 'theme';
   const root = document.documentElement;
 
-  /**
-   * Returns the chosen theme: `light` or `dark`. Returns an empty string if none is chosen or the browser blocks
-   * storage.
-   */
   const stored = (): string => {
     try {
       const theme = localStorage.getItem(KEY);
@@ -44,7 +40,6 @@
 
   apply(stored());
   addEventListener('DOMContentLoaded', () => apply(stored()));
-  // Another tab has changed the theme.
   addEventListener('storage', ({ key }) => {
     if (key === KEY) apply(stored());
   });

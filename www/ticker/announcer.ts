@@ -2,16 +2,16 @@ import { formatShare } from './format.ts';
 import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;
-/** Maximum number of prices per announcement. If there are more symbols, announces the prices that changed most. */
+/** Maximum number of prices in one announcement. */
 const MAX_PRICES = 8;
 
-/** Announces a summary of the prices to screen readers every 30 seconds while `on` is true. */
+/** Reads a summary of the prices to screen readers every 30 seconds while `on` is true. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #quotes: () => Quote[];
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** @param quotes returns the quotes to announce, or an empty array to stay silent */
+  /** @param quotes returns the quotes to announce; an empty array announces none */
   constructor(region: HTMLElement, quotes: () => Quote[]) {
     this.#region = region;
     this.#quotes = quotes;
@@ -34,7 +34,6 @@ export class Announcer {
   }
 }
 
-/** Returns the absolute value of a price's relative change since the page opened. */
 function movement(quote: Quote): number {
   return Math.abs(quote.changeSinceOpening.share);
 }

@@ -65,7 +65,6 @@ function start(newSession: Session): void {
   stream.start(session);
 }
 
-/** Fills the charts with the ticks from before the connection was opened. */
 async function fillCharts(token: string): Promise<void> {
   const past = await requestPastPrices(token);
   if (past === undefined) return;
@@ -73,7 +72,6 @@ async function fillCharts(token: string): Promise<void> {
   board.fill(past);
 }
 
-/** Shows the price of the selected symbol in the tab's title, unless the prices are paused or not live. */
 function showTitle(): void {
   const quote = live && !paused ? board.selected : undefined;
   document.title = quote === undefined ? 'Ticker' : `${quote.format.price(quote.price)} ${quote.symbol} · Ticker`;

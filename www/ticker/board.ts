@@ -10,37 +10,29 @@ interface Entry {
   card: PriceCard;
 }
 
-/** Maximum number of symbols shown as full-size cards. */
 const MAX_ROOMY = 3;
-/** Maximum number of symbols shown as smaller cards. More symbols are shown as rows. */
+/** Maximum number of symbols shown as compact cards. With more symbols, each symbol is shown as a row. */
 const MAX_COMPACT = 12;
 /** Margin around the viewport within which charts are drawn before the user scrolls to them. */
 const DRAWN_MARGIN = '50%';
-/** Interval at which the charts are drawn while no price arrives. */
 const IDLE_DRAW_MS = 1_000;
 
-/**
- * Price cards of all symbols. Prices are stored immediately, but drawn at most once per animation frame and not while
- * paused. If there are many symbols, only charts near the viewport are drawn.
- */
+/** Price cards of all symbols. New prices are drawn at most once per animation frame, and not while paused. */
 export class Board {
   readonly #element: HTMLElement;
   readonly #entries = new Map<string, Entry>();
   readonly #interval: TickInterval;
   #settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>;
-  /** Time at which the newest prices arrived, in milliseconds since the epoch. */
   #arrivedAt = 0;
   #isRunning = false;
-  /** Symbol of the card that was focused or clicked last. */
   #selected: string | undefined;
   #pausedAt: number | undefined;
   #frame: number | undefined;
-  /** Upper-case filter text. A card is visible only if its symbol contains the text. */
   #filter = '';
   readonly #nearCards = new Set<Element>();
   readonly #observer: IntersectionObserver;
 
-  /** @param interval tick interval, which determines the minimum length of a gap in the charts */
+  /** @param interval determines the minimum time without a price that is shown as a gap in the charts */
   constructor(
     element: HTMLElement,
     settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>,
@@ -61,12 +53,10 @@ export class Board {
     }, IDLE_DRAW_MS);
   }
 
-  /** Quotes of the symbols that match the filter. */
   get quotes(): Quote[] {
     return [...this.#entries.values()].filter(({ card }) => !card.element.hidden).map(({ quote }) => quote);
   }
 
-  /** Whether there are enough symbols for a filter to be useful. */
   get isLong(): boolean {
     return this.#entries.size > MAX_COMPACT;
   }
@@ -79,7 +69,7 @@ export class Board {
     if (this.#pausedAt === undefined) this.#schedule();
   }
 
-  /** Adds past prices of the symbols on the board to their charts. */
+  /** Adds past prices to the charts. Prices of symbols that have no card are ignored. */
   fill({ timestamps, prices }: PastPrices): void {
     for (const [symbol, { quote }] of this.#entries) {
       const past = prices[symbol];
@@ -88,23 +78,25 @@ export class Board {
     this.#schedule();
   }
 
-  /** Sets the time span and the kind of the charts. */
   set settings(settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>) {
     this.#settings = settings;
     this.#schedule();
   }
 
-  /** Sets whether the charts end at the current time. Otherwise they end at the newest price. */
+  /** If true, the charts end at the current time; if false, they end at the newest price. */
   set isRunning(isRunning: boolean) {
     this.#isRunning = isRunning;
   }
 
-  /** Quote of the selected symbol if that is visible, or else of the first visible symbol. */
+  /**
+   * Quote of the card that the user last focused or clicked, or of the first visible card if the user's choice is
+   * hidden.
+   */
   get selected(): Quote | undefined {
     return this.quotes.find(({ symbol }) => symbol === this.#selected) ?? this.quotes[0];
   }
 
-  /** Shows only the symbols that contain `text`, ignoring case. */
+  /** Hides the cards of symbols that do not contain `text`, ignoring case. */
   set filter(text: string) {
     this.#filter = text.trim().toUpperCase();
     for (const [symbol, { card }] of this.#entries) card.element.hidden = !symbol.includes(this.#filter);
@@ -112,7 +104,7 @@ export class Board {
   }
 
   /**
-   * Stops drawing but keeps storing prices.
+   * Stops drawing, while prices are still stored.
    *
    * @returns Unix time at which the charts end, or undefined before the first price
    */
@@ -126,7 +118,7 @@ export class Board {
     this.#schedule();
   }
 
-  /** Unix time at which the charts end, on the service's clock. Undefined before the first price. */
+  /** Unix time at which the charts end, by the service's clock. Undefined before the first price. */
   get #now(): number | undefined {
     const seconds = Array.from(this.#entries.values(), ({ quote }) => quote.second);
     if (seconds.length === 0) return undefined;

@@ -1,6 +1,6 @@
 import type { Stretch } from './history.ts';
 
-/** Candles of equal length, oldest first. Each array has one element per candle. */
+/** Candles of equal length, oldest first. `opens`, `highs` and `lows` have one price per candle. */
 export interface Candles {
   /** Length of each candle in seconds. */
   length: number;
@@ -9,14 +9,14 @@ export interface Candles {
   lows: number[];
 }
 
-/** Stretch of candles: the middle of each candle in Unix time, and its closing price. */
+/** Candles in which `seconds` holds the middle of each candle (Unix time) and `prices` holds its closing price. */
 export interface CandleStretch extends Stretch {
   candles: Candles;
 }
 
 /**
- * Combines the prices since the Unix time `from` into candles of `length` seconds, which begin at multiples of
- * `length`. Periods without a price have no candle.
+ * Combines the prices since the Unix time `from` into candles of `length` seconds, aligned to multiples of `length`.
+ * Periods without a price have no candle.
  */
 export function toCandles({ seconds, prices }: Stretch, length: number, from: number): CandleStretch {
   const candles: Candles = { length, opens: [], highs: [], lows: [] };

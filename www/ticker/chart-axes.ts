@@ -2,27 +2,24 @@ import type uPlot from '/vendor/uplot.js';
 import { cssColour } from '../shared/canvas-colours.ts';
 import { formatShortTime, formatTime, type PriceFormat } from './format.ts';
 
-/** Values needed to draw the axes. The functions are called each time the axes are drawn. */
 export interface AxisContext {
   host: HTMLElement;
   /** Size of the root font in pixels. */
   rem: number;
-  /** Whether the chart is large enough for axes. */
   hasAxes: boolean;
   format(): PriceFormat | undefined;
-  /** Newest price, which has its own label on the price axis. */
+  /** Newest price, which has a label of its own on the price axis. */
   last(): number | undefined;
 }
 
-/** Steps of a price axis: 1, 2 and 5 times a power of ten, ascending. uPlot's default steps include 2.5. */
+/** Price axis steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
 const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
   [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
 ).flat();
 
-/** Steps of the time axis in seconds. */
+/** Seconds. */
 const TIME_STEPS = [5, 10, 15, 30, 60, 120, 180, 300, 600];
 
-/** Returns the font of the axis labels. */
 export const axisFont = ({ host, rem }: Pick<AxisContext, 'host' | 'rem'>) =>
   `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
 
@@ -51,7 +48,7 @@ export function chartAxes(context: AxisContext): uPlot.Axis[] {
       grid: { stroke: cssColour(host, '--line'), width: 1 },
       side: 1,
       gap: 0.5 * rem,
-      // In a low chart, the labels are closer together, so that there is room for several.
+      // Low charts have a smaller label distance, so that several price labels fit.
       space: (_plot, _axis, _min, _max, height) => Math.min(2.5 * rem, Math.max(1.4 * rem, height / 5)),
       incrs: PRICE_STEPS,
       size: (plot, labels) => priceAxisWidth(plot, labels ?? [], context),
@@ -60,7 +57,7 @@ export function chartAxes(context: AxisContext): uPlot.Axis[] {
   ];
 }
 
-/** Returns the time labels. Labels that would be cut off at an edge are empty. */
+/** Returns the time labels. A label that would be cut off at an edge of the chart is an empty string. */
 function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): string[] {
   const width = plot.bbox.width / devicePixelRatio;
   return splits.map((second) => {
@@ -70,7 +67,7 @@ function timeLabels(plot: uPlot, splits: number[], step: number, rem: number): s
   });
 }
 
-/** Returns the price labels. Labels that would overlap that of the newest price are empty. */
+/** Returns the price labels. A label that would overlap the newest price's label is an empty string. */
 function priceLabels(plot: uPlot, splits: number[], step: number, { rem, format, last }: AxisContext): string[] {
   const lastPrice = last();
   const lastTop = lastPrice === undefined ? Number.NEGATIVE_INFINITY : plot.valToPos(lastPrice, 'y');

@@ -3,19 +3,19 @@ import { cssColour } from '../shared/canvas-colours.ts';
 import type { Candles } from './candles.ts';
 import { axisFont } from './chart-axes.ts';
 
-/** Width of a candle's body, as a share of the width of the candle's period. */
+/** Width of a candle's body as a fraction of the candle's time span. */
 const BODY_SHARE = 0.7;
-/** Minimum width of a candle whose body is drawn hollow, in device pixels. */
+/** Device pixels. Narrower candles are filled, because their outline would leave no visible inside. */
 const MIN_HOLLOW_WIDTH = 4;
 
-/** Plot to paint on, element whose CSS variables define the colours, and size of the root font in pixels. */
+/** Plot to paint on, element whose CSS variables define the colours, and root font size in pixels. */
 export interface Canvas {
   plot: uPlot;
   host: HTMLElement;
   rem: number;
 }
 
-/** Draws candles: hollow if the price rose, filled if it fell, so that both are distinct without colour. */
+/** Draws candles: hollow if the price rose and filled if it fell, so that they differ without colour. */
 export function paintCandles(canvas: Canvas, seconds: number[], closes: (number | null)[], candles: Candles): void {
   const { plot, host } = canvas;
   const { ctx, bbox } = plot;
@@ -48,10 +48,10 @@ export function paintCandles(canvas: Canvas, seconds: number[], closes: (number 
   ctx.restore();
 }
 
-/** Draws a dot at the newest price, because a single price has no visible line. */
+/** Draws a dot at the newest price, because a line through a single price is invisible. */
 export function paintNewest({ plot, host, rem }: Canvas, second: number, price: number): void {
   const { ctx } = plot;
-  // The fill style is restored afterwards, because uPlot caches it and would not set it again.
+  // uPlot caches the fill style of the canvas, so a changed fill style must be restored after drawing.
   ctx.save();
   ctx.beginPath();
   const radius = 0.2 * rem * devicePixelRatio;
@@ -61,7 +61,7 @@ export function paintNewest({ plot, host, rem }: Canvas, second: number, price: 
   ctx.restore();
 }
 
-/** Draws a dashed line at the newest price, and the price as a label in the price axis. */
+/** Draws a dashed line at the newest price, and the price as a label on the price axis. */
 export function paintLastPrice({ plot, host, rem }: Canvas, price: number, label: string): void {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;

@@ -1,4 +1,4 @@
-/** Meaning of each close code that the service sends, and of the codes that browsers report by themselves. */
+/** Meanings of the WebSocket close codes that the service sends or browsers generate. */
 export const CLOSE_WORDS: Readonly<Record<number, string>> = {
   1000: 'closed normally',
   1001: 'server is shutting down',
@@ -15,5 +15,5 @@ export const CLOSE_WORDS: Readonly<Record<number, string>> = {
   4029: 'too many messages',
 };
 
-/** Returns a close code and its meaning, such as `4001: token revoked`. */
+/** Returns a close code with its meaning, such as `4001: token revoked`. */
 export const describeClose = (code: number): string => `${code}: ${CLOSE_WORDS[code] ?? 'unknown code'}`;

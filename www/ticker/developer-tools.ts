@@ -5,10 +5,9 @@ import { Frames } from './frames.ts';
 import { FramesDrawer } from './frames-drawer.ts';
 import type { Price } from './stream.ts';
 
-/** Milliseconds between two pings while the panel or the drawer is open. */
 const PING_INTERVAL_MS = 2_000;
 
-/** Diagnostics of the connection and the drawer for developers. Pings are sent more often while either is open. */
+/** Connection diagnostics and the list of received frames. While either is open, the page sends pings more often. */
 export class DeveloperTools {
   readonly #diagnostics = new Diagnostics();
   readonly #frames = new Frames();
@@ -19,10 +18,7 @@ export class DeveloperTools {
   #pings: ReturnType<typeof setInterval> | undefined;
   #expiresAt: number | undefined;
 
-  /**
-   * @param ping sends a ping, unless one is outstanding
-   * @param intervalMs returns the current estimate of the tick interval, in milliseconds
-   */
+  /** @param intervalMs returns the estimated tick interval in milliseconds */
   constructor(ping: () => void, intervalMs: () => number) {
     this.#ping = ping;
     this.#intervalMs = intervalMs;
@@ -36,7 +32,7 @@ export class DeveloperTools {
     });
   }
 
-  /** Sets when the token expires, in milliseconds since the epoch; undefined once the session has ended. */
+  /** Expiry time of the token in milliseconds since the epoch, or undefined after a sign-out. */
   set expiresAt(time: number | undefined) {
     this.#expiresAt = time;
     if (time === undefined) this.#diagnostics.signedOut();

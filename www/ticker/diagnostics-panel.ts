@@ -3,20 +3,16 @@ import { describeClose } from './close-words.ts';
 import type { Diagnostics } from './diagnostics.ts';
 import { formatMilliseconds, formatTime } from './format.ts';
 
-/** Milliseconds between two updates of the figures. */
 const UPDATE_INTERVAL_MS = 500;
 
-/** What the panel shows besides the measurements. */
 export interface PanelContext {
-  /** Returns the current estimate of the tick interval, in milliseconds. */
+  /** Returns the estimated tick interval in milliseconds. */
   intervalMs(): number;
-  /**
-   * Returns the time at which the token expires, in milliseconds since the epoch, or undefined if there is no token.
-   */
+  /** Returns the expiry time of the token in milliseconds since the epoch, or undefined if the user is signed out. */
   expiresAt(): number | undefined;
 }
 
-/** Panel with figures of the connection. The connection pill opens and closes the panel. */
+/** Panel with measurements of the connection, opened and closed by a click on the connection state. */
 export class DiagnosticsPanel {
   readonly #pill = part(document, 'connection', HTMLButtonElement);
   readonly #panel = part(document, 'diagnostics', HTMLElement);
@@ -91,10 +87,9 @@ export class DiagnosticsPanel {
   }
 }
 
-/** Formats a duration as `0.4 s`. */
 const formatSeconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(1)} s`;
 
-/** Keeps `text` on one line. */
+/** Replaces spaces with no-break spaces. */
 const unbroken = (text: string): string => text.replaceAll(' ', '\u00a0');
 
 function formatExpiry(expiresAt: number | undefined): string {

@@ -1,9 +1,9 @@
-/** Maximum number of round trips, and of times between two ticks, that are kept. */
+/** Maximum number of stored samples of a measurement. */
 const MAX_SAMPLES = 100;
-/** Largest relative difference from whole seconds at which an interval counts as whole seconds. */
+/** Largest relative deviation from whole seconds at which a tick interval counts as whole seconds. */
 const WHOLE_SECONDS_TOLERANCE = 0.02;
 
-/** Figures of the connection at one time. Undefined ones are not known yet. */
+/** Measurements of the connection to the service. Undefined values are not known yet. */
 export interface Readings {
   roundTrip: { p50: number; p95: number; count: number } | undefined;
   /** Milliseconds since the newest prices arrived. */
@@ -17,7 +17,8 @@ export interface Readings {
 }
 
 /**
- * Measures the connection since the page was opened. Times are monotonic and in milliseconds, unless stated otherwise.
+ * Measures the connection since the page was opened. Unless stated otherwise, times are milliseconds of a monotonic
+ * clock.
  */
 export class Diagnostics {
   readonly #roundTrips: number[] = [];
@@ -30,7 +31,7 @@ export class Diagnostics {
   #previousTickAt: number | undefined;
   #previousTimestamp: number | undefined;
 
-  /** Records that a connection was opened. Its first prices are the snapshot, which is not a tick. */
+  /** Records a new connection, whose first prices are a snapshot and not a tick. */
   opened(): void {
     this.#connections++;
     this.#isSnapshotNext = true;
@@ -42,7 +43,7 @@ export class Diagnostics {
     this.#lastClose = { code, at };
   }
 
-  /** Records a sign-out, so that no ticks count as missed until the next sign-in. */
+  /** Records a sign-out, so that ticks sent until the next sign-in do not count as missed. */
   signedOut(): void {
     this.#previousTimestamp = undefined;
     this.#arrivedAt = undefined;
@@ -52,7 +53,7 @@ export class Diagnostics {
     addSample(this.#roundTrips, roundTrip);
   }
 
-  /** Records the arrival of prices with the Unix time `timestamp`. */
+  /** @param timestamp Unix time of the prices */
   pricesReceived(timestamp: number, now: number, intervalMs: number): void {
     this.#arrivedAt = now;
     if (this.#isSnapshotNext) {
@@ -84,8 +85,8 @@ export class Diagnostics {
 }
 
 /**
- * Returns the number of ticks that are missing between two timestamps. This is a minimum if the interval is not a whole
- * number of seconds, because timestamps are whole seconds.
+ * Returns the minimum number of ticks missing between two timestamps. The number is exact if the tick interval is a
+ * whole number of seconds, because timestamps are whole seconds.
  */
 export function missedTicks(gapSeconds: number, intervalMs: number): number {
   const seconds = Math.round(intervalMs / 1000);
@@ -99,7 +100,6 @@ function addSample(samples: number[], sample: number): void {
   if (samples.length > MAX_SAMPLES) samples.shift();
 }
 
-/** Returns the smallest sample that at least `share` of the samples do not exceed. */
 function percentile(samples: readonly number[], share: number): number {
   return samples.toSorted((a, b) => a - b)[Math.ceil(share * samples.length) - 1] as number;
 }

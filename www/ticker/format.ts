@@ -6,19 +6,17 @@ const percent = new Intl.NumberFormat('en-US', {
   maximumFractionDigits: 2,
   signDisplay: 'exceptZero',
 });
-/** Smallest absolute share that is not shown as `0.00%`. */
+/** Smallest relative change that is not rounded to `0.00%`. */
 const MIN_SHARE = 0.00005;
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
 
-/** Maximum number of decimals in the labels of an axis. */
 const MAX_STEP_DECIMALS = 12;
 
-/** Formats prices of one symbol. In a symbol such as `BTC-USD`, the three letters after the hyphen are the currency. */
+/** Formats the prices of one symbol. The currency is the three-letter suffix of a symbol such as `BTC-USD`. */
 export class PriceFormat {
   readonly #money: Intl.NumberFormat;
   readonly #plain: Intl.NumberFormat;
-  /** Formats of axis labels by number of decimals, at most {@link MAX_STEP_DECIMALS} + 1 of them. */
   readonly #axis = new Map<number, Intl.NumberFormat>();
   readonly #signed: Intl.NumberFormat;
 
@@ -31,7 +29,7 @@ export class PriceFormat {
       currency === undefined ? this.#plain : new Intl.NumberFormat('en-US', { ...digits, style: 'currency', currency });
   }
 
-  /** Formats a price as `$42,013.37`, or as `42,013.37` if the symbol does not name a currency. */
+  /** Formats a price as `$42,013.37`, or as `42,013.37` if the symbol has no currency. */
   price(price: number): string {
     return this.#money.format(price);
   }
@@ -41,9 +39,7 @@ export class PriceFormat {
     return this.#plain.format(price);
   }
 
-  /**
-   * Formats a label of a price axis with the decimals that multiples of `step` need: `42,013`, `42,013.50` or `0.0125`.
-   */
+  /** Formats an axis label with the decimals that multiples of `step` need: `42,013`, `42,013.50` or `0.0125`. */
   axisPrice(price: number, step: number): string {
     const needed = Math.ceil(-Math.log10(step) - 1e-9);
     const decimals = needed <= 0 ? 0 : Math.min(Math.max(2, needed), MAX_STEP_DECIMALS);
@@ -55,13 +51,13 @@ export class PriceFormat {
     return format.format(price);
   }
 
-  /** Formats the amount of a change as `+12.30`, `−12.30` or `0.00`, with a minus sign as wide as the plus sign. */
+  /** Formats the amount of a price change as `+12.30`, `−12.30` or `0.00`. */
   amount({ amount }: Change): string {
     return this.#signed.format(amount).replace('-', '−');
   }
 }
 
-/** Formats a relative change as `+0.03%`. A change that would be shown as `0.00%` is formatted as `<0.01%`. */
+/** Formats a relative change as `+0.03%`, or as `<0.01%` if a smaller change would be rounded to zero. */
 export function formatShare({ share }: Change): string {
   const isSmall = share !== 0 && Math.abs(share) < MIN_SHARE;
   return isSmall ? '<0.01%' : percent.format(share).replace('-', '−');
@@ -73,6 +69,6 @@ export const formatTime = (second: number): string => time.format(second * 1000)
 /** Formats a Unix time as `14:03` in the user's time zone. */
 export const formatShortTime = (second: number): string => shortTime.format(second * 1000);
 
-/** Formats a round trip time as `0.8 ms` or `24 ms`. */
+/** Formats a duration as `0.8 ms` or `24 ms`. */
 export const formatMilliseconds = (milliseconds: number): string =>
   `${milliseconds < 9.95 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;

@@ -4,7 +4,7 @@ import { formatTime } from './format.ts';
 import { type Frame, type Frames, MAX_FRAMES } from './frames.ts';
 import { type SnippetName, snippets, tokenCommand } from './snippets.ts';
 
-/** Drawer for developers, with the newest frames as received and with code snippets for clients. */
+/** Drawer with the newest WebSocket frames as received, and with code snippets for clients. */
 export class FramesDrawer {
   readonly #drawer = part(document, 'drawer', HTMLElement);
   readonly #list = part(this.#drawer, 'frames', HTMLOListElement);
@@ -15,7 +15,6 @@ export class FramesDrawer {
   readonly #onToggle: () => void;
   #opener: HTMLElement = this.#toggle;
   #isPaused = false;
-  /** Sequence number of the newest frame in the list. */
   #shown = 0;
   #scheduled: number | undefined;
 
@@ -45,7 +44,7 @@ export class FramesDrawer {
     return !this.#drawer.hidden;
   }
 
-  /** Opens the drawer and moves the focus into it. @param opener gets the focus back */
+  /** Opens the drawer. @param opener element that gets the focus when the drawer is closed */
   open(opener: HTMLElement): void {
     this.#opener = opener;
     this.#setOpen(true);
@@ -59,7 +58,7 @@ export class FramesDrawer {
     if (hadFocus) (this.#opener.checkVisibility() ? this.#opener : this.#toggle).focus();
   }
 
-  /** Shows new frames of the stream, at most once per animation frame of the display. */
+  /** Shows the newly received frames, at most once per animation frame. */
   update(): void {
     if (!this.isOpen || this.#isPaused) return;
     this.#scheduled ??= requestAnimationFrame(() => {
@@ -89,7 +88,6 @@ export class FramesDrawer {
     while (this.#list.childElementCount > MAX_FRAMES) this.#list.lastElementChild?.remove();
   }
 
-  /** Returns the frames in the list as lines, each with the time and size of its frame. */
   #lines(): string {
     return Array.from(this.#list.children, (item) =>
       ['frame-time', 'frame-size', 'frame-text'].map((name) => part(item, name, HTMLElement).textContent).join('  '),

@@ -1,17 +1,16 @@
-/** Text frame that the service has sent. */
+/** WebSocket text frame sent by the service. */
 export interface Frame {
-  /** Sequence number of the frame since the page was opened. */
+  /** Sequence number of the frame, counted from 1 since the page was opened. */
   number: number;
-  /** Time of arrival, in milliseconds since the epoch. */
+  /** Time of arrival in milliseconds since the epoch. */
   at: number;
   /** Size of the whole payload. */
   bytes: number;
-  /** Payload, or its first {@link MAX_CHARACTERS} characters. */
+  /** Payload, truncated to {@link MAX_CHARACTERS} characters. */
   text: string;
 }
 
 export const MAX_FRAMES = 50;
-/** Maximum number of characters kept of each frame. */
 export const MAX_CHARACTERS = 16_384;
 
 const encoder = new TextEncoder();
@@ -27,7 +26,6 @@ export class Frames {
     if (this.#frames.length > MAX_FRAMES) this.#frames.pop();
   }
 
-  /** Frames, newest first. */
   get newest(): readonly Frame[] {
     return this.#frames;
   }

@@ -1,7 +1,7 @@
 /** Longest time span that a chart can show, in seconds. */
 export const LONGEST_WINDOW = 15 * 60;
 
-/** Part of a history: Unix times and the price at each time. A null price marks a gap in the chart's line. */
+/** Unix times and the price at each time. A null price marks a gap in the chart's line. */
 export interface Stretch {
   seconds: number[];
   prices: (number | null)[];
@@ -13,8 +13,8 @@ export class History {
   readonly #prices: number[] = [];
 
   /**
-   * Adds a price. Replaces a price of the same second and removes later prices, which exist only if the clock was set
-   * back.
+   * Adds a price. Replaces a price of the same second, and removes later prices, which exist only after the service's
+   * clock was set back.
    */
   add(second: number, price: number): void {
     while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
@@ -23,7 +23,8 @@ export class History {
     }
     this.#seconds.push(second);
     this.#prices.push(price);
-    // Evicts old prices only once they make up half of the array, because each eviction shifts the rest of the array.
+    // Old prices are evicted only once they make up half of the array, because each eviction shifts the remaining
+    // elements.
     if (this.#seconds.length > 2 * LONGEST_WINDOW) this.#forgetBefore(second - LONGEST_WINDOW);
   }
 
@@ -32,10 +33,10 @@ export class History {
   }
 
   /**
-   * Adds prices from an earlier time or from a gap. Known prices are kept.
+   * Adds past prices, but keeps the known price of each second that has one.
    *
    * @param seconds Unix times, ascending
-   * @param prices one price for each time
+   * @param prices one price per element of `seconds`
    */
   fill(seconds: readonly number[], prices: readonly number[]): void {
     const merged = new Map(seconds.map((second, index) => [second, prices[index] as number]));
@@ -53,9 +54,9 @@ export class History {
   }
 
   /**
-   * Returns the prices between two Unix times and the last price before them, at which the chart's line starts.
+   * Returns the prices between two Unix times, and the last price before `from`, at which the chart's line starts.
    *
-   * @param gap minimum time between two prices, in seconds, for the chart to show a gap instead of a line
+   * @param gap minimum seconds between two prices for a gap in the line
    */
   between(from: number, to: number, gap: number): Stretch {
     const seconds: number[] = [];

@@ -1,6 +1,6 @@
 import { LONGEST_WINDOW } from './history.ts';
 
-/** Response of `GET /prices/history`: ticks, oldest first, in arrays of the same length. */
+/** Response of `GET /prices/history`: ticks, oldest first. Every array has one element per tick. */
 export interface PastPrices {
   interval_ms: number;
   /** Unix times. */
@@ -9,7 +9,7 @@ export interface PastPrices {
   prices: Readonly<Record<string, number[]>>;
 }
 
-/** Requests the price history for the longest window. Returns undefined if the request fails. */
+/** Requests the prices of the last 15 minutes. Returns undefined if the request fails. */
 export async function requestPastPrices(token: string): Promise<PastPrices | undefined> {
   try {
     const response = await fetch(`/prices/history?seconds=${LONGEST_WINDOW}`, {

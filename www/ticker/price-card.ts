@@ -5,19 +5,17 @@ import { type Point, PriceChart } from './price-chart.ts';
 import type { Change, Quote } from './quote.ts';
 
 const NAMES: Readonly<Record<string, string>> = { 'BTC-USD': 'Bitcoin', 'ETH-USD': 'Ethereum', 'SOL-USD': 'Solana' };
-/** Time span and kind of the charts. */
 export interface ChartSettings {
-  /** Time span in seconds. */
   windowSeconds: number;
-  /** Length of a candle in seconds, or 0 for a line. */
+  /** Length of a candle in seconds, or 0 for a line chart. */
   candleSeconds: number;
-  /** Minimum time between two prices, in seconds, that is shown as a gap. */
+  /** Minimum seconds between two prices that are shown as a gap. */
   gapSeconds: number;
 }
 
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
-/** Card for one symbol, with its price, changes and chart. */
+/** Card with the price, the price changes and the chart of one symbol. */
 export class PriceCard {
   readonly element = stamp('price-card');
   readonly #price = part(this.element, 'price', HTMLElement);
@@ -43,7 +41,6 @@ export class PriceCard {
     this.#slider.setAttribute('aria-label', `Crosshair in the chart of ${symbol}`);
   }
 
-  /** Shows the current price and the changes. */
   renderFigures(quote: Quote, gapSeconds: number): void {
     const { format } = quote;
     this.#format = format;
@@ -52,9 +49,9 @@ export class PriceCard {
     writeChange(this.#minute, quote.changeOverMinute(gapSeconds), format);
   }
 
-  /** Shows the chart up to the Unix time `to`, and the highest and lowest price in it. */
+  /** Draws the chart up to the Unix time `to`, and shows the highest and lowest visible price. */
   renderChart({ history }: Quote, to: number, { windowSeconds, candleSeconds, gapSeconds }: ChartSettings): void {
-    // The time axis ends with the newest candle, which may end after `to`.
+    // The time axis must end with the newest candle, which may end after `to`.
     const end = candleSeconds === 0 ? to : (Math.floor(to / candleSeconds) + 1) * candleSeconds;
     const from = end - windowSeconds;
     const span = windowSeconds === 60 ? 'minute' : `${windowSeconds / 60} minutes`;

@@ -10,11 +10,10 @@ import type { Stretch } from './history.ts';
 export interface Point {
   second: number;
   price: number;
-  /** Prices of the candle, whose closing price is `price`. */
+  /** Candle under the crosshair, whose closing price is `price`. */
   candle?: { open: number; high: number; low: number };
 }
 
-/** Prices and time span of a chart. */
 export interface ChartView {
   /** Unix times at the left and right edge of the chart. */
   from: number;
@@ -25,21 +24,20 @@ export interface ChartView {
   format: PriceFormat;
 }
 
-/** Minimum height of a chart with axes, in rem. A smaller chart shows only the prices. */
+/** Minimum height in rem of a chart with axes. */
 const MIN_REM_WITH_AXES = 5;
 
 /** Synchronizes the crosshairs of all charts. */
 const CROSSHAIRS = uPlot.sync('prices');
 const linePaths = uPlot.paths.linear?.();
 
-/** Chart of one symbol's price over time, with a crosshair that follows the mouse, a finger or the keyboard. */
+/** Chart of one symbol's price over time, with a crosshair moved by mouse, touch or keyboard. */
 export class PriceChart {
   readonly #host: HTMLElement;
   readonly #onPoint: (point: Point | undefined) => void;
   #plot: uPlot | undefined;
-  /** Undefined until the first prices arrive. */
   #view: ChartView | undefined;
-  /** Unix time selected by keyboard or touch. The crosshair stays at this time while the chart moves. */
+  /** Unix time of the crosshair selected by keyboard or touch, which stays when new prices move the chart. */
   #pinned: number | undefined;
   #point: Point | undefined;
   #rem = 0;
@@ -54,7 +52,6 @@ export class PriceChart {
     this.#followTouch();
   }
 
-  /** Shows a view instead of the current one. */
   render(view: ChartView): void {
     const isOtherKind = view.stretch.candles?.length !== this.#view?.stretch.candles?.length;
     this.#view = view;
@@ -64,11 +61,10 @@ export class PriceChart {
     const pinned = this.#pinned;
     if (pinned === undefined) return;
     const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, from));
-    // Runs after the microtasks in which the charts apply their new scales.
+    // uPlot applies new scales in microtasks, so the crosshair must be positioned after those.
     queueMicrotask(() => queueMicrotask(pin));
   }
 
-  /** Redraws with the current colours. */
   repaint(): void {
     this.#plot?.redraw(false, true);
   }
@@ -152,7 +148,7 @@ export class PriceChart {
     return { second: second - length / 2, price, candle: { open, high, low } };
   }
 
-  /** Moves the crosshair to a finger. When the finger is lifted, the crosshair stays at that time. */
+  /** Makes the crosshair follow a finger, and stay at the last time when the finger is lifted. */
   #followTouch(): void {
     const host = this.#host;
     document.addEventListener('pointerdown', () => this.#pin(undefined));
@@ -165,7 +161,7 @@ export class PriceChart {
     host.addEventListener('pointerup', ({ pointerType }) => {
       if (pointerType === 'touch' && this.#point !== undefined) this.#pin(this.#timeOf(this.#point));
     });
-    // The browser cancels the pointer when a vertical movement scrolls the page.
+    // Browsers send `pointercancel` when a vertical movement of the finger scrolls the page.
     host.addEventListener('pointercancel', () => this.#hideCrosshair());
   }
 
@@ -203,7 +199,7 @@ export class PriceChart {
     return second + (this.#view?.stretch.candles?.length ?? 0) / 2;
   }
 
-  /** Moves the crosshairs of all charts with a simulated mouse event, because uPlot synchronizes only mouse input. */
+  /** Moves the crosshairs of all charts by a simulated mouse event, because uPlot synchronizes only mouse input. */
   #moveCrosshair(clientX: number): void {
     const over = this.#plot?.over;
     if (over === undefined) return;
@@ -217,7 +213,6 @@ export class PriceChart {
   }
 }
 
-/** Returns the range of the price axis: the visible prices plus margins. A flat line is centred. */
 function priceRange(view: ChartView | undefined): [number, number] {
   const { seconds = [], prices = [], candles } = view?.stretch ?? {};
   const isVisible = (_: unknown, index: number) => candles !== undefined || (seconds[index] ?? 0) >= (view?.from ?? 0);

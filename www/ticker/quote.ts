@@ -9,7 +9,6 @@ export interface Change {
   direction: 'up' | 'down' | 'none';
 }
 
-/** Minimum and maximum number of decimals in a displayed price. */
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;
 
@@ -45,19 +44,17 @@ export class Quote {
     return change(this.#opening, this.price, this.#decimals);
   }
 
-  /** Adds past prices to the history; see {@link History.fill}. */
   fill(seconds: readonly number[], prices: readonly number[]): void {
     for (const price of prices) this.#show(price);
     this.history.fill(seconds, prices);
   }
 
-  /** Returns the change over the last minute, or undefined if the price at the start of the minute is unknown. */
+  /** Returns the change over the last minute, or undefined if the price one minute ago is unknown. */
   changeOverMinute(gap: number): Change | undefined {
     const before = this.history.at(this.second - 60, gap);
     return before === undefined ? undefined : change(before, this.price, this.#decimals);
   }
 
-  /** Adds decimals to the format if the price needs them. */
   #show(price: number): void {
     const decimals = decimalsOf(price);
     if (decimals <= this.#decimals) return;
@@ -66,14 +63,13 @@ export class Quote {
   }
 }
 
-/** Returns the change from one price to another. The amount is rounded to `decimals` decimal places. */
+/** Returns the change from one price to another, with the amount rounded to `decimals` decimals. */
 export function change(from: number, to: number, decimals = MIN_DECIMALS): Change {
   const unitsPerOne = 10 ** decimals;
   const amount = Math.round((to - from) * unitsPerOne) / unitsPerOne;
   return { amount, share: amount / from, direction: amount > 0 ? 'up' : amount < 0 ? 'down' : 'none' };
 }
 
-/** Returns the number of decimals in a price's shortest notation, at most {@link MAX_DECIMALS}. */
 function decimalsOf(price: number): number {
   const [digits = '', exponent = '0'] = String(price).split('e');
   const decimals = (digits.split('.')[1]?.length ?? 0) - Number(exponent);

@@ -1,19 +1,18 @@
-/** Placeholder in the snippets. The user's token is never shown. */
+/** Stands for the user's token in the code snippets, which never show the real token. */
 export const TOKEN_PLACEHOLDER = 'YOUR_TOKEN';
 
 export type SnippetName = 'wscat' | 'browser' | 'node' | 'python';
 
-/** Returns the address of the price stream of a service at `origin`. */
 const streamUrl = (origin: string): string => `${origin.replace(/^http/, 'ws')}/ws/ticker`;
 
-/** Quotes `text` as a single POSIX shell word. */
+/** Quotes a text as one POSIX shell word. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** Returns a curl command that exchanges an API key for a token. */
 export const tokenCommand = (origin: string): string =>
   `curl ${shellWord(`${origin}/auth/token`)} -d '{"api_key": "YOUR_API_KEY"}'`;
 
-/** Complete clients for the price stream of a service at `origin`. {@link TOKEN_PLACEHOLDER} stands for the token. */
+/** Example clients of the price stream, as functions of the service's origin. */
 export const snippets: Readonly<Record<SnippetName, (origin: string) => string>> = {
   wscat: (origin) => `TOKEN=${TOKEN_PLACEHOLDER}
 npx wscat -c ${shellWord(streamUrl(origin))} -s ticker.v1 -s "bearer.$TOKEN"

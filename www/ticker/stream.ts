@@ -3,7 +3,7 @@ import { revoke, type Session } from '../shared/session.ts';
 import type { TickInterval } from './tick-interval.ts';
 import { checkToken } from './token-check.ts';
 
-/** Price of one symbol in a price update. `timestamp` is in Unix seconds. */
+/** `timestamp` is in Unix seconds. */
 export interface Price {
   symbol: string;
   price: number;
@@ -11,8 +11,9 @@ export interface Price {
 }
 
 /**
- * State of the price stream. `since` is the time of the last price on the clock of `performance`, and `at` the time of
- * the next attempt in milliseconds since the epoch.
+ * State of the price stream. `since` is the `performance.now()` of the last price, and `at` the time of the next
+ * connection
+ * attempt in milliseconds since the epoch.
  */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
@@ -24,31 +25,32 @@ export type StreamState =
 export interface StreamListener {
   onState(state: StreamState): void;
   onOpen(): void;
-  /** Reports why a connection ended or could not be opened, unless the page closed it. */
+  /** Called when a connection ends or cannot be opened, unless the page closed it. */
   onClose(code: number): void;
-  /** Called with the text of each received message, before {@link onPrices}. */
+  /** Called with the text of each received message, before `onPrices`. */
   onFrame(text: string): void;
   onPrices(prices: Price[]): void;
-  /** Reports the round-trip time of the latest ping in milliseconds, or undefined if it is unknown. */
+  /** Called with the round-trip time of the latest ping, or undefined when the connection ends. */
   onRoundTrip(milliseconds: number | undefined): void;
 }
 
 export const SESSION_ENDED = 'Your session has ended. Enter the API key again to continue; the charts are kept.';
 
 const PING_INTERVAL_MS = 5_000;
-/** Milliseconds to wait for a pong before the connection is considered lost. */
+/** Time without a pong after which the page reconnects. */
 const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
-/** Milliseconds after which an open connection is considered stable, which resets the backoff. */
+/** Connection duration after which the backoff is reset. */
 const STABLE_AFTER_MS = 10_000;
-/** WebSocket close codes that the service sends when a token is revoked or expires. */
+/** WebSocket close codes for a revoked and for an expired token. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
 /**
- * WebSocket close codes after which the page does not reconnect, because the service would close the connection again.
+ * WebSocket close codes after which a new connection would be closed for the same reason, so the page does not
+ * reconnect.
  */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
-/** Price stream over a WebSocket. Reconnects after a lost connection until the session ends. */
+/** WebSocket connection to the price stream, which reconnects until the session ends. */
 export class Stream {
   readonly #listener: StreamListener;
   readonly #interval: TickInterval;
@@ -61,7 +63,7 @@ export class Stream {
   #failures = 0;
   #pingedAt: number | undefined;
 
-  /** @param interval tick interval, measured by the stream, which determines when prices are stale */
+  /** @param interval receives the arrival time of each tick, and determines when prices are stale */
   constructor(listener: StreamListener, interval: TickInterval) {
     this.#listener = listener;
     this.#interval = interval;
@@ -73,29 +75,26 @@ export class Stream {
     this.#connect(session);
   }
 
-  /** Closes the connection and discards the session. @param reason message telling the user why they are signed out */
+  /** Closes the connection and discards the session. @param reason message for the user about the session's end */
   stop(reason?: string): void {
     this.#session = undefined;
     this.#drop();
     this.#enter({ kind: 'signed-out', reason });
   }
 
-  /** Signs out: closes the connection and revokes the token. */
+  /** Closes the connection and revokes the token. */
   signOut(): void {
     if (this.#session !== undefined) revoke(this.#session.token);
     this.stop();
   }
 
-  /**
-   * Reconnects immediately if a reconnect is pending, or pings a stale connection. Called, for example, when the
-   * network is back.
-   */
+  /** Reconnects without waiting for the backoff, or pings a stale connection. Called when the network may be back. */
   wake(): void {
     if (this.#state.kind === 'reconnecting' && this.#session !== undefined) this.#connect(this.#session);
     else if (this.#state.kind === 'stale') this.ping();
   }
 
-  /** Sends a ping, unless one is outstanding or the connection is not open. */
+  /** Sends a ping, unless a pong is outstanding or the connection is not open. */
   ping(): void {
     if (this.#pingedAt !== undefined || this.#socket?.readyState !== WebSocket.OPEN) return;
     this.#pingedAt = performance.now();
@@ -155,7 +154,7 @@ export class Stream {
   #expectPrice(): void {
     const since = performance.now();
     const check = () => {
-      // The interval may have changed since the timer was started.
+      // The stale limit depends on the measured tick interval, which may have changed since the timer was started.
       const remaining = since + this.#interval.staleAfterMs - performance.now();
       if (remaining > 0) this.#staleTimer = setTimeout(check, remaining);
       else this.#enter({ kind: 'stale', since });
@@ -175,7 +174,7 @@ export class Stream {
     const delay = backoff(this.#failures++);
     this.#enter({ kind: 'reconnecting', at: Date.now() + delay });
     this.#retry = setTimeout(() => this.#connect(session), delay);
-    // A retry cannot succeed if the handshake was refused because of the token.
+    // After a handshake that was refused because of the token, a retry cannot succeed.
     if (openedAt !== undefined || (await checkToken(session.token)) !== 'refused') return;
     if (this.#session === session) this.stop(SESSION_ENDED);
   }

@@ -1,15 +1,14 @@
-/** Tick interval assumed until the service states it, in milliseconds. */
+/** Tick interval assumed until the service reports the real interval. */
 const DEFAULT_MS = 1_000;
-/** Number of missed intervals after which prices are stale, and a chart shows a gap. */
+/** Number of missed ticks after which prices are stale. */
 const MISSED_INTERVALS = 3;
-/** Minimum time without a tick after which prices are stale, in milliseconds. */
 const MIN_STALE_MS = 3_000;
-/** Maximum number of measured intervals from which the median is computed. */
+/** Maximum number of measured intervals for the median. */
 const MAX_SAMPLES = 9;
-/** Minimum number of measured intervals for a median. With fewer, the interval reported by the service is used. */
+/** With fewer measured intervals, the interval reported by the service is used. */
 const MIN_SAMPLES = 3;
 
-/** Interval between two ticks: the median of the measured intervals, or the interval reported by the service. */
+/** Tick interval: the median of the measured intervals, or the interval reported by the service. */
 export class TickInterval {
   #statedMs = DEFAULT_MS;
   readonly #samples: number[] = [];
@@ -26,12 +25,11 @@ export class TickInterval {
     return Math.max(MIN_STALE_MS, MISSED_INTERVALS * this.milliseconds);
   }
 
-  /** Sets the interval stated by the service, in milliseconds. */
   set statedMs(milliseconds: number) {
     this.#statedMs = milliseconds;
   }
 
-  /** Starts a new measurement. Called when the stream is opened. */
+  /** Discards the measured intervals. Must be called when the stream is opened. */
   restart(): void {
     this.#samples.length = 0;
     this.#previousAt = undefined;
@@ -39,8 +37,9 @@ export class TickInterval {
   }
 
   /**
-   * Records the arrival of prices at `now`, in milliseconds on a monotonic clock. The first prices are a snapshot, which is
-   * not a tick.
+   * Records the arrival of prices. The first prices after {@link restart} are a snapshot, which is not a tick.
+   *
+   * @param now milliseconds of a monotonic clock
    */
   note(now: number): void {
     if (this.#isSnapshotNext) {

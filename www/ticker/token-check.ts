@@ -1,6 +1,6 @@
 /**
- * Asks the service whether it accepts a token, because browsers do not reveal why a WebSocket handshake failed. The
- * WebSocket endpoint responds to a plain HTTP request with 426 if the token is valid, and with 401 if it is not.
+ * Asks the service whether a token is valid, because browsers do not reveal why a WebSocket handshake failed. The
+ * WebSocket endpoint answers plain HTTP requests with 426 if the token is valid, and with 401 if not.
  */
 export async function checkToken(token: string): Promise<'good' | 'refused' | 'unreachable'> {
   try {
