@@ -4,32 +4,29 @@ import { dataTemplate } from './data-template.ts';
 import { locate } from './json-location.ts';
 import type { Action, ActionList, Submission, WrongField } from './tasks-api.ts';
 
-/** Actions with a dedicated form, which is used unless the action has a schema. */
+/**
+ * Actions with a form of their own, which is replaced by the JSON form if the service reports a schema for the action.
+ */
 const OWN_FORMS = ['uppercase', 'sum'];
 
-/**
- * Part of the submit form for actions that have no dedicated form. If the chosen action has a schema, fills in a
- * template for its data and lists the data's fields.
- */
+/** Part of the submit form in which the user chooses an action and enters its data as JSON. */
 export class ActionField {
   readonly #form: HTMLFormElement;
   readonly #choice = part(document, 'choice', HTMLSelectElement);
   readonly #json: HTMLTextAreaElement;
   readonly #help = new DataHelp();
-  /** Data entered for each action chosen earlier, by action name. */
   readonly #texts = new Map<string, string>();
   #actions = new Map<string, Action>();
-  /** Name of the chosen action. Empty if the user types the name. */
+  /** Name of the chosen action, or an empty string if the user types the name. */
   #chosen = '';
 
-  /** @param form the submit form */
   constructor(form: HTMLFormElement) {
     this.#form = form;
     this.#json = form.elements.namedItem('json') as HTMLTextAreaElement;
     this.#choice.addEventListener('input', () => this.#choose());
   }
 
-  /** Offers `actions`. If the chosen action is still offered, keeps it selected and keeps the entered data. */
+  /** Offers `actions` for choice, and keeps the chosen action and the entered data if possible. */
   offer({ actions, unknown_actions }: ActionList): void {
     const own = actions.filter(({ name, schema }) => schema !== undefined || !OWN_FORMS.includes(name));
     const allowsOthers = unknown_actions === 'process';
@@ -46,14 +43,13 @@ export class ActionField {
     this.#offerKinds(own.length > 0 || allowsOthers ? [...kinds, 'other'] : kinds);
   }
 
-  /** Fills in an action and its data. */
   edit({ action, data }: Submission): void {
     this.#choice.value = this.#actions.has(action) ? action : '';
     this.#choose();
     this.#json.value = JSON.stringify(data ?? {}, null, 2);
   }
 
-  /** Selects the invalid field in the text of the data, and marks it in the list of fields. */
+  /** Selects the invalid value in the entered JSON, and marks its field in the list of the data's fields. */
   showWrong({ path }: WrongField): void {
     const { start, end } = locate(this.#json.value, path);
     this.#json.focus();
@@ -78,7 +74,7 @@ export class ActionField {
     part(this.#form, 'action-field', HTMLElement).hidden = this.#chosen !== '';
   }
 
-  /** Shows only the radio buttons for `kinds`. If the checked button is hidden, checks the first visible one. */
+  /** Shows only the radio buttons for `kinds`, and makes sure that a visible one is checked. */
   #offerKinds(kinds: string[]): void {
     const inputs = [...this.#form.querySelectorAll<HTMLInputElement>('input[name="kind"]')];
     for (const input of inputs) (input.closest('label') as HTMLElement).hidden = !kinds.includes(input.value);
@@ -87,7 +83,6 @@ export class ActionField {
   }
 }
 
-/** Returns the title and description of a schema. */
 function describe(schema: { title?: unknown; description?: unknown } = {}): string {
   return [schema.title, schema.description].filter((text) => typeof text === 'string' && text !== '').join(': ');
 }

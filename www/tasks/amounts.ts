@@ -7,13 +7,13 @@ const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium' });
 /** Formats a count as `1,234`. */
 export const formatCount = (count: number): string => whole.format(count);
 
-/** Formats a count and its noun as `1 task` or `1,234 tasks`. */
+/** Formats a count as `1 task` or `1,234 tasks`. */
 export const formatTasks = (count: number): string => `${formatCount(count)} ${count === 1 ? 'task' : 'tasks'}`;
 
 /** Formats a rate as `0.4`, `12.5` or `1,234`. */
 export const formatRate = (rate: number): string => (rate < 100 ? tenths : whole).format(rate);
 
-/** Formats the length of a text as `812 bytes`, `1.5 kB` or `2 MB`. */
+/** Formats a size as `812 bytes`, `1.5 kB` or `2 MB`. */
 export function formatSize(bytes: number): string {
   if (bytes < 1_000) return `${bytes} bytes`;
   return bytes < 1_000_000 ? `${size.format(bytes / 1_000)} kB` : `${size.format(bytes / 1_000_000)} MB`;
@@ -34,7 +34,7 @@ export function formatSpan(milliseconds: number): string {
  * Formats a time as `14:03:22.123` in the user's time zone, with the date if it is not today.
  *
  * @param atMs milliseconds since the epoch
- * @param isExact whether the milliseconds are known
+ * @param isExact whether to show the milliseconds
  */
 export function formatClock(atMs: number, isExact: boolean, now = new Date()): string {
   const moment = new Date(atMs);

@@ -18,12 +18,12 @@ import { ViewState } from './view-state.ts';
 const viewState = new ViewState();
 const store = new Store();
 
-// Constructed before all views, because it restores a kept session, whose token their requests carry.
+// BoardConnection must be constructed before all views, because it restores the token that their requests need.
 const connection = new BoardConnection(store, {
   onConnected() {
     ownTasks.checkSoon();
     charts.start();
-    // If this request fails, it is repeated when the service can be reached again.
+    // A failed request needs no handling, because `onConnected` is called when the service can be reached again.
     listActions().then(
       (actions) => submitForm.offer(actions),
       () => {},
@@ -55,7 +55,7 @@ const inspector = new Inspector({
   onClose: () => viewState.change({ task: undefined }),
   onResubmit,
 });
-/** Whether the view changes because the user moves from row to row. If so, the focus stays on the row. */
+/** True while the `j` or `k` key changes the inspected task, so that the focus stays on the table row. */
 let isMoving = false;
 
 store.subscribe(() => submitForm.update({ isLive: connection.isLive, isFull: store.health?.full ?? false }));
@@ -66,7 +66,6 @@ new Keys({
   help: () => help.open(),
   show: (state) => tabs.select(state),
   moved(task) {
-    // If the inspector is open, it shows the task of the new row.
     if (viewState.view.task === undefined) return;
     isMoving = true;
     viewState.change({ task }, 'replace');

@@ -1,14 +1,14 @@
 import { type BoardTask, present, type State } from './board-task.ts';
 import { request, type TaskProgress } from './tasks-api.ts';
 
-/** Percentiles of a duration in seconds. */
+/** Percentiles of a duration, in seconds. */
 export interface Percentiles {
   p50: number;
   p95: number;
   p99: number;
 }
 
-/** Response to `GET /queue`. Times are Unix seconds. */
+/** Response of `GET /queue`. Times are Unix seconds. */
 export interface QueueStatus {
   accepted: number;
   completed: number;
@@ -21,23 +21,22 @@ export interface QueueStatus {
   oldest_age_seconds: number | null;
   threads: { busy: number; total: number };
   paused: boolean;
-  /** Why no task can be processed, and since when. */
+  /** Reason why no task can be processed, and the time since then. */
   stalled: { reason: string; since: number } | null;
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }
 
-/** Filter and position of a listing. */
 export interface ListQuery {
   action?: string;
   reason?: string;
-  /** Lists only tasks older than the task with this id. */
+  /** Id of a task. Only older tasks are listed. */
   before?: string;
 }
 
-/** Maximum number of tasks in a listing. */
+/** Maximum number of tasks in one response. */
 export const PAGE_SIZE = 100;
 
-/** Returns the queue's counts and condition. @throws {Refused | Unreachable} */
+/** Requests the queue's counts, limits and latencies. @throws {Refused | Unreachable} */
 export function readQueue(timeoutMs?: number): Promise<QueueStatus> {
   return request('/queue', {}, timeoutMs);
 }
@@ -47,7 +46,7 @@ export async function resumeQueue(): Promise<void> {
   await request('/queue/resume', { method: 'POST' });
 }
 
-/** Returns up to {@link PAGE_SIZE} tasks in a state. @throws {Refused | Unreachable} */
+/** Requests up to {@link PAGE_SIZE} tasks in a state. @throws {Refused | Unreachable} */
 export async function listState(state: State, query: ListQuery = {}): Promise<BoardTask[]> {
   const { action, reason, before } = query;
   if (state === 'completed') {
@@ -105,7 +104,6 @@ function fromQueue(
   return { ...summaryOf(task), state: task.status, acceptedAtMs: task.accepted_at_ms, ...optional };
 }
 
-/** Returns the fields that all listings have in common. */
 function summaryOf({ id, action, payload, payload_bytes: payloadBytes }: Summary) {
   return { id, action: action ?? 'unreadable', payload, payloadBytes };
 }

@@ -5,15 +5,14 @@ import { Access } from './sign-in.ts';
 import { StatusPill } from './status-pill.ts';
 import type { Store } from './store.ts';
 
-/** Listeners of {@link BoardConnection}. */
 export interface ConnectionListeners {
   /** Called each time the service becomes reachable. */
   onConnected(): void;
-  /** Called after a sign-in, once requests carry the new token. */
+  /** Called after a sign-in, when requests already carry the new token. */
   onSignedIn(): void;
 }
 
-/** Connects the store to the service, and shows the state of the connection and of the queue. */
+/** Passes the service's events and counts to the store, and shows the state of the connection and of the queue. */
 export class BoardConnection {
   readonly #store: Store;
   readonly #listeners: ConnectionListeners;
@@ -47,12 +46,12 @@ export class BoardConnection {
     return this.#link.state.kind === 'live';
   }
 
-  /** Requests the state of the queue immediately. */
+  /** Requests the state of the queue without waiting for the next regular request. */
   now(): void {
     this.#link.now();
   }
 
-  /** Opens the sign-in form, because the service has refused the token. */
+  /** Disconnects and opens the sign-in form. */
   signOut(): void {
     this.#link.signOut();
   }

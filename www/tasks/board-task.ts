@@ -1,13 +1,13 @@
 import type { TaskProgress } from './tasks-api.ts';
 
-/** Task states that have a tab. */
 export type State = 'queued' | 'running' | 'retrying' | 'completed' | 'failed';
 
 export const STATES: readonly State[] = ['queued', 'running', 'retrying', 'completed', 'failed'];
 
 /**
- * A task as the board shows it. Fields are absent until a listing or an event has reported them. Texts may be cut to
- * 256 characters; the `Bytes` fields are the true lengths. Times are milliseconds since the epoch.
+ * Task as shown on the page. Fields are undefined until a response or an event has reported them. Times are
+ * milliseconds
+ * since the epoch. `payload` and `result` may be truncated to 256 characters.
  */
 export interface BoardTask {
   id: string;
@@ -16,11 +16,10 @@ export interface BoardTask {
   acceptedAtMs?: number;
   startedAtMs?: number;
   endedAtMs?: number;
-  /** Number of the attempt that is running. */
+  /** Number of the running attempt. */
   attempt?: number;
-  /** Number of attempts that have failed. */
+  /** Number of failed attempts. */
   attempts?: number;
-  /** Why the last attempt failed. */
   reason?: string;
   nextAttemptAtMs?: number;
   progress?: TaskProgress;
@@ -28,15 +27,14 @@ export interface BoardTask {
   payloadBytes?: number;
   result?: string | null;
   resultBytes?: number;
-  /** Whether the task failed with a permanent error. */
   permanent?: boolean;
 }
 
-/** Event of the stream `GET /tasks/events` about one task. Names are those of the service. */
+/** Event of the stream `GET /tasks/events`. */
 export interface TaskEvent {
   event: 'accepted' | 'started' | 'progress' | 'retrying' | 'completed' | 'failed' | 'cancelled' | 'purged';
   id: string;
-  /** Absent in events of nodes with version 0.1.0. */
+  /** Undefined in events of nodes with version 0.1.0. */
   action?: string;
   /** Milliseconds since the epoch. */
   at: number;
@@ -48,7 +46,7 @@ export interface TaskEvent {
   permanent?: boolean;
 }
 
-/** Returns a task as changed by an event. Undefined stands for an unknown or purged task. */
+/** Returns a task after an event, or undefined if the task was purged. @param task undefined if the task was unknown */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
   const action = event.action ?? task?.action ?? 'unknown';
@@ -79,17 +77,17 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
 }
 
 /**
- * Returns a known task after it was listed.
+ * Merges a task from a listing into the known task.
  *
- * @param isNewer whether `known` is newer than the listing, so that its state and fields are kept
+ * @param isNewer whether `known` is newer than the listing, so that its fields take precedence
  */
 export function afterListing(known: BoardTask | undefined, listed: BoardTask, isNewer: boolean): BoardTask {
-  // The listing always has the action, which an event may lack.
+  // The action is taken from the listing, because old nodes send events without an action.
   if (isNewer) return { ...listed, ...known, action: listed.action };
   return { ...listed, ...preciseTimes(known, listed) };
 }
 
-/** Returns the known times in milliseconds that match the listed times, which are in whole seconds. */
+/** Returns the known times in milliseconds if they are equal to the listed times, which are whole seconds. */
 function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
   const times: Partial<BoardTask> = {};
   for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {
@@ -100,12 +98,11 @@ function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<
   return times;
 }
 
-/** Returns the payload fields of a task, without undefined ones. */
 function texts({ payload, payloadBytes }: Partial<BoardTask> = {}) {
   return present({ payload, payloadBytes });
 }
 
-/** Returns `fields` without those that are undefined. */
+/** Returns `fields` without the undefined ones. */
 export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }

@@ -1,7 +1,6 @@
 import { part } from '../shared/dom.ts';
 import { formatCount, formatTasks } from './amounts.ts';
 
-/** Listeners of {@link BulkBar}. */
 export interface BulkBarListeners {
   onSelectShown(isSelected: boolean): void;
   onSelectMatching(): void;
@@ -9,16 +8,13 @@ export interface BulkBarListeners {
   onPurge(): void;
 }
 
-/** Numbers of listed, matching and selected failed tasks. */
+/** Number of tasks in the list, selected in the list, selected in total, and matching the chosen reason. */
 export interface BulkNumbers {
-  /** Number of listed tasks. Of these, `selectedShown` are selected. */
   shown: number;
   selectedShown: number;
   selected: number;
-  /** Number of tasks that match the chosen reason, including those not listed. */
   matching: number;
   isAllMatching: boolean;
-  /** Number of selected tasks that failed with a permanent error. */
   permanent: number;
 }
 
@@ -46,7 +42,6 @@ export class BulkBar {
     this.#purge.addEventListener('click', () => this.#unlessDisabled(this.#purge, listeners.onPurge));
   }
 
-  /** Whether a request is under way, during which no other can be started. */
   set busy(busy: boolean) {
     this.#isBusy = busy;
   }
@@ -60,10 +55,10 @@ export class BulkBar {
     this.#write(this.#matching, `Select all ${formatCount(matching)}`);
     this.#write(part(this.#bar, 'selected-count', HTMLElement), selectedText(selected, shown, matching));
     for (const button of [this.#redrive, this.#purge]) {
-      // The `disabled` attribute would make the button lose the focus.
+      // The `disabled` attribute would remove the focus from the button.
       button.ariaDisabled = String(selected === 0 || this.#isBusy);
     }
-    // The `r` shortcut checks this attribute to find out whether any task is selected.
+    // The handler of the `r` key looks for `data-redrive-selected` to find out whether tasks are selected.
     this.#redrive.toggleAttribute('data-redrive-selected', selected > 0);
     const note = part(this.#bar, 'permanent-note', HTMLElement);
     note.hidden = permanent === 0;

@@ -6,21 +6,15 @@ import { HISTORY_SECONDS, type HistoryPart, type Periods, QueueHistory } from '.
 import { Refused } from './tasks-api.ts';
 import { type ChartLine, TimeChart } from './time-chart.ts';
 
-/** Milliseconds between two requests for the history. */
 const REFRESH_MS = 2_000;
-/** Milliseconds until the next request after a failed one. */
 const RETRY_MS = 5_000;
-/** Length in seconds of the periods that the charts show. */
 const PERIOD_SECONDS = 5;
-/** Length in seconds of the periods that the table for screen readers shows. */
 const TABLE_SECONDS = 60;
 
 export interface ChartsOptions {
-  /** Element with the charts' HTML. */
   host: HTMLElement;
-  /** Returns the history after the Unix time `since`, or the whole history. */
+  /** Requests the numbers after the Unix time `since`, or of the last 15 minutes if `since` is undefined. */
   readHistory(since?: number): Promise<HistoryPart>;
-  /** Source of the latencies. */
   store: { readonly health: Pick<QueueStatus, 'latency'> | undefined; subscribe(listener: () => void): () => void };
 }
 
@@ -33,7 +27,6 @@ export class Charts {
   readonly #cards: ChartCard[];
   readonly #history = new QueueHistory();
   #timer: ReturnType<typeof setTimeout> | undefined;
-  /** Whether the user is signed in. */
   #isOn = false;
   #isReading = false;
 
@@ -46,7 +39,6 @@ export class Charts {
     const latencies = new LatencyTable(part(host, 'latencies', HTMLElement));
     store.subscribe(() => latencies.show(store.health?.latency));
     latencies.show(store.health?.latency);
-    // The charts start collapsed on small screens.
     this.#details.open = matchMedia('(min-width: 48rem)').matches;
     this.#details.toggleAttribute('data-ready', true);
     this.#details.addEventListener('toggle', () => this.#refresh());
@@ -54,8 +46,7 @@ export class Charts {
   }
 
   /**
-   * Shows the charts and keeps them up to date while they are visible. Called when the service becomes reachable and
-   * after a sign-in.
+   * Shows the charts and updates them while they are visible. Called when the service is reachable and after a sign-in.
    */
   start(): void {
     this.#isOn = true;
@@ -73,7 +64,7 @@ export class Charts {
     });
   }
 
-  /** Requests the newest part of the history and shows it. @returns milliseconds until the next request */
+  /** Requests the newest numbers and shows them. @returns milliseconds until the next request */
   async #read(): Promise<number> {
     const history = this.#history;
     try {
@@ -94,7 +85,7 @@ export class Charts {
     const periods = this.#history.periods(PERIOD_SECONDS);
     for (const card of this.#cards) card.show(periods, end);
     const minutes = this.#history.periods(TABLE_SECONDS);
-    // The newest minute is incomplete. Leaving it out also keeps the table unchanged for a minute.
+    // The newest minute is omitted, because it is incomplete.
     const rows = minutes.times.flatMap((time, index) => (time % TABLE_SECONDS === 0 ? [rowOf(minutes, index)] : []));
     if (rows.at(-1)?.[0] === this.#table.lastElementChild?.firstElementChild?.textContent) return;
     this.#table.replaceChildren(...rows.map(renderRow));
@@ -105,7 +96,7 @@ export class Charts {
   }
 }
 
-/** One chart with a legend, which shows the numbers under the crosshair, or else the newest. */
+/** Chart with a legend that shows the values under the crosshair, or the newest values without a crosshair. */
 class ChartCard {
   readonly #chart: TimeChart;
   readonly #time: HTMLElement;
@@ -136,7 +127,7 @@ class ChartCard {
   #write(): void {
     const periods = this.#periods;
     if (periods === undefined) return;
-    // The newest period may contain only one second, so the legend shows the period before it.
+    // The newest period may be incomplete, so the legend shows the previous period.
     const index = this.#index ?? periods.times.length - 2;
     for (const [name, element] of this.#values) {
       const value = periods[name][index];
@@ -170,7 +161,6 @@ function depthCard(host: HTMLElement): ChartCard {
   return new ChartCard(part(host, 'depth', HTMLElement), { lines, minTop: 5, format: formatCount });
 }
 
-/** Returns the cells of a table row: the time and the numbers of one minute. */
 function rowOf({ times, completed, failed, retried, depth }: Periods, index: number): string[] {
   const cell = (value: number | null | undefined, format: (value: number) => string) =>
     value == null ? 'unknown' : format(value);

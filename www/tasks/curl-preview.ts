@@ -3,12 +3,12 @@ import { part } from '../shared/dom.ts';
 import { curlCommand } from './curl.ts';
 import type { Submission } from './tasks-api.ts';
 
-/** Maximum length of a command that is shown whole. Browsers take seconds to lay out a megabyte of text. */
+/** Maximum number of characters shown, because browsers take seconds to lay out a megabyte of text. */
 const MAX_SHOWN = 20_000;
-/** Delay after the last change before a long command is computed and shown. */
+/** Delay between the last change and the display of a long command. */
 const SETTLE_MS = 300;
 
-/** Panel with the curl command that queues the task in the form. A long command is cut, but copied whole. */
+/** Panel with the curl command that queues the task in the form. A long command is shown truncated but copied whole. */
 export class CurlPreview {
   readonly #panel = part(document, 'curl-panel', HTMLElement);
   readonly #text = part(this.#panel, 'curl', HTMLElement);
@@ -16,20 +16,20 @@ export class CurlPreview {
   #command = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param read returns the submission in the form, or undefined if the form is invalid */
+  /** @param read returns the task in the form, or undefined if the form is invalid */
   constructor(read: () => Submission | undefined) {
     this.#read = read;
     makeCopyButton(part(this.#panel, 'copy-curl', HTMLButtonElement), this.#text, () => this.#whole());
   }
 
-  /** Updates the command, after a delay if the form's content is long. @param length length of the form's content */
+  /** Shows the command, after a delay if the form is long. @param length number of characters in the form */
   update(length: number): void {
     clearTimeout(this.#timer);
     if (length <= MAX_SHOWN) this.#show();
     else this.#timer = setTimeout(() => this.#show(), SETTLE_MS);
   }
 
-  /** Returns the whole command, even if it has not been shown since the last change. */
+  /** A long command may not have been shown since the last change, so the text to copy is computed again. */
   #whole(): string {
     this.#show();
     return this.#command;

@@ -1,12 +1,12 @@
 import { authorization, type Submission } from './tasks-api.ts';
 
-/** Returns a curl command that queues a task. If a token is required, the command reads the shell variable `TOKEN`. */
+/** Returns a curl command that queues a task, with the shell variable `TOKEN` if the service requires a token. */
 export function curlCommand(origin: string, submission: Submission): string {
   const header = 'Authorization' in authorization() ? ' -H "Authorization: Bearer $TOKEN"' : '';
   return `curl ${origin}/tasks${header} -d ${quote(JSON.stringify(submission))}`;
 }
 
-/** Quotes `text` as a single POSIX shell word. */
+/** Quotes a text as one POSIX shell word. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

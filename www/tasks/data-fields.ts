@@ -1,15 +1,15 @@
 import { decodePointer, propertiesOf, resolve, type Schema, typesOf } from './json-schema.ts';
 
-/** A field of a task's data, as described by the schema. */
+/** Field of an action's data, as described by the action's JSON Schema. */
 export interface DataField {
-  /** JSON Pointer in which `*` stands for any item of an array. */
+  /** JSON Pointer in which `*` stands for every array index. */
   path: string;
-  /** Name, such as `size.width` or `numbers[]`. */
+  /** Name such as `size.width` or `numbers[]`. */
   name: string;
   required: boolean;
-  /** Types, allowed values and bounds, for example `integer, 1 to 100`. */
+  /** Types, allowed values and bounds, such as `integer, 1 to 100`. */
   kind: string;
-  /** Title and description. Empty if the schema has neither. */
+  /** Title and description, or an empty string if the schema has neither. */
   about: string;
 }
 
@@ -17,7 +17,7 @@ const MAX_FIELDS = 100;
 const MAX_DEPTH = 5;
 const MAX_VALUES = 8;
 
-/** Returns at most {@link MAX_FIELDS} fields that a JSON Schema describes. An object's required fields come first. */
+/** Returns the fields that a JSON Schema describes, at most {@link MAX_FIELDS}. Required fields come first. */
 export function dataFields(schema: object): DataField[] {
   const fields: DataField[] = [];
   collect(schema, { path: '', name: '' }, 0);
@@ -38,10 +38,7 @@ export function dataFields(schema: object): DataField[] {
   }
 }
 
-/**
- * Returns the field at a JSON Pointer within the data, or the nearest parent in `fields`. Undefined if neither is
- * listed.
- */
+/** Returns the field at a JSON Pointer, or its nearest parent in `fields`, or undefined if `fields` has neither. */
 export function fieldAt(fields: readonly DataField[], pointer: string): DataField | undefined {
   const keys = decodePointer(pointer);
   for (let length = keys.length; length > 0; length--) {

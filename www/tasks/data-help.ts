@@ -1,20 +1,20 @@
 import { part, stamp } from '../shared/dom.ts';
 import { type DataField, dataFields, fieldAt } from './data-fields.ts';
 
-/** List of the fields of an action's data, shown below the input for the data. */
+/** List of the fields in an action's data. */
 export class DataHelp {
   readonly #panel = part(document, 'data-help', HTMLElement);
   readonly #list = part(this.#panel, 'data-fields', HTMLElement);
   #fields: DataField[] = [];
 
-  /** Shows the fields of a JSON Schema. Undefined hides the list. */
+  /** Shows the fields that a JSON Schema describes, or hides the list if `schema` is undefined. */
   show(schema: object | undefined): void {
     this.#fields = schema === undefined ? [] : dataFields(schema);
     this.#list.replaceChildren(...this.#fields.map(renderField));
     this.#panel.hidden = this.#fields.length === 0;
   }
 
-  /** Marks the field at a JSON Pointer within the data. Undefined removes the mark. */
+  /** Marks the field at a JSON Pointer as wrong, or removes the mark if `path` is undefined. */
   mark(path: string | undefined): void {
     for (const item of this.#list.querySelectorAll('[data-wrong]')) item.removeAttribute('data-wrong');
     const field = path === undefined ? undefined : fieldAt(this.#fields, path);

@@ -1,11 +1,12 @@
 import { propertiesOf, resolve, type Schema, typesOf } from './json-schema.ts';
 
-/** Maximum depth of a template. Limited, because a schema may refer to itself. */
+/** Bounded, because a schema may refer to itself. */
 const MAX_DEPTH = 8;
 
 /**
- * Returns example data for a JSON Schema: its default, first example, constant or first allowed value. Otherwise
- * returns an object with the required fields and those optional fields that have such a value.
+ * Returns example data for a JSON Schema: the default, first example, constant or first allowed value of the schema. If
+ * it
+ * has none of them, returns an object with the required fields, and with the optional fields that have one of them.
  */
 export function dataTemplate(schema: object): Record<string, unknown> {
   const value = templateOf(schema, schema, 0);
@@ -46,7 +47,7 @@ function exampleOf({ default: usual, examples, const: fixed, enum: values }: Sch
   return fixed !== undefined || !Array.isArray(values) ? fixed : values[0];
 }
 
-/** Returns 0 or, if 0 is out of bounds, a number near the closest bound. */
+/** Returns 0, or a number near the closest bound if 0 is out of bounds. */
 function smallestNumber({ minimum, exclusiveMinimum, maximum, exclusiveMaximum }: Schema): number {
   const least = exclusiveMinimum === undefined ? minimum : exclusiveMinimum + 1;
   const most = exclusiveMaximum === undefined ? maximum : exclusiveMaximum - 1;

@@ -1,26 +1,25 @@
 import { request } from './tasks-api.ts';
 
-/** Failed tasks with the same reason. `reason` is null for the group that combines the rarest reasons. */
+/** Dead letters with the same reason. The group of all rare reasons has the reason null. */
 export interface ReasonGroup {
   reason: string | null;
   count: number;
-  /** Whether the tasks failed with a permanent error, so that a redrive fails again. */
+  /** Whether the tasks failed with a permanent error, so that a redriven task fails again. */
   permanent: boolean;
 }
 
-/** Which dead letters to redrive or purge. */
 export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
 
-/** Result of a redrive or purge. `remaining` is the number of matching dead letters that it did not process. */
+/** `remaining` is the number of matching dead letters that were not redriven or purged. */
 export interface BulkResult {
   count: number;
   remaining: number;
 }
 
-/** Maximum number of ids in a request. */
+/** Maximum number of ids that the service accepts in one request. */
 const MAX_IDS = 1_000;
 
-/** Returns how many tasks failed for each reason, most frequent first. @throws {Refused | Unreachable} */
+/** Requests the number of dead letters for each reason, most frequent first. @throws {Refused | Unreachable} */
 export async function readReasons(): Promise<ReasonGroup[]> {
   const { reasons } = await request('/dead-letters/reasons');
   return reasons;
@@ -36,7 +35,7 @@ export function purgeLetters(selection: LetterSelection): Promise<BulkResult> {
   return change('purge', selection);
 }
 
-/** Returns whether a selection contains a dead letter. */
+/** Returns whether a dead letter belongs to a selection. */
 export function contains(selection: LetterSelection, { id, reason }: { id: string; reason?: string }): boolean {
   if ('ids' in selection) return selection.ids.includes(id);
   return 'all' in selection || selection.reason === reason;
@@ -53,7 +52,6 @@ async function change(operation: 'redrive' | 'purge', selection: LetterSelection
   return sum;
 }
 
-/** Splits a selection into parts of at most {@link MAX_IDS} ids. */
 function parts(selection: LetterSelection): LetterSelection[] {
   if (!('ids' in selection)) return [selection];
   const { ids } = selection;

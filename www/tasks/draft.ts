@@ -5,7 +5,7 @@ export interface Draft {
   kind: 'uppercase' | 'sum' | 'other';
   text: string;
   numbers: string;
-  /** Name of the chosen action. Empty or undefined if the user types the name. */
+  /** Name of the chosen action, or an empty string or undefined if the user types the name into `action`. */
   choice?: string;
   action: string;
   json: string;
@@ -13,7 +13,7 @@ export interface Draft {
 
 export type DraftField = Exclude<keyof Draft, 'kind' | 'choice'>;
 
-/** Thrown if a field of a draft is invalid. The message tells the user what to fix. */
+/** Invalid value in the submit form, with a message for the user. */
 export class DraftError extends Error {
   override name = 'DraftError';
   readonly field: DraftField;
@@ -24,7 +24,7 @@ export class DraftError extends Error {
   }
 }
 
-/** Returns the submission that a draft describes. @throws {DraftError} if the draft is invalid */
+/** Returns the task to submit. @throws {DraftError} if a field is invalid */
 export function parseDraft(draft: Draft): Submission {
   switch (draft.kind) {
     case 'uppercase':

@@ -4,7 +4,7 @@ export function formatMeasured(milliseconds: number): string {
   return `${seconds < 1 ? seconds.toFixed(2) : seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
 }
 
-/** Formats the time between two Unix times as `about 3 s`. Returns an empty string if the second time is null. */
+/** Formats the time between two Unix times as `about 3 s`, or as an empty string if `processed` is null. */
 export function formatBetween(created: number, processed: number | null): string {
   if (processed === null) return '';
   const seconds = processed - created;

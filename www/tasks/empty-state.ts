@@ -6,7 +6,6 @@ import type { View } from './view-state.ts';
 
 const EXAMPLE = '{"action":"uppercase","data":{"text":"hello"}}';
 
-/** Texts and curl command shown for each state when no task is in that state. */
 const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: string, header: string): string }> = {
   queued: {
     title: 'No task is waiting.',
@@ -30,7 +29,7 @@ const TEXTS: Record<ListedState, { title: string; hint: string; curl(origin: str
   },
 };
 
-/** Message shown instead of an empty list, with a curl command or a button. */
+/** Message shown instead of an empty task list, with a curl command or a button. */
 export class EmptyState {
   readonly #panel = part(document, 'empty', HTMLElement);
   readonly #title = part(this.#panel, 'empty-title', HTMLElement);
@@ -40,7 +39,6 @@ export class EmptyState {
   readonly #byAction = part(this.#panel, 'find-action', HTMLButtonElement);
   #shown = '';
 
-  /** @param onAction called with the name of an action if the user asks for the tasks with that action */
   constructor(onAction: (action: string) => void) {
     makeCopyButton(part(this.#panel, 'copy-empty-curl', HTMLButtonElement), this.#curl);
     this.#byAction.addEventListener('click', () =>
@@ -53,7 +51,7 @@ export class EmptyState {
     this.#shown = '';
   }
 
-  /** @param listed number of tasks in the list before it is filtered by the text `q` */
+  /** @param listed number of tasks in the list without the text filter `q` */
   show(state: ListedState, { q, action }: View, listed: number): void {
     const header = 'Authorization' in authorization() ? ' -H "Authorization: Bearer $TOKEN"' : '';
     const key = [state, q, action, listed, header].join('\n');

@@ -2,9 +2,9 @@ import type { TaskEvent } from './board-task.ts';
 
 /** Events that were read together from the event stream. */
 export interface EventBatch {
-  /** Id of the event before the first of the batch. Undefined if the stream has just started. */
+  /** Id of the last event before the batch, or undefined if the stream has just started. */
   from: string | undefined;
-  /** Id of the last event. */
+  /** Id of the last event in the batch. */
   to: string;
   events: TaskEvent[];
   /** Whether events before or within the batch were missed. */
@@ -13,17 +13,17 @@ export interface EventBatch {
   isPauseChange: boolean;
 }
 
-/** Decodes the text of the event stream. Buffers at most one block that has not ended yet. */
+/** Parser of the event stream's text, which may be split at any position. */
 export class EventDecoder {
   #rest = '';
   #position: string | undefined;
 
-  /** @param position id of the last event that is known. Undefined if no event is known. */
+  /** @param position id of the last known event, or undefined if no event is known */
   constructor(position: string | undefined) {
     this.#position = position;
   }
 
-  /** Decodes the next part of the text. @returns undefined if it ends no block, or only blocks without an event */
+  /** Parses the next part of the stream. @returns undefined if the part completes no event */
   decode(text: string): EventBatch | undefined {
     const blocks = (this.#rest + text).split('\n\n');
     this.#rest = blocks.pop() ?? '';
@@ -39,7 +39,7 @@ export class EventDecoder {
     // A heartbeat has no id.
     if (id === undefined) return;
     const event = field(block, 'event');
-    // The first block has an id but no event. Unless its id is the last known one, events were missed.
+    // The stream starts with an id without an event. If the id is not that of the last known event, events were missed.
     if (event === undefined) batch.isGap ||= id !== this.#position;
     else if (event === 'gap') batch.isGap = true;
     else if (event === 'paused' || event === 'resumed') batch.isPauseChange = true;

@@ -1,15 +1,13 @@
 import { type EventBatch, EventDecoder } from './event-batch.ts';
 import { authorization } from './tasks-api.ts';
 
-/** Milliseconds without data after which the stream counts as lost. The service sends a heartbeat every 15 s. */
+/** Milliseconds without data after which the stream counts as lost. The service sends a heartbeat every 15 seconds. */
 const SILENCE_MS = 40_000;
-/** Milliseconds before another attempt if the service refuses the stream. */
+/** Delay before the next attempt after the service has refused the stream. */
 const REFUSED_MS = 30_000;
 
-/** Listeners of {@link EventStream}. */
 export interface StreamListeners {
   onBatch(batch: EventBatch): void;
-  /** Called when data arrives, heartbeats included. */
   onData(): void;
   /** Called when the stream starts, and when it ends without a call of `close`. */
   onChange(): void;
@@ -31,7 +29,7 @@ export class EventStream {
   }
 
   /**
-   * Connects, unless the stream is connected or was refused a short time ago.
+   * Connects, unless the stream is connected, or was refused less than {@link REFUSED_MS} ago.
    *
    * @param position id of the last known event, after which the stream continues
    */
@@ -41,7 +39,7 @@ export class EventStream {
     this.#connection = connection;
     void this.#follow(connection, position)
       .catch(() => {
-        // The stream was lost, or closed by this page.
+        // A lost stream needs no handling here, because `onChange` is called in `finally`.
       })
       .finally(() => {
         if (this.#connection !== connection) return;
@@ -50,7 +48,7 @@ export class EventStream {
       });
   }
 
-  /** Disconnects. The next call of `open` connects immediately, even if the service has refused the stream. */
+  /** Disconnects, and allows an immediate new connection even if the service refused the previous one. */
   close(): void {
     this.#end();
     this.#notBefore = 0;
@@ -62,7 +60,6 @@ export class EventStream {
     this.#isOpen = false;
   }
 
-  /** Reads the stream until it ends. @throws if the stream is lost */
   async #follow(connection: AbortController, position: string | undefined): Promise<void> {
     const headers = { ...authorization(), ...(position !== undefined && { 'Last-Event-ID': position }) };
     const response = await fetch('/tasks/events', { headers, signal: connection.signal });

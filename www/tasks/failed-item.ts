@@ -3,14 +3,14 @@ import { formatClock } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
 import { visibleText } from './visible-text.ts';
 
-/** List item for one failed task: a checkbox, a link that opens the task, the reason, and buttons. */
+/** List item of one failed task. */
 export class FailedItem {
   readonly element = stamp('failed-item');
   readonly #box = part(this.element, 'select', HTMLInputElement);
   readonly #link = part(this.element, 'open', HTMLAnchorElement);
   #task: BoardTask | undefined;
 
-  /** Shows a task. @param address address of the page that shows the task in the inspector */
+  /** @param address URL of the task's details */
   show(task: BoardTask, address: string): void {
     if (this.#link.getAttribute('href') !== address) this.#link.href = address;
     if (task === this.#task) return;

@@ -2,7 +2,6 @@ import type { BoardTask } from './board-task.ts';
 import { FailedItem } from './failed-item.ts';
 import { addressOf, type View } from './view-state.ts';
 
-/** Listeners of {@link FailedList}. All are called with the id of a task. */
 export interface FailedListListeners {
   onOpen(id: string): void;
   onSelect(id: string, isSelected: boolean): void;
@@ -16,7 +15,7 @@ export class FailedList {
   readonly #listeners: FailedListListeners;
   readonly #items = new Map<string, FailedItem>();
   #order: readonly string[] = [];
-  /** Id of the task that was selected or deselected last. */
+  /** Id of the task from which a click with the shift key selects a range. */
   #anchor: string | undefined;
 
   constructor(list: HTMLElement, listeners: FailedListListeners) {
@@ -25,7 +24,7 @@ export class FailedList {
     list.addEventListener('click', (event) => this.#onClick(event));
   }
 
-  /** Shows tasks in the given order. @param isSelected returns whether the task with an id is selected */
+  /** @param isSelected returns whether the task with an id is selected */
   show(tasks: readonly BoardTask[], view: View, isSelected: (id: string) => boolean): void {
     this.#order = tasks.map(({ id }) => id);
     const wanted = new Set(this.#order);
@@ -61,7 +60,7 @@ export class FailedList {
     }
   }
 
-  /** Selects or deselects a task, and with the shift key all tasks between it and the previous one. */
+  /** Selects or deselects a task, or all tasks from the previous click to the task if `isRange` is true. */
   #select(id: string, isSelected: boolean, isRange: boolean): void {
     const from = isRange && this.#anchor !== undefined ? this.#order.indexOf(this.#anchor) : -1;
     const to = this.#order.indexOf(id);

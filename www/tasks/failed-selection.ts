@@ -1,18 +1,18 @@
 import type { LetterSelection } from './dead-letters.ts';
 
-/** Selection of failed tasks: some listed ones, or all that match the chosen reason. */
+/** Selection of failed tasks: single tasks, or all tasks that match the chosen reason. */
 export class FailedSelection {
   readonly #keep: (id: string) => () => void;
-  /** Selected ids, each with a function that lets the list remove the task again. */
+  /** Selected ids, each with a function that makes the task removable from memory. */
   readonly #ids = new Map<string, () => void>();
   #isAllMatching = false;
 
-  /** @param keep keeps a task in the list, and returns a function that lets the list remove it again */
+  /** @param keep keeps a task in memory, and returns a function that makes the task removable */
   constructor(keep: (id: string) => () => void) {
     this.#keep = keep;
   }
 
-  /** Whether all tasks that match the chosen reason are selected, listed or not. */
+  /** Whether all tasks with the chosen reason are selected, including tasks that are not in the list. */
   get isAllMatching(): boolean {
     return this.#isAllMatching;
   }
@@ -35,13 +35,12 @@ export class FailedSelection {
     this.#ids.delete(id);
   }
 
-  /** Selects all matching tasks. */
   selectMatching(): void {
     this.clear();
     this.#isAllMatching = true;
   }
 
-  /** Selects the listed tasks `ids` instead of all matching ones. */
+  /** Replaces the selection of all matching tasks by the tasks with `ids`. */
   narrow(ids: readonly string[]): void {
     this.clear();
     for (const id of ids) this.set(id, true);
@@ -58,7 +57,7 @@ export class FailedSelection {
     for (const id of this.#ids.keys()) if (!isLeft(id)) this.set(id, false);
   }
 
-  /** Returns the selection to send to the service. @param reason the chosen reason, or undefined for all reasons */
+  /** Returns the selection for a request to the service. @param reason chosen reason, or undefined for all reasons */
   toLetters(reason: string | undefined): LetterSelection {
     if (!this.#isAllMatching) return { ids: [...this.#ids.keys()] };
     return reason === undefined ? { all: true } : { reason };

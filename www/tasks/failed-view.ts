@@ -14,22 +14,19 @@ import { readTask } from './task-detail.ts';
 import type { Submission } from './tasks-api.ts';
 import type { View } from './view-state.ts';
 
-/** Shortest time between two requests for the reasons. */
+/** Minimum time between two requests for the reasons. */
 const REASONS_INTERVAL_MS = 2_000;
-/** Task that fails permanently, shown while no task has failed. */
+/** A task that fails permanently, for the curl command shown while no task has failed. */
 const EXAMPLE: Submission = { action: 'sum', data: { numbers: ['one'] } };
 
 export interface FailedViewOptions {
-  /** Element with the view's HTML. */
   host: HTMLElement;
   store: Store;
-  /** Called with the id of a task that the user opens. */
   onOpen(id: string): void;
-  /** Called with a task that the user wants to edit and queue again. */
   onResubmit(submission: Submission): void;
 }
 
-/** List of the failed tasks, grouped by reason, which can be redriven, purged, or edited and queued again. */
+/** List of the failed tasks by reason. The user can redrive and purge tasks, or edit and resubmit them. */
 export class FailedView {
   readonly #host: HTMLElement;
   readonly #options: FailedViewOptions;
@@ -83,10 +80,10 @@ export class FailedView {
     store.onGap(() => void this.#load());
   }
 
-  /** Shows the failed tasks that match a view. Undefined hides the list. */
+  /** Shows the failed tasks that match the filters of `view`, or hides the list if `view` is undefined. */
   show(view: View | undefined): void {
     const isOpened = view !== undefined && this.#view === undefined;
-    // The service would also redrive or purge the tasks that the new filter hides.
+    // A selection of all matching tasks must end, because the service would also change tasks that the filter hides.
     const isFilterChanged = view?.q !== this.#view?.q || view?.action !== this.#view?.action;
     if (isFilterChanged && this.#selection.isAllMatching) this.#selection.clear();
     this.#view = view;
@@ -100,7 +97,7 @@ export class FailedView {
     this.#render();
   }
 
-  /** Selects or deselects a task. If all matching tasks were selected, the other listed ones stay selected. */
+  /** Selects or deselects a task. A selection of all matching tasks is first replaced by the tasks in the list. */
   #set(id: string, isSelected: boolean): void {
     if (this.#selection.isAllMatching) this.#selection.narrow(this.#shown.map((task) => task.id));
     this.#selection.set(id, isSelected);
@@ -125,7 +122,7 @@ export class FailedView {
     await this.#load();
   }
 
-  /** Opens the whole task in the form. The list has only the start of a long payload. */
+  /** Requests the whole task, because the list may have a truncated payload. */
   async #edit(id: string): Promise<void> {
     try {
       const payload = (await readTask(id))?.payload;
@@ -136,7 +133,7 @@ export class FailedView {
     }
   }
 
-  /** Loads the newest tasks, or the next tasks older than the task `before`. Does nothing while the list is hidden. */
+  /** Loads the newest tasks, or the next tasks older than the task `before`. */
   async #load(before?: string): Promise<void> {
     if (this.#view === undefined) return;
     const { store } = this.#options;
@@ -192,7 +189,7 @@ export class FailedView {
       shown: shown.length,
       selectedShown: selected.length,
       selected: this.#selectedCount,
-      // The service cannot filter by text or action, so only listed tasks can be selected.
+      // The service cannot filter by text or action, so with these filters only tasks in the list can be selected.
       matching: isFiltered ? shown.length : this.#reasons.matching,
       isAllMatching: this.#selection.isAllMatching,
       permanent: this.#selection.isAllMatching ? this.#reasons.permanent : permanent,
@@ -218,7 +215,7 @@ export class FailedView {
     if (element.textContent !== text) element.textContent = text;
   }
 
-  /** Loaded tasks that no confirmed purge contains. */
+  /** Failed tasks without those that the user has purged. */
   get #listed(): readonly BoardTask[] {
     return this.#options.store.tasks('failed').filter((task) => !this.#purge.has(task));
   }

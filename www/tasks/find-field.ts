@@ -3,7 +3,7 @@ import type { View, ViewState } from './view-state.ts';
 
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-/** Field that finds text in the shown tasks. A task's id, pasted or typed, opens the task. */
+/** Search field. A text filters the task list, and a task id opens the task. */
 export class FindField {
   readonly #field = part(document, 'find', HTMLInputElement);
   readonly #bar = part(document, 'find-bar', HTMLElement);
@@ -14,7 +14,7 @@ export class FindField {
     this.#field.addEventListener('input', () => this.#find());
     part(document, 'find-form', HTMLFormElement).addEventListener('submit', (event) => event.preventDefault());
     viewState.subscribe((view) => this.#show(view));
-    // Browsers may restore an earlier text when they load the page or take it from the back/forward cache.
+    // Browsers may restore an earlier text when they load the page or restore it from the back/forward cache.
     addEventListener('pageshow', () => this.#show(viewState.view));
     this.#show(viewState.view);
   }
@@ -30,7 +30,7 @@ export class FindField {
     else this.#viewState.change({ q: text }, 'replace');
   }
 
-  /** Moves the field to the current list and shows the text `q`. Spaces that the user types at the end are kept. */
+  /** Moves the field to the visible list and shows `q`, but keeps spaces that the user is typing at the end. */
   #show({ q, state }: View): void {
     const head = part(document, state === 'failed' ? 'failed-head' : 'list-head', HTMLElement);
     if (this.#bar.parentElement !== head) head.prepend(this.#bar);
@@ -38,7 +38,7 @@ export class FindField {
   }
 }
 
-/** Whether any of the texts contains `q`, ignoring case. */
+/** Returns whether any of the texts contains `q`, ignoring case. */
 export function holdsText(texts: readonly (string | null | undefined)[], q: string): boolean {
   const wanted = q.toLowerCase();
   return texts.some((text) => text?.toLowerCase().includes(wanted));

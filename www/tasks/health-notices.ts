@@ -1,14 +1,14 @@
 import { formatMoment } from './durations.ts';
 import type { Health } from './health.ts';
 
-/** What is wrong with the queue, and what the user can do. */
+/** Problem of the queue, and advice for the user. */
 export interface Notice {
   kind: 'stalled' | 'paused' | 'full';
   problem: string;
   advice: string;
 }
 
-/** Advice for a stalled queue, chosen by the first pattern that matches the reason. */
+/** Advice for a stalled queue, by a pattern of the reason. The first match counts. */
 const ADVICE: readonly [RegExp, string][] = [
   [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
   [
@@ -20,7 +20,7 @@ const ADVICE: readonly [RegExp, string][] = [
 
 const whole = new Intl.NumberFormat('en-US');
 
-/** Returns the notices for the queue's condition, the most urgent first. @param origin address of the service */
+/** Returns the problems of the queue, most urgent first. @param origin origin of the service's URL */
 export function noticesOf({ stalled, paused, full, ...health }: Health, origin: string): Notice[] {
   const notices: Notice[] = [];
   if (stalled !== null) {

@@ -5,10 +5,9 @@ import { type Notice, noticesOf } from './health-notices.ts';
 
 const whole = new Intl.NumberFormat('en-US');
 
-/** All kinds of notices, the most urgent first. */
 const KINDS: readonly Notice['kind'][] = ['stalled', 'paused', 'full'];
 
-/** Strip with the queue's figures, and notices if the queue is full, paused or stalled. */
+/** Shows the queue's figures, and a notice if the queue is full, paused or stalled. */
 export class HealthStrip {
   readonly #strip = part(document, 'health', HTMLElement);
   readonly #status = part(this.#strip, 'health-status', HTMLElement);
@@ -21,7 +20,7 @@ export class HealthStrip {
     part(this.#strip, 'health-notices', HTMLElement).append(...this.#notices.values());
   }
 
-  /** @param isCurrent whether the service can be reached. Otherwise the figures are marked as outdated */
+  /** @param isCurrent whether the service is reachable; if false, the figures are marked as outdated */
   show(health: Health | undefined, isCurrent: boolean): void {
     this.#strip.toggleAttribute('data-outdated', !isCurrent);
     if (health === undefined) return;
@@ -34,7 +33,7 @@ export class HealthStrip {
     this.#showNotices(isCurrent ? noticesOf(health, location.origin) : []);
   }
 
-  /** Shows the notices, and announces those that were not shown before. Their texts contain numbers that change. */
+  /** Announces only the kinds of notices that are new, because the texts of notices contain changing numbers. */
   #showNotices(notices: Notice[]): void {
     const added: string[] = [];
     for (const [kind, element] of this.#notices) {
@@ -92,7 +91,6 @@ function figuresOf(health: Health): Record<string, string> {
   };
 }
 
-/** Returns the used share of the queue's limits, from 0 to 1. */
 function usedShare({ waiting, running, retrying, bytes, limits }: Health): number {
   return Math.min(1, Math.max((waiting + running + retrying) / limits.length, bytes / limits.bytes));
 }

@@ -1,27 +1,25 @@
 import type { QueueStatus } from './board-api.ts';
 
-/** The queue's condition. */
 export interface Health {
   waiting: number;
   running: number;
   retrying: number;
-  /** Number of stored dead letters. */
   dead: number;
-  /** Completed tasks per second, over the last ten seconds. Undefined until there are two measurements. */
+  /** Completed tasks per second over the last ten seconds. Undefined before the second measurement. */
   perSecond: number | undefined;
   oldestAgeSeconds: number | null;
   threads: QueueStatus['threads'];
-  /** Whether the queue refuses new tasks because a limit is reached. */
+  /** Whether the queue rejects new tasks because a limit is reached. */
   full: boolean;
   paused: boolean;
-  /** Why no task can be processed, and since when (Unix seconds). */
+  /** Reason why no task can be processed, and the Unix time since then. */
   stalled: QueueStatus['stalled'];
   limits: QueueStatus['limits'];
   latency: QueueStatus['latency'];
   bytes: number;
 }
 
-/** Computes the queue's health from a response to `GET /queue`. */
+/** Computes the queue's health from a response of `GET /queue`. @param perSecond completed tasks per second */
 export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
   const { waiting, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
@@ -32,16 +30,16 @@ export function healthOf(status: QueueStatus, perSecond: number | undefined): He
   };
 }
 
-/** Period over which the rate is measured, in milliseconds. */
+/** Period over which a rate is measured. */
 const WINDOW_MS = 10_000;
 
-/** Rate of a counter, measured over the last ten seconds. */
+/** Rate of a counter over the last ten seconds. */
 export class RateMeter {
   #samples: { value: number; atMs: number }[] = [];
 
-  /** Adds a sample. @returns the rate per second, or undefined if there is no earlier sample */
+  /** Adds a sample. @returns the rate per second, or undefined after the first sample */
   add(value: number, atMs: number): number | undefined {
-    // A lower value means that the service has restarted.
+    // A counter that has decreased was reset by a restart of the service.
     if (value < (this.#samples.at(-1)?.value ?? 0)) this.#samples = [];
     this.#samples = [...this.#samples.filter((sample) => sample.atMs >= atMs - WINDOW_MS), { value, atMs }];
     const first = this.#samples[0] as { value: number; atMs: number };

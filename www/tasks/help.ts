@@ -1,13 +1,13 @@
 import { part } from '../shared/dom.ts';
 
-/** Dialog that lists the keys. */
+/** Dialog that lists the keyboard shortcuts. */
 export class Help {
   readonly #dialog = part(document, 'help', HTMLDialogElement);
 
   constructor() {
     part(document, 'help-button', HTMLButtonElement).addEventListener('click', () => this.open());
     this.#dialog.addEventListener('click', (event) => {
-      // A click beside the dialog's content has the dialog as its target.
+      // A click on the dialog's backdrop has the dialog itself as target.
       if (event.target === this.#dialog) this.#dialog.close();
     });
   }

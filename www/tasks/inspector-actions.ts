@@ -1,14 +1,12 @@
 import { part } from '../shared/dom.ts';
 import { cancelTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 
-/** Listeners of the inspector's buttons. */
 export interface InspectorActionListeners {
-  /** Called after the state of the task may have changed. */
   onChange(): void;
   onResubmit(submission: Submission): void;
 }
 
-/** Buttons of the inspector that act on the task: Cancel, Redrive, and Edit and resubmit. */
+/** Buttons that cancel, redrive, or edit and resubmit the inspected task. */
 export class InspectorActions {
   readonly #cancel: HTMLButtonElement;
   readonly #redrive: HTMLButtonElement;
@@ -17,7 +15,7 @@ export class InspectorActions {
   readonly #title: HTMLElement;
   #id = '';
   #submission: Submission | undefined;
-  /** Id of the task whose cancellation has been requested. Undefined if the service has refused the cancellation. */
+  /** Id of the task that the user has cancelled. */
   #cancelling: string | undefined;
 
   constructor(host: HTMLElement, { onChange, onResubmit }: InspectorActionListeners) {
@@ -33,12 +31,11 @@ export class InspectorActions {
     });
   }
 
-  /** Whether the user has cancelled the task that is shown. */
   get isCancelling(): boolean {
     return this.#cancelling === this.#id;
   }
 
-  /** Offers what can be done with a task in a state. */
+  /** Shows the buttons that make sense for a task with the status `status`. */
   show(id: string, status: string, submission: Submission | undefined): void {
     if (id !== this.#id) this.#error.textContent = '';
     this.#id = id;
@@ -52,7 +49,7 @@ export class InspectorActions {
     this.#cancel.ariaDisabled = String(this.isCancelling);
   }
 
-  /** Shows or hides a button. If the hidden button had the focus, focuses the title. */
+  /** If the hidden button has the focus, the focus moves to the title, because a hidden element loses the focus. */
   #offer(button: HTMLButtonElement, isOffered: boolean): void {
     const isFocused = document.activeElement === button;
     button.hidden = !isOffered;
@@ -67,7 +64,8 @@ export class InspectorActions {
       await cancelTask(id);
     } catch (error) {
       this.#cancelling = undefined;
-      // Status 404 (unknown task) or 409 (finished task) is not reported, because the task's state says it.
+      // Status 404 (unknown task) and 409 (finished task) need no error message, because the task's state shows the
+      // same.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
       if (!isOver && id === this.#id) this.#error.textContent = `Not cancelled: ${(error as Error).message}`;
     }

@@ -17,21 +17,17 @@ import { visibleText } from './visible-text.ts';
 const POLL_MS = 2_000;
 /** Minimum number of milliseconds between two requests. */
 const MIN_WAIT_MS = 250;
-/** Media query for windows that the inspector covers completely. */
+/** Windows that the inspector covers completely. */
 const NARROW = '(max-width: 48rem)';
 
 export interface InspectorOptions {
-  /** Element with the inspector's HTML. */
   host: HTMLDialogElement;
-  /** Tasks as known from listings and events. */
   store: Pick<Store, 'get' | 'keep' | 'subscribe' | 'onGap'>;
-  /** Called after the user has closed the inspector. */
   onClose(): void;
-  /** Called with a task that the user wants to edit and queue again. */
   onResubmit(submission: Submission): void;
 }
 
-/** Panel that shows one task: its timeline, payload, result and progress, and what can be done with it. */
+/** Panel that shows one task with its timeline, payload, result and progress. */
 export class Inspector {
   readonly #host: HTMLDialogElement;
   readonly #options: InspectorOptions;
@@ -43,12 +39,12 @@ export class Inspector {
   readonly #curl: LongText;
   #id: string | undefined;
   #detail: TaskDetail | undefined;
-  /** Version of the task when it was last requested; see {@link versionOf}. */
+  /** {@link versionOf} the task at the last request. */
   #seen = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #lastRead = 0;
   #opener: Element | null = null;
-  /** Lets the store remove the task again. */
+  /** Makes the inspected task removable from the store. */
   #release = () => {};
 
   constructor(options: InspectorOptions) {
@@ -83,12 +79,12 @@ export class Inspector {
     });
   }
 
-  /** Id of the task shown. Undefined while the inspector is closed. */
+  /** Id of the inspected task. Undefined while the inspector is closed. */
   get id(): string | undefined {
     return this.#id;
   }
 
-  /** Shows a task. Moves the focus to the inspector, unless `focus` is false. Undefined closes the inspector. */
+  /** Shows a task, or closes the inspector if `id` is undefined. @param focus whether the inspector gets the focus */
   show(id: string | undefined, { focus = true } = {}): void {
     if (id === undefined) {
       this.#hide();
@@ -127,7 +123,7 @@ export class Inspector {
     if (this.#host.open) this.#host.close();
   }
 
-  /** Closes the inspector for the user. @param refocus whether to return the focus to the element that had it before */
+  /** @param refocus whether the element that had the focus before gets it back */
   #close(refocus: boolean): void {
     if (this.#id === undefined) return;
     this.#hide();
@@ -135,13 +131,15 @@ export class Inspector {
     this.#options.onClose();
   }
 
-  /** Whether the Escape key at an element has another function: it closes another dialog, or clears an input. */
+  /**
+   * Returns whether the Escape key has another function at an element: to close another dialog or to clear an input.
+   */
   #isElsewhere(target: EventTarget | null): boolean {
     const dialog = document.querySelector('dialog:modal');
     return (dialog !== null && dialog !== this.#host) || (target as Element).matches('input, textarea, select');
   }
 
-  /** Requests the task again if an event has changed it. Otherwise updates only its progress. */
+  /** Requests the task if an event has changed it, or else updates only the progress. */
   #onStore(): void {
     if (document.body.dataset.connection === 'signed-out') this.#host.close();
     const known = this.#known;
@@ -150,7 +148,7 @@ export class Inspector {
     else if (known.state === 'running') showProgress(this.#host, known.progress ?? this.#detail?.progress);
   }
 
-  /** Requests the task now, or once {@link MIN_WAIT_MS} have passed since the last request. */
+  /** Requests the task, but at least {@link MIN_WAIT_MS} after the previous request. */
   #read(): void {
     clearTimeout(this.#timer);
     const id = this.#id;
@@ -237,7 +235,7 @@ export class Inspector {
   }
 }
 
-/** Returns a text that changes with the task, except when only its progress changes. */
+/** Returns a text that is equal for two states of a task if they differ only in the progress. */
 function versionOf(task: BoardTask | undefined): string {
   return task === undefined ? '' : [task.state, task.attempt, task.attempts, task.endedAtMs].join(' ');
 }

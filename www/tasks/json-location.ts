@@ -6,8 +6,8 @@ interface Token {
 }
 
 /**
- * Returns the start and end offset of the value at a JSON Pointer in valid JSON text. If the value is missing, returns
- * the offsets of its nearest parent.
+ * Returns the offsets of the value at a JSON Pointer in a JSON text, or of its nearest parent if there is no such
+ * value.
  */
 export function locate(text: string, pointer: string): { start: number; end: number } {
   const tokens = [...text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)].map(
@@ -23,7 +23,7 @@ export function locate(text: string, pointer: string): { start: number; end: num
   return { start: tokens[value]?.start ?? 0, end: last === undefined ? 0 : last.start + last.text.length };
 }
 
-/** Returns the index of the first token of the value at `key` in the object or array that starts at token `parent`. */
+/** Returns the first token of the value at `key` in the object or array that starts at the token `parent`. */
 function findChild(tokens: Token[], parent: number, key: string): number | undefined {
   const opening = tokens[parent]?.text;
   if (opening !== '{' && opening !== '[') return undefined;
@@ -32,7 +32,7 @@ function findChild(tokens: Token[], parent: number, key: string): number | undef
   for (let token = parent + 1; tokens[token] !== undefined && !/^[}\]]$/.test(tokens[token]?.text ?? ''); index++) {
     const name = opening === '{' ? JSON.parse(tokens[token]?.text ?? '""') : String(index);
     const value = opening === '{' ? token + 2 : token;
-    // As in `JSON.parse`, the last value of a duplicate name counts.
+    // As in `JSON.parse`, the last of several members with the same name counts.
     if (name === key) found = value;
     token = lastOf(tokens, value) + 1;
     if (tokens[token]?.text === ',') token++;
@@ -40,7 +40,6 @@ function findChild(tokens: Token[], parent: number, key: string): number | undef
   return found;
 }
 
-/** Returns the index of the last token of the value that starts at token `first`. */
 function lastOf(tokens: Token[], first: number): number {
   let depth = 0;
   for (let token = first; token < tokens.length; token++) {

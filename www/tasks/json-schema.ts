@@ -1,4 +1,4 @@
-/** JSON Schema keywords used by the form for a task's data. */
+/** JSON Schema keywords that the submit form uses. */
 export interface Schema {
   $ref?: string;
   allOf?: unknown[];
@@ -21,14 +21,13 @@ export interface Schema {
   exclusiveMaximum?: number;
 }
 
-/**
- * Maximum number of nested references and branches that are followed. Limited, because a schema may refer to itself.
- */
+/** Maximum number of nested references, because a schema may refer to itself. */
 const MAX_REFERENCES = 10;
 
 /**
- * Resolves a part of the schema `root`: follows its reference, merges all branches of `allOf`, and chooses the first
- * branch of `anyOf` and `oneOf`. Returns an empty schema if the part is not an object.
+ * Resolves `part` of the JSON Schema `root`: merges the target of `$ref`, all branches of `allOf`, and the first branch
+ * of
+ * `anyOf` and `oneOf`. Returns an empty schema if `part` is not an object.
  */
 export function resolve(part: unknown, root: unknown, references = 0): Schema {
   if (!isObject(part) || references > MAX_REFERENCES) return {};
@@ -40,7 +39,7 @@ export function resolve(part: unknown, root: unknown, references = 0): Schema {
     .reduceRight((merged: Schema, branch) => merge(branch, merged), own);
 }
 
-/** Returns the properties of a schema, required ones first. */
+/** Returns the properties of a schema, required properties first. */
 export function propertiesOf({ properties, required }: Schema): [name: string, schema: unknown, required: boolean][] {
   const needed = new Set(list(required));
   const all = isObject(properties) ? Object.entries(properties) : [];
@@ -48,7 +47,7 @@ export function propertiesOf({ properties, required }: Schema): [name: string, s
   return [...entries.filter(([, , isRequired]) => isRequired), ...entries.filter(([, , isRequired]) => !isRequired)];
 }
 
-/** Returns the types that a schema allows. If `type` is missing, infers the type from other keywords where possible. */
+/** Returns the types that a schema allows, inferred from other keywords if `type` is missing. */
 export function typesOf({ type, properties, items, const: fixed, enum: values = [] }: Schema): string[] {
   if (type !== undefined) return [type].flat();
   if (properties !== undefined) return ['object'];
@@ -68,7 +67,7 @@ function merge(base: Schema, over: Schema): Schema {
   };
 }
 
-/** Returns the part of `root` that a reference of the form `#/…` points to. */
+/** Returns the part of `root` at a reference such as `#/$defs/size`. Other references are not supported. */
 function find(reference: string, root: unknown): unknown {
   if (!/^#(\/|$)/.test(reference)) return undefined;
   return decodePointer(decodeURIComponent(reference.slice(1))).reduce(
@@ -78,7 +77,7 @@ function find(reference: string, root: unknown): unknown {
   );
 }
 
-/** Returns the decoded keys of a JSON Pointer. */
+/** Returns the unescaped keys of a JSON Pointer. */
 export function decodePointer(pointer: string): string[] {
   const [, ...keys] = pointer.split('/');
   return keys.map((key) => key.replaceAll('~1', '/').replaceAll('~0', '~'));

@@ -9,7 +9,7 @@ export function indent(json: string): string {
   }
 }
 
-/** Returns the submission in a stored payload, or a placeholder if the payload cannot be parsed. */
+/** Parses a stored payload. An unparsable payload becomes a task with the action `unreadable`. */
 export function readPayload(payload: string): Submission {
   try {
     const { action, data } = JSON.parse(payload);
@@ -19,7 +19,7 @@ export function readPayload(payload: string): Submission {
   }
 }
 
-/** Returns the output in a stored result as text, or an empty string if there is no result. */
+/** Returns the handler's output in a stored result as text, or an empty string if there is no result. */
 export function readOutput(result: string | null): string {
   if (result === null) return '';
   try {

@@ -1,23 +1,18 @@
 import { part } from '../shared/dom.ts';
 import { STATES, type State } from './board-task.ts';
 
-/** Callbacks of the keyboard shortcuts. */
 export interface KeyActions {
   find(): void;
   queue(): void;
   help(): void;
   show(state: State): void;
-  /** Called with the id of the row to which `j` or `k` has moved. */
+  /** Called with the task id of the row to which `j` or `k` has moved the focus. */
   moved(id: string): void;
 }
 
-/** Key in `localStorage` that exists while the keyboard shortcuts are switched off. */
 const OFF = 'keys-off';
 
-/**
- * Single-key shortcuts, such as `j` and `k` to move between rows. The user can switch them off, because speech input
- * may type single characters.
- */
+/** Single-key shortcuts. The user can switch them off, because speech input may type single characters. */
 export class Keys {
   readonly #actions: KeyActions;
   readonly #switch = part(document, 'keys-enabled', HTMLInputElement);
@@ -33,7 +28,6 @@ export class Keys {
     });
   }
 
-  /** @returns whether the key is a shortcut */
   #press(key: string): boolean {
     const { find, queue, help, show } = this.#actions;
     const state = STATES[Number(key) - 1];
@@ -49,7 +43,7 @@ export class Keys {
     return true;
   }
 
-  /** Moves the focus to the next or previous row: from the row that has the focus, else from the inspected row. */
+  /** Moves the focus by one row from the focused row or, if no row has the focus, from the inspected row. */
   #move(step: 1 | -1): void {
     const rows = visibleRows();
     const current = currentRow() ?? document.querySelector<HTMLElement>('[data-row][data-inspected]');
@@ -62,7 +56,6 @@ export class Keys {
   }
 }
 
-/** Whether the user has switched the shortcuts off. Always false if the browser blocks storage. */
 function isStoredAsOff(): boolean {
   try {
     return localStorage.getItem(OFF) !== null;
@@ -88,7 +81,6 @@ function currentRow(): HTMLElement | null {
   return document.activeElement?.closest<HTMLElement>('[data-row]') ?? null;
 }
 
-/** Redrives the selected tasks or, if none are selected, the task in the focused row. */
 function redrive(): void {
   const ofSelection = document.querySelector<HTMLElement>('[data-redrive-selected]');
   if (ofSelection?.checkVisibility() && !ofSelection.matches(':disabled')) ofSelection.click();
@@ -104,7 +96,6 @@ function isTyping(target: EventTarget | null): boolean {
   return target.matches('textarea, select, input:not([type="checkbox"], [type="radio"])') || target.isContentEditable;
 }
 
-/** Whether a modal dialog covers the page. */
 function isBehindDialog(): boolean {
   return document.querySelector('dialog:modal') !== null;
 }

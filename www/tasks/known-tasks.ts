@@ -1,18 +1,18 @@
 import { afterEvent, afterListing, type BoardTask, type State, type TaskEvent } from './board-task.ts';
 
-/** Number of tasks to which the known tasks are reduced once there are twice as many. Needed tasks are never removed. */
+/** If twice as many tasks are stored, the oldest are removed until this number is reached. */
 const MAX_TASKS = 5_000;
-/** Maximum age of a listing of unfinished tasks, because nodes that share a queue cache these listings. */
+/** Maximum age in milliseconds of a listing of unfinished tasks, which nodes that share a queue cache. */
 const LISTING_AGE_MS = 1_500;
 
-/** A task, and the number and time of the last event that changed it. */
+/** Task, with the number and time of the last event that changed it. */
 interface Entry {
   task: BoardTask;
   event: number;
   eventAt: number;
 }
 
-/** Tasks by id, as events and listings report them. Holds at most twice {@link MAX_TASKS} tasks and those that are needed. */
+/** Tasks by id, as reported by events and listings. The number of tasks is bounded. */
 export class KnownTasks {
   readonly #entries = new Map<string, Entry>();
   #events = 0;
@@ -24,14 +24,15 @@ export class KnownTasks {
   apply(event: TaskEvent): void {
     this.#events += 1;
     const task = afterEvent(this.get(event.id), event);
-    // Deleted first, so that the map's order is the order of the last events.
+    // The entry is deleted first, so that the map is ordered by the last event of each task.
     this.#entries.delete(event.id);
     if (task !== undefined) this.#entries.set(event.id, { task, event: this.#events, eventAt: performance.now() });
   }
 
   /**
-   * Returns a function that tells whether an event may have changed a task after the service read a listing. Called when
-   * the listing is requested.
+   * Returns a function that returns whether a task has changed since the service read a listing. Must be called before
+   * the
+   * listing is requested, because events may arrive before the response.
    */
   changesSinceListing(state: State): (id: string) => boolean {
     const events = this.#events;
@@ -43,7 +44,9 @@ export class KnownTasks {
     };
   }
 
-  /** Stores a listed task. @param isNewer whether the known state is newer than the listing, so that it is kept */
+  /**
+   * Stores a listed task. @param isNewer whether the known task is newer than the listing, so that its fields are kept
+   */
   merge(listed: BoardTask, isNewer: boolean): BoardTask {
     const entry = this.#entries.get(listed.id);
     const task = afterListing(entry?.task, listed, isNewer);
@@ -51,7 +54,9 @@ export class KnownTasks {
     return task;
   }
 
-  /** Removes the oldest tasks that are not needed, if there are too many. @param neededIds called only then */
+  /**
+   * Removes the oldest tasks if there are too many. @param neededIds returns the ids of tasks that must not be removed
+   */
   prune(neededIds: () => ReadonlySet<string>): void {
     if (this.#entries.size <= MAX_TASKS * 2) return;
     const needed = neededIds();

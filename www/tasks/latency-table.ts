@@ -7,7 +7,7 @@ type Latency = QueueStatus['latency'];
 const ROWS = ['waiting', 'running'] as const;
 const NAMES = ['p50', 'p95', 'p99'] as const;
 
-/** Table of the latency percentiles, with a drawing of each row on a common scale. */
+/** Table of the latency percentiles, in which each row has a bar on a common scale. */
 export class LatencyTable {
   readonly #host: HTMLElement;
   #shown = '';
@@ -21,7 +21,7 @@ export class LatencyTable {
     if (latency === undefined || version === this.#shown) return;
     this.#shown = version;
     const known = ROWS.flatMap((name) => Object.values(latency[name] ?? {}).filter((value) => value !== undefined));
-    // Logarithmic, because waiting times can be a thousand times longer than running times.
+    // The scale is logarithmic, because waiting times can be a thousand times longer than running times.
     const low = Math.log(Math.max(Math.min(...known), 1e-4));
     const high = Math.max(Math.log(Math.max(...known)), low + 1);
     const share = (seconds: number) =>

@@ -11,12 +11,11 @@ import { TaskTable } from './task-table.ts';
 import { Refused } from './tasks-api.ts';
 import type { ViewState } from './view-state.ts';
 
-/** Delay before a list that could not be read is read again. */
+/** Delay before a failed request for the list is repeated. */
 const RELOAD_MS = 2_000;
-/** Status text after the oldest task has been loaded. */
 const ALL_LISTED = 'These are all.';
 
-/** List of the tasks in one state, with filters, a button for older tasks, and a message if the list is empty. */
+/** List of the tasks in one state, with filters and a button that loads older tasks. */
 export class ListView {
   readonly #section = part(document, 'list', HTMLElement);
   readonly #count = part(this.#section, 'list-count', HTMLElement);
@@ -28,7 +27,7 @@ export class ListView {
   readonly #viewState: ViewState;
   readonly #table: TaskTable;
   readonly #empty: EmptyState;
-  /** State and action of the last list that was requested. */
+  /** State and action of the last requested list. */
   #requested = '';
   #isLoaded = false;
   #paused = false;
@@ -49,7 +48,6 @@ export class ListView {
     this.#follow();
   }
 
-  /** Reads the list again, for example after a sign-in. */
   async load(): Promise<void> {
     const { state, action } = this.#viewState.view;
     if (state === 'failed') return;
@@ -66,7 +64,6 @@ export class ListView {
     }
   }
 
-  /** Shows the list of the current view. */
   #follow(): void {
     const { state, action, task } = this.#viewState.view;
     if (task !== this.#kept) {

@@ -1,22 +1,22 @@
 import { type ListQuery, PAGE_SIZE } from './board-api.ts';
 import type { BoardTask, State } from './board-task.ts';
 
-/** Maximum number of listed tasks of one state, including older pages. */
+/** Maximum number of loaded tasks in one state. */
 export const MAX_LISTED = 1_000;
 
-/** Ids of the listed tasks of one state, in the order in which the service lists them. */
+/** Ids of the loaded tasks in one state, in the service's order. */
 export class LoadedList {
   readonly state: State;
   readonly query: ListQuery;
-  /** Whether older tasks can be loaded: the service has more, and {@link MAX_LISTED} is not reached. */
+  /** Whether older tasks can be loaded. */
   more = false;
-  /** Whether the list must be requested again, because the events did not contain all data of its tasks. */
+  /** Whether the list must be requested again, because events lack the payload and result of its tasks. */
   isIncomplete = false;
   readonly #find: (id: string) => BoardTask | undefined;
   readonly #isKept: (id: string) => boolean;
-  /** Contiguous ids: the service lists no other task between two of them. */
+  /** Ids of successive tasks in the service's list, from the newest one. */
   #ids: string[] = [];
-  /** Ids of kept tasks that follow the contiguous ids after tasks that are not loaded. */
+  /** Ids of tasks that must stay in the list although tasks between them and the successive ids are not loaded. */
   #detached: string[] = [];
   #limit = PAGE_SIZE;
   #tasks: readonly BoardTask[] | undefined;
@@ -32,13 +32,13 @@ export class LoadedList {
     this.#isKept = source.isKept;
   }
 
-  /** The listed tasks. Returns the same array until the list or one of its tasks changes. */
+  /** Loaded tasks. The array stays the same object until the list or one of its tasks changes. */
   get tasks(): readonly BoardTask[] {
     this.#tasks ??= [...this.#ids, ...this.#detached].map(this.#find).filter((task) => task !== undefined);
     return this.#tasks;
   }
 
-  /** Last contiguous id. The next older page starts after this task. */
+  /** Id of the last successive task, after which the next page of older tasks starts. */
   get last(): string | undefined {
     return this.#ids.at(-1);
   }
@@ -48,9 +48,9 @@ export class LoadedList {
   }
 
   /**
-   * Replaces the newest page. Older pages are kept if the last task of the new page was already listed.
+   * Replaces the newest page. Older pages are kept only if they still follow the last task of `page`.
    *
-   * @param added ids of tasks to list even if they are not in `page`
+   * @param added ids of tasks that belong to the list but may be missing in `page`
    */
   replace(page: readonly string[], more: boolean, added: readonly string[]): void {
     const before = [...this.#ids, ...this.#detached];
@@ -66,12 +66,12 @@ export class LoadedList {
     this.#changed();
   }
 
-  /** Makes room for an older page, so that new tasks do not push off the last one while the page is requested. */
+  /** Raises the list's limit before an older page is requested, so that new tasks do not evict its predecessor. */
   makeRoom(): void {
     this.#limit = Math.min(this.#limit + PAGE_SIZE, MAX_LISTED);
   }
 
-  /** Appends the page that follows the task `before`, unless `before` is no longer a contiguous id. */
+  /** Appends the page of tasks older than `before`. Does nothing if `before` was removed since the request. */
   append(before: string, page: readonly string[], more: boolean): void {
     if (!this.#ids.includes(before)) return;
     this.#limit = Math.min(Math.max(this.#limit, this.#ids.length + page.length), MAX_LISTED);
@@ -97,7 +97,6 @@ export class LoadedList {
     this.#changed();
   }
 
-  /** Whether the task is in this list's state and fits the query. */
   #belongs(id: string): boolean {
     const task = this.#find(id);
     if (task?.state !== this.state) return false;
@@ -107,14 +106,14 @@ export class LoadedList {
 
   #insert(id: string): void {
     const index = this.#indexFor(id);
-    // The task is on a page that has not been loaded yet.
+    // The task belongs to an older page that is not loaded.
     if (index === this.#ids.length && this.more) return;
     this.#ids.splice(index, 0, id);
     const task = this.#find(id);
     this.isIncomplete ||= task?.payload === undefined || (this.state === 'completed' && task.result === undefined);
   }
 
-  /** Returns the position at which the service would list a task. */
+  /** Returns the index at which the service would list a task. */
   #indexFor(id: string): number {
     const task = this.#find(id);
     const isBehind = (other: BoardTask | undefined): boolean => {
@@ -136,7 +135,7 @@ export class LoadedList {
   }
 }
 
-/** Returns the second that contains a time, because the service orders rows by seconds. */
+/** The service orders tasks by whole seconds, so milliseconds must not affect the order. */
 function second(ms: number): number {
   return Math.floor(ms / 1000);
 }

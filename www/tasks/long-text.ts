@@ -3,10 +3,9 @@ import { part } from '../shared/dom.ts';
 import { formatSize } from './amounts.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Number of characters shown of a longer text until the user asks for all. */
 const SHOWN = 20_000;
 
-/** A text with a copy button. Shows the first 20,000 characters of a longer text until the user asks for all. */
+/** Text with a copy button, of which only the first 20,000 characters are shown until the user asks for all. */
 export class LongText {
   readonly #element: HTMLElement;
   readonly #more: HTMLButtonElement;
@@ -25,7 +24,6 @@ export class LongText {
     makeCopyButton(part(host, 'copy', HTMLButtonElement), this.#element, () => this.#text);
   }
 
-  /** Shows a text, cut if it is long. */
   show(text: string): void {
     if (text === this.#text) return;
     this.#text = text;

@@ -3,7 +3,7 @@ import type { BoardTask } from './board-task.ts';
 import { readOutput } from './json-text.ts';
 import type { TaskProgress, TaskState } from './tasks-api.ts';
 
-/** State of a task queued from this page. `gone` means that the service does not know the task. */
+/** State of a task queued from this page. The service no longer knows a task with the status `gone`. */
 export type OwnTaskState =
   | { status: 'queued' | 'cancelled' | 'gone' }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
@@ -11,12 +11,11 @@ export type OwnTaskState =
   | { status: 'completed'; result: string | null }
   | { status: 'failed'; reason: string; permanent: boolean };
 
-/** Whether a task with this status is still unfinished. */
 export function isUnfinished(status: OwnTaskState['status']): boolean {
   return status === 'queued' || status === 'running' || status === 'retrying';
 }
 
-/** Returns the state in a response of the service. Older services report the next attempt in whole seconds only. */
+/** Converts a response of `GET /tasks/<id>`. Old services report the next attempt only in whole seconds. */
 export function fromResponse(state: TaskState): OwnTaskState {
   switch (state.status) {
     case 'retrying': {
@@ -30,7 +29,7 @@ export function fromResponse(state: TaskState): OwnTaskState {
   }
 }
 
-/** Returns the state of a task on the board, or undefined if the state must be requested from the service. */
+/** Converts a task reported by events. Returns undefined if its state must be requested from the service. */
 export function fromBoard({
   state,
   attempt = 1,
@@ -53,7 +52,7 @@ export function fromBoard({
   }
 }
 
-/** Returns the text for a task's state, the output or failure reason, and the announcement for screen readers. */
+/** Returns the texts to show: the state, and the output or failure reason. `said` is announced to screen readers. */
 export function describeState(state: OwnTaskState): { word: string; output: string; said: string } {
   switch (state.status) {
     case 'queued':

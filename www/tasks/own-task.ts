@@ -6,10 +6,9 @@ import type { Submission } from './tasks-api.ts';
 import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Maximum number of characters shown of an output. The inspector shows the whole output. */
+/** Maximum number of characters shown of a result. */
 const MAX_OUTPUT = 1_000;
 
-/** Callbacks for the buttons of an {@link OwnTask}. */
 export interface OwnTaskActions {
   onRetry(task: OwnTask): void;
   onCancel(task: OwnTask): void;
@@ -17,12 +16,12 @@ export interface OwnTaskActions {
   onOpen(id: string): void;
 }
 
-/** List item of a task queued from this page. */
+/** List item of a task that was queued from this page. */
 export class OwnTask {
   readonly id: string;
   readonly submission: Submission;
   readonly element = stamp('own-task');
-  /** Time of the submission or of the last redrive, as returned by `performance.now()`. */
+  /** `performance.now()` when the task was queued or redriven. */
   queuedAt = performance.now();
   #state: OwnTaskState = { status: 'queued' };
   #cancelling = false;
@@ -54,12 +53,10 @@ export class OwnTask {
     return this.#state.status;
   }
 
-  /** Whether the task is still unfinished. */
   get isOpen(): boolean {
     return isUnfinished(this.status);
   }
 
-  /** Whether the user has cancelled the task. */
   get cancelling(): boolean {
     return this.#cancelling;
   }
@@ -85,7 +82,7 @@ export class OwnTask {
     this.age();
   }
 
-  /** Updates the countdown and the time since the submission. */
+  /** Updates the countdown to the next attempt and the time since the task was queued. */
   age(): void {
     const word = this.#cancelling ? 'cancelling' : describeState(this.#state).word;
     setText(part(this.element, 'state', HTMLElement), word);
@@ -97,12 +94,12 @@ export class OwnTask {
     part(this.element, name, HTMLButtonElement).addEventListener('click', listener);
   }
 
-  /** Shows the cancel button while the task is unfinished. If the hidden button had the focus, focuses the task. */
+  /** If the hidden button has the focus, the focus moves to the list item, because a hidden element loses the focus. */
   #showCancel(): void {
     const button = part(this.element, 'cancel', HTMLButtonElement);
     const isFocused = document.activeElement === button;
     button.hidden = !this.isOpen;
-    // The `disabled` attribute would make the button lose focus.
+    // The `disabled` attribute would remove the focus from the button.
     button.ariaDisabled = String(this.#cancelling);
     if (isFocused && button.hidden) this.element.focus();
   }

@@ -4,26 +4,25 @@ import { describeState, fromBoard, fromResponse, isUnfinished, type OwnTaskState
 import type { Store } from './store.ts';
 import { cancelTask, findTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 
-/** Maximum number of tasks shown. Adding a task beyond the maximum removes the oldest task. */
+/** Maximum number of tasks. A further task removes the oldest one. */
 const LIMIT = 8;
-/** Time without an event before the state of an unfinished task is requested. Increases with each request. */
+/** Delay before an unfinished task without events is requested. Grows with each request. */
 const FIRST_CHECK_MS = 1_000;
 const CHECK_GROWTH = 1.5;
 const MAX_CHECK_MS = 10_000;
-/** Maximum number of characters in an announcement for screen readers. */
+/** Maximum number of characters announced to screen readers. */
 const MAX_ANNOUNCEMENT = 200;
 
 interface Followed {
   task: OwnTask;
   unkeep: () => void;
-  /** The task as the board last showed it. */
   seen: unknown;
   checkAt: number;
   waitMs: number;
   isChecking: boolean;
 }
 
-/** List of the tasks queued from this page and their progress, as the store's events report it. */
+/** List of the tasks queued from this page, with their states. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
@@ -59,12 +58,11 @@ export class OwnTasks {
     this.#update();
   }
 
-  /** Requests the states of all unfinished tasks, for example because events were missed. */
+  /** Requests the states of all unfinished tasks soon, for example because events were missed. */
   checkSoon(): void {
     for (const each of this.#followed) each.checkAt = 0;
   }
 
-  /** Shows the states of the tasks as known to the store. */
   #update(): void {
     for (const each of this.#followed) {
       const known = this.#store.get(each.task.id);
@@ -79,7 +77,7 @@ export class OwnTasks {
     }
   }
 
-  /** Requests a task's state. Ignores errors, because the page shows the connection's state elsewhere. */
+  /** Requests a task's state. A failed request needs no message, because the page shows the connection's state. */
   async #check(each: Followed): Promise<void> {
     if (each.isChecking) return;
     const { task } = each;
@@ -89,11 +87,11 @@ export class OwnTasks {
     try {
       const found = await findTask(task.id);
       const state: OwnTaskState = found ? fromResponse(found) : { status: task.cancelling ? 'cancelled' : 'gone' };
-      // Older events that are not shown yet must not reopen the task.
+      // A finished task must not be reopened by an older event that was not shown yet.
       if (!isUnfinished(state.status)) each.seen = this.#store.get(task.id);
       if (task.isOpen) this.#show(task, state);
     } catch {
-      // The state is requested again after `waitMs`.
+      // The request is repeated after `waitMs`.
     } finally {
       each.isChecking = false;
     }
@@ -114,7 +112,7 @@ export class OwnTasks {
     }
   }
 
-  /** Shows that a failed task was redriven, by the user or by another client. */
+  /** Shows a redriven task as queued. */
   #reopen(task: OwnTask): void {
     task.queuedAt = performance.now();
     this.#show(task, { status: 'queued' });
@@ -130,7 +128,8 @@ export class OwnTasks {
       else this.#status.textContent = `Cancelling ${task.name}`;
     } catch (error) {
       task.cancelling = false;
-      // Status 404 (unknown task) or 409 (finished task) is not reported. The next check shows the task's state.
+      // Status 404 (unknown task) and 409 (finished task) need no error message, because the next check shows the
+      // state.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
       if (!isOver) this.#status.textContent = `Cannot cancel ${task.name}: ${(error as Error).message}`;
     }

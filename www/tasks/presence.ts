@@ -1,13 +1,13 @@
-/** Delay before a hidden page counts as absent, so that a short visit to another tab has no effect. */
+/** Delay after which a hidden page counts as absent, so that a short visit to another tab has no effect. */
 const GRACE_MS = 3_000;
 
-/** Tells whether the user can see the page. A page in the back/forward cache is absent. */
+/** Tracks whether the page is visible. A page in the back/forward cache is absent. */
 export class Presence {
   readonly #listeners: { onPresent(): void; onAbsent(): void };
   #isPresent = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** Calls `onPresent` when the page is shown, and `onAbsent` {@link GRACE_MS} after it was hidden. */
+  /** @param listeners `onPresent` is called when the page is shown, `onAbsent` {@link GRACE_MS} after it was hidden */
   constructor(listeners: { onPresent(): void; onAbsent(): void }) {
     this.#listeners = listeners;
     document.addEventListener('visibilitychange', () => this.#update());
@@ -20,7 +20,7 @@ export class Presence {
     return this.#isPresent;
   }
 
-  /** If the page is hidden, makes it count as absent immediately. */
+  /** Makes a hidden page count as absent without delay. */
   yield(): void {
     if (document.visibilityState === 'hidden') this.#leave();
   }

@@ -2,13 +2,12 @@ import { part } from '../shared/dom.ts';
 import { formatTasks } from './amounts.ts';
 import { type BulkResult, contains, type LetterSelection } from './dead-letters.ts';
 
-/** Milliseconds during which a purge can be undone. */
+/** Milliseconds during which the user can undo a purge. */
 const UNDO_MS = 8_000;
 /** Milliseconds for which the result of a purge is shown. */
 const RESULT_MS = 6_000;
 
 export interface PurgeLaterOptions {
-  /** Element with the dialog and the notice. */
   root: ParentNode;
   send(selection: LetterSelection): Promise<BulkResult>;
   /** Called when the user has confirmed a purge. */
@@ -19,13 +18,13 @@ export interface PurgeLaterOptions {
 
 interface Purge {
   selection: LetterSelection;
-  /** Number of dead letters, as far as known. */
   count: number;
 }
 
 /**
- * Asks before a purge, then sends it after {@link UNDO_MS}. Until then, the user can undo it, and leaving the page
- * cancels it. A second purge sends the pending one immediately.
+ * Purges dead letters {@link UNDO_MS} after the user's confirmation, unless the user undoes the purge or leaves the
+ * page.
+ * A second purge sends the first one without further delay.
  */
 export class PurgeLater {
   readonly #dialog: HTMLDialogElement;
@@ -33,9 +32,9 @@ export class PurgeLater {
   readonly #undo: HTMLButtonElement;
   readonly #options: PurgeLaterOptions;
   #asked: Purge | undefined;
-  /** Purge that can be undone. */
+  /** Confirmed purge that the user can still undo. */
   #pending: Purge | undefined;
-  /** Purges that are being sent. Their number is bounded because the user confirms each of them. */
+  /** Purges that have been sent but not answered. */
   readonly #sending = new Set<LetterSelection>();
   #sendAt = 0;
   #sendTimer: ReturnType<typeof setTimeout> | undefined;
@@ -57,13 +56,13 @@ export class PurgeLater {
     addEventListener('pagehide', () => this.#cancel('Nothing was purged.'));
   }
 
-  /** Whether a purge that is pending or being sent contains a dead letter. */
+  /** Returns whether a confirmed purge contains a dead letter. */
   has(letter: { id: string; reason?: string }): boolean {
     if (this.#pending !== undefined && contains(this.#pending.selection, letter)) return true;
     return [...this.#sending].some((selection) => contains(selection, letter));
   }
 
-  /** Asks the user whether to purge dead letters. @param count number of dead letters shown in the question */
+  /** Asks the user to confirm a purge. @param count number of dead letters shown in the question */
   ask(selection: LetterSelection, count: number): void {
     this.#asked = { selection, count };
     part(this.#dialog, 'purge-question', HTMLElement).textContent = `Purge ${formatTasks(count)}?`;
@@ -92,7 +91,7 @@ export class PurgeLater {
     void this.#send(purge);
   }
 
-  /** Ends the countdown. @returns the purge that was pending */
+  /** Stops the countdown. @returns the purge that could still be undone */
   #takePending(): Purge | undefined {
     const purge = this.#pending;
     this.#pending = undefined;
@@ -123,7 +122,7 @@ export class PurgeLater {
     this.#finish(this.#sending.size === 0 ? text : 'Undone. The purge before it is being sent.');
   }
 
-  /** Shows the result of a purge, beside the purge that is pending, if any. */
+  /** Shows the result of a purge, followed by the text of a purge that can still be undone. */
   #finish(text: string): void {
     if (this.#pending !== undefined) {
       this.#say(`${text} ${pendingText(this.#pending)}`);
@@ -136,7 +135,6 @@ export class PurgeLater {
     this.#options.onEnd();
   }
 
-  /** Shows a text, with Undo and the countdown while a purge is pending. */
   #say(text: string): void {
     clearTimeout(this.#hideTimer);
     this.#notice.hidden = false;

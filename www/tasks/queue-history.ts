@@ -1,41 +1,42 @@
 import { request } from './tasks-api.ts';
 
-/** Length of the history in seconds, which is the period that the service keeps. */
+/** Seconds for which the service keeps its history. */
 export const HISTORY_SECONDS = 900;
 
 const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
 type Name = (typeof NAMES)[number];
 
-/** Response of `GET /queue/history`: numbers per second, oldest first. `end` is the Unix time of the newest second. */
+/**
+ * Response of `GET /queue/history`: one number per second, oldest first. `end` is the Unix time of the newest second.
+ */
 export interface HistoryPart extends Record<Name, number[]> {
   end: number;
   seconds: number;
 }
 
 /**
- * Numbers of the queue by period. `times` are the Unix times at which the periods end. The rates are per second, and
- * `depth` is the greatest in the period. A period without numbers is null.
+ * Queue history in periods. `times` are the Unix times at which periods end. `depth` is the maximum in a period, and
+ * the
+ * other numbers are averages per second. Null means that no number is known.
  */
 export type Periods = { times: number[] } & Record<Name, (number | null)[]>;
 
-/** Returns the history after the Unix time `since`, or the whole history. @throws {Refused | Unreachable} */
+/** Requests the numbers after the Unix time `since`, or all numbers. @throws {Refused | Unreachable} */
 export async function readHistory(since?: number): Promise<HistoryPart> {
   return request(since === undefined ? '/queue/history' : `/queue/history?since=${since}`);
 }
 
-/**
- * History of the queue over the last {@link HISTORY_SECONDS} seconds: one number per second, or null if it is unknown.
- */
+/** Queue history of the last {@link HISTORY_SECONDS} seconds, with one number or null per second. */
 export class QueueHistory {
   #end: number | undefined;
   #columns = emptyColumns();
 
-  /** Unix time of the newest second. Undefined until the first part is added. */
+  /** Unix time of the newest second, or undefined without data. */
   get end(): number | undefined {
     return this.#end;
   }
 
-  /** Adds newer numbers. If the service's clock was set back, discards the older numbers. */
+  /** Adds newer numbers, and discards older ones if the service's clock was set back. */
   add(part: HistoryPart): void {
     if (this.#end === undefined || part.end < this.#end) {
       this.#columns = emptyColumns();
@@ -50,7 +51,7 @@ export class QueueHistory {
     this.#end = part.end;
   }
 
-  /** Returns the history in periods of `length` seconds that start at multiples of `length`. */
+  /** Returns the history in periods of `length` seconds, aligned to multiples of `length`. */
   periods(length: number): Periods {
     const periods: Periods = { times: [], ...emptyColumns() };
     const end = this.#end ?? 0;

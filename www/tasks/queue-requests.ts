@@ -1,18 +1,19 @@
 import { type QueueStatus, readQueue } from './board-api.ts';
 import { Refused } from './tasks-api.ts';
 
-/** Timeout of a request. With a request every second, it bounds the number of open requests to three. */
+/** Bounds the number of open requests to three, because one request is sent per second. */
 const TIMEOUT_MS = 3_000;
-/** Longest delay that the service can ask for with `Retry-After`. */
+/** Longest accepted delay in a `Retry-After` header. */
 const MAX_RETRY_AFTER_MS = 60_000;
 
-/** Listeners of {@link QueueRequests}. */
 export interface AnswerListeners {
   onAnswer(status: QueueStatus): void;
   onFailure(error: unknown): void;
 }
 
-/** Sends requests of `GET /queue` without waiting for earlier answers. Discards answers that arrive out of order. */
+/**
+ * Sends `GET /queue` requests without waiting for earlier responses, and discards responses that arrive out of order.
+ */
 export class QueueRequests {
   readonly #listeners: AnswerListeners;
   #sent = 0;
@@ -23,17 +24,17 @@ export class QueueRequests {
     this.#listeners = listeners;
   }
 
-  /** Sends a request, unless the service has asked to wait. */
+  /** Sends a request, unless the delay of a `Retry-After` header has not elapsed. */
   send(): void {
     if (performance.now() >= this.#notBefore) void this.#send();
   }
 
-  /** Sends a request although the service has asked to wait. */
+  /** Sends a request even if the delay of a `Retry-After` header has not elapsed. */
   sendNow(): void {
     void this.#send();
   }
 
-  /** Discards the answers to all open requests. */
+  /** Discards the responses to all open requests. */
   discard(): void {
     this.#answered = this.#sent;
   }

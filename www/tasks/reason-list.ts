@@ -3,7 +3,7 @@ import { formatCount } from './amounts.ts';
 import type { ReasonGroup } from './dead-letters.ts';
 import { visibleText } from './visible-text.ts';
 
-/** List of the reasons for which tasks failed, with counts. The user chooses one, or all. */
+/** List of failure reasons with counts, of which the user chooses one or all. */
 export class ReasonList {
   readonly #list: HTMLElement;
   readonly #onChoose: (reason: string | undefined) => void;
@@ -11,33 +11,32 @@ export class ReasonList {
   #chosen: string | undefined;
   #shown = '';
 
-  /** @param onChoose called with the chosen reason, or undefined for all */
+  /** @param onChoose called with the chosen reason, or undefined for all reasons */
   constructor(list: HTMLElement, onChoose: (reason: string | undefined) => void) {
     this.#list = list;
     this.#onChoose = onChoose;
   }
 
-  /** The chosen reason. Undefined stands for all. */
+  /** Chosen reason, or undefined for all reasons. */
   get chosen(): string | undefined {
     return this.#chosen;
   }
 
-  /** Number of dead letters with any reason. */
   get total(): number {
     return sum(this.#groups);
   }
 
-  /** Number of dead letters with the chosen reason, or with any. */
+  /** Number of dead letters with the chosen reason, or of all dead letters if no reason is chosen. */
   get matching(): number {
     return sum(this.#matching);
   }
 
-  /** Number of matching dead letters that failed with a permanent error. */
+  /** Number of dead letters with the chosen reason that have a permanent error. */
   get permanent(): number {
     return sum(this.#matching.filter(({ permanent }) => permanent));
   }
 
-  /** Shows groups. Chooses all reasons if no group has the chosen reason. */
+  /** Shows the reasons. If the chosen reason is missing, all reasons are chosen. */
   show(groups: readonly ReasonGroup[]): void {
     this.#groups = groups;
     const isGone = this.#chosen !== undefined && !groups.some(({ reason }) => reason === this.#chosen);
@@ -74,7 +73,7 @@ export class ReasonList {
   #renderGroup({ reason, count, permanent }: ReasonGroup): HTMLElement {
     const item = stamp('reason-group');
     part(item, 'reason-text', HTMLElement).textContent = reason === null ? 'Other reasons' : visibleText(reason);
-    // The group that combines the rarest reasons cannot be chosen.
+    // The service cannot filter by the group of rare reasons, so its button is disabled.
     part(item, 'reason', HTMLButtonElement).disabled = reason === null;
     return this.#finish(item, count, permanent, reason === this.#chosen, reason ?? undefined);
   }

@@ -1,7 +1,7 @@
-/** Shortest time between two renderings. */
+/** Minimum time between two calls of the subscribers. */
 const INTERVAL_MS = 100;
 
-/** Calls its subscribers after changes, at most ten times a second, and not while the page is hidden. */
+/** Calls its subscribers after changes, at most ten times per second, and not while the page is hidden. */
 export class RenderSchedule {
   readonly #subscribers = new Set<() => void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -35,11 +35,11 @@ export class RenderSchedule {
       try {
         subscriber();
       } catch (error) {
-        // The other subscribers are called nevertheless.
+        // An error of one subscriber must not prevent the calls of further subscribers.
         reportError(error);
       }
     }
-    // The interval starts when a rendering ends, so that slow renderings leave time for user input.
+    // The interval starts when rendering ends, so that slow rendering leaves time for user input.
     this.#renderedAt = performance.now();
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Returns the ids of the rows in display order: the listed ids, and those shown ids that are no longer listed but kept,
- * at their previous positions.
+ * Returns the ids of the table rows in order: the listed ids, and at their previous positions the shown ids that are no
+ * longer listed but for which `isKept` returns true.
  */
 export function orderRows(listed: readonly string[], shown: readonly string[], isKept: (id: string) => boolean) {
   const known = new Set(listed);

@@ -7,23 +7,25 @@ import { QueueRequests } from './queue-requests.ts';
 import { TabGroup } from './tab-group.ts';
 import { Refused, Unreachable } from './tasks-api.ts';
 
-/** Interval between the leader's requests and messages. */
+/** Milliseconds between two requests by the leader tab. */
 const TICK_MS = 1_000;
-/** Milliseconds without an answer or event data after which the service counts as offline. */
+/** Milliseconds without any response or event after which the service counts as offline. */
 const OFFLINE_MS = 3_500;
-/** Milliseconds without a message of the leader after which another tab takes over. */
+/** Milliseconds without a message of the leader tab after which another tab becomes the leader. */
 const LEADER_SILENCE_MS = 3_000;
-/** Number of ticks between two requests with which a tab that is not the leader checks its token. */
+/** Every tenth tick, a tab that is not the leader sends a request to check its token. */
 const CHECK_TICKS = 10;
 
 /** State of the connection to the service. */
 export interface LinkState {
   kind: 'connecting' | 'live' | 'offline' | 'failing' | 'signed-out';
-  /** Error text of the service. Undefined unless `kind` is `failing`. */
+  /** Error message of the service. Undefined unless `kind` is `failing`. */
   error?: string | undefined;
-  /** Time of the last event in milliseconds since the epoch. Undefined before the first event. */
+  /** Time of the last event in milliseconds since the epoch. */
   lastEventAt?: number;
-  /** Whether the event stream is connected. Otherwise, changes are detected from the counts of `GET /queue`. */
+  /**
+   * Whether the event stream is connected. Without the stream, the page detects changes by the counts of `GET /queue`.
+   */
   isStreaming: boolean;
 }
 
@@ -36,16 +38,15 @@ export interface LinkListeners {
   onGap(): void;
 }
 
-/** Messages between tabs. All but `hello` come from the leader, `news` at least every {@link TICK_MS}. */
+/** Messages between browser tabs. Only the leader tab sends `batch` and, every second, `news`. */
 type Message =
   | { kind: 'hello' }
   | { kind: 'batch'; batch: EventBatch }
   | { kind: 'news'; state: LinkState; position: string | undefined; status: QueueStatus | undefined };
 
 /**
- * Connection to the service, shared by all tabs of a user. The leader holds the event stream, requests `GET /queue`
- * every second, and passes both on to the other tabs. A hidden tab leaves the group, so the stream is closed when all
- * tabs are hidden.
+ * Connection to the service that all visible tabs of a user share. A leader tab reads the event stream, requests
+ * `GET /queue` every second, and sends events and responses to the other tabs.
  */
 export class ServiceLink {
   readonly #listeners: LinkListeners;
@@ -57,7 +58,7 @@ export class ServiceLink {
   #status: QueueStatus | undefined;
   /** Id of the last known event. */
   #position: string | undefined;
-  /** User whose tabs share the connection. Undefined until `start` and while signed out. */
+  /** Id of the user, or an empty string if no token is required. Undefined before `start` and after a sign-out. */
   #user: string | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #ticks = 0;
@@ -88,18 +89,18 @@ export class ServiceLink {
   /**
    * Connects while the page is visible.
    *
-   * @param user id of the user whose tabs share the connection. Empty if no user is signed in
+   * @param user id of the user, or an empty string if no user is signed in
    */
   start(user: string): void {
     this.#leave();
     this.#user = user;
     this.#position = undefined;
-    // After a sign-out, another refused token has to be a change of the state.
+    // Resets the state, so that a token refused after the sign-in changes the state to `signed-out`.
     this.#show({ kind: 'connecting', isStreaming: false });
     if (this.#presence.isPresent) this.#join();
   }
 
-  /** Requests the state of the queue immediately, even if the service has asked to wait. */
+  /** Requests the state of the queue, even if the delay of a `Retry-After` header has not elapsed. */
   now(): void {
     if (this.#timer !== undefined) this.#requests.sendNow();
   }
@@ -152,12 +153,12 @@ export class ServiceLink {
 
   #onMessage(message: Message): void {
     if (message.kind === 'hello') {
-      // If this tab is hidden, the visible tab that sent the message becomes the leader.
+      // A hidden leader tab leaves the group, so that the visible tab that sent `hello` becomes the leader.
       if (this.#group.isLeader) this.#presence.yield();
       this.#sendNews();
       return;
     }
-    // This may be the last message of a leader that has been replaced.
+    // The message may come from a former leader tab, so a leader must ignore it.
     if (this.#group.isLeader) return;
     this.#noteContact();
     if (message.kind === 'batch') this.#onBatch(message.batch);
@@ -197,7 +198,7 @@ export class ServiceLink {
     if (error instanceof Refused && error.signedOut) {
       this.signOut();
     } else if (!this.#group.isLeader) {
-      // Only the leader reports the other failures.
+      // Only the leader tab reports failures other than a refused token.
     } else if (error instanceof Refused) {
       this.#noteContact();
       this.#show({ kind: 'failing', error: error.message });
@@ -207,7 +208,7 @@ export class ServiceLink {
   }
 
   #receive(status: QueueStatus): void {
-    // Without the event stream, changed counts show that events were missed.
+    // Without the event stream, changed counts are the only sign of missed events.
     const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
     this.#status = status;
     this.#listeners.onStatus(status);

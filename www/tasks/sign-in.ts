@@ -14,7 +14,7 @@ export class Access {
   #session: Session | undefined;
   #asking = false;
 
-  /** @param onSignIn called after each sign-in, once requests carry the new token */
+  /** @param onSignIn called when requests carry the new token */
   constructor(onSignIn: (userId: string) => void) {
     this.#form = new SignInForm((session) => {
       this.#start(session);
@@ -25,17 +25,16 @@ export class Access {
     this.#signOut.addEventListener('click', () => {
       discardKeptSession();
       if (this.#session !== undefined) revoke(this.#session.token);
-      // Reloading removes all of the user's data from the page.
+      // A reload removes all data of the user from the page.
       location.reload();
     });
   }
 
-  /** The signed-in user. Empty if nobody is signed in. */
+  /** Id of the signed-in user, or an empty string if no user is signed in. */
   get userId(): string {
     return this.#session?.userId ?? '';
   }
 
-  /** Opens the sign-in form, unless it is open already. */
   ask(): void {
     if (this.#asking) return;
     const reason = this.#session === undefined ? undefined : SESSION_ENDED;

@@ -4,11 +4,11 @@ import { formatBetween, formatMoment } from './durations.ts';
 import { dataText, outputText } from './summary-text.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Columns of the table of one state, after the column for the action. */
+/** Columns that differ between the tables of the states. */
 export interface Columns {
   headings: [detail: string, count: string, time: string];
   detail(task: BoardTask): string;
-  /** Length of the whole text if `detail` returns only a part of it. Otherwise empty. */
+  /** Formatted length of the whole text if `detail` returns a truncated text, or else an empty string. */
   size(task: BoardTask): string;
   count(task: BoardTask): string;
   /** @param now milliseconds since the epoch */
@@ -52,7 +52,7 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     detail: ({ result }) => outputText(result ?? null),
     size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
     count: took,
-    // Shows the end time until the listing has loaded, because the acceptance time is unknown until then.
+    // The acceptance time is unknown until the listing is loaded, so the end time is shown until then.
     time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
   },
 };
@@ -67,7 +67,7 @@ function percent(fraction: number): string {
   return `${Math.floor(fraction * 100)} %`;
 }
 
-/** Returns the time from acceptance to the end, which is rounded to seconds unless events have reported it. */
+/** Returns the time between acceptance and end, which is in whole seconds if no event has reported exact times. */
 function took({ acceptedAtMs, endedAtMs }: BoardTask): string {
   if (acceptedAtMs === undefined || endedAtMs === undefined) return '';
   const isRounded = acceptedAtMs % 1000 === 0 || endedAtMs % 1000 === 0;

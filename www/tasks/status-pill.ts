@@ -4,15 +4,14 @@ import type { Health } from './health.ts';
 import type { LinkState } from './service-link.ts';
 import { Refused } from './tasks-api.ts';
 
-/** Facts shown by {@link StatusPill}. */
 export interface PillFacts {
   link: LinkState;
   health: Health | undefined;
-  /** Why the list could not be read. */
+  /** Error of the last request for the task list. */
   problem: Error | undefined;
 }
 
-/** Pill with three facts: the connection, the age of the last event, and the state of the queue. */
+/** Shows the connection state, the age of the last event, and the state of the queue. */
 export class StatusPill {
   readonly #pill = new ConnectionPill();
   readonly #element = part(document, 'connection', HTMLElement);
@@ -46,7 +45,7 @@ function describeConnection({ link, problem }: PillFacts): { kind: LinkState['ki
   return { kind: link.kind, text: link.kind === 'signed-out' ? 'Signed out' : words[link.kind] };
 }
 
-/** Returns the state of the queue in a word. Empty while it is not known. */
+/** Returns the state of the queue in a word, or an empty string if it is unknown. */
 function describeQueue({ link, health }: PillFacts): string {
   if (link.kind !== 'live' || health === undefined) return '';
   if (health.stalled !== null) return 'stalled';

@@ -9,15 +9,12 @@ export type { ListQuery } from './board-api.ts';
 export type { BoardTask, State } from './board-task.ts';
 export type { Health } from './health.ts';
 
-/** Delay between an event and the list refresh that it causes. */
+/** Delay between an event and the list request that it causes. */
 const REFRESH_DELAY_MS = 100;
-/** Minimum time between two list refreshes that are caused by events. */
+/** Minimum time between two list requests that are caused by events. */
 const REFRESH_INTERVAL_MS = 1_000;
 
-/**
- * Tasks by id, lists of tasks by state, and the queue's health, updated by events and by answers of the service.
- * Its bounds are those of {@link KnownTasks} and {@link LoadedList}.
- */
+/** Tasks, lists of tasks by state, and the queue's health, updated by events and responses of the service. */
 export class Store {
   readonly #schedule = new RenderSchedule();
   readonly #known = new KnownTasks();
@@ -27,9 +24,8 @@ export class Store {
   readonly #rate = new RateMeter();
   #health: Health | undefined;
   #status: QueueStatus | undefined;
-  /** Whether events were missed since the active list was last requested. */
   #isOutdated = false;
-  /** State whose list was loaded last. Only this list is refreshed. */
+  /** State whose list was loaded last. Only the list of that state is requested again after missed events. */
   #active: State | undefined;
   #problem: Error | undefined;
   #refreshTimer: ReturnType<typeof setTimeout> | undefined;
@@ -39,18 +35,18 @@ export class Store {
     document.addEventListener('visibilitychange', () => this.#refreshIfNeeded());
   }
 
-  /** The queue's condition in the latest answer of `GET /queue`. */
   get health(): Health | undefined {
     return this.#health;
   }
 
-  /** Why the last refresh of the list failed. Undefined if it succeeded. */
+  /** Error of the last list request, or undefined if the request succeeded. */
   get problem(): Error | undefined {
     return this.#problem;
   }
 
   /**
-   * Number of tasks in a state in the latest answer of `GET /queue`. Counts completed tasks since the service started.
+   * Number of tasks in a state by the latest `GET /queue` response. Completed tasks are counted since the service's
+   * start.
    */
   count(state: State): number | undefined {
     const status = this.#status;
@@ -59,17 +55,16 @@ export class Store {
     return { queued, running, retrying, completed, failed }[state];
   }
 
-  /** Listed tasks of a state. Returns the same array until one of them changes. */
+  /** Loaded tasks in a state. The array stays the same object until one of its tasks changes. */
   tasks(state: State): readonly BoardTask[] {
     return this.#lists.get(state)?.tasks ?? [];
   }
 
-  /** Whether older tasks of a state can be loaded. */
   more(state: State): boolean {
     return this.#lists.get(state)?.more ?? false;
   }
 
-  /** Id of the task of a state after which the next older page starts. */
+  /** Id of the task after which the next page of older tasks starts. */
   last(state: State): string | undefined {
     return this.#lists.get(state)?.last;
   }
@@ -78,7 +73,7 @@ export class Store {
     return this.#known.get(id);
   }
 
-  /** Keeps a task in memory. @returns a function that lets the store remove the task again */
+  /** Keeps a task in memory. @returns a function that makes the task removable */
   keep(id: string): () => void {
     this.#kept.set(id, (this.#kept.get(id) ?? 0) + 1);
     return () => {
@@ -89,8 +84,9 @@ export class Store {
   }
 
   /**
-   * Loads the newest page of a state's tasks or, with `query.before`, the next page of older tasks. After that, events
-   * update the list until another state is loaded.
+   * Loads the newest page of tasks in a state, or the page of tasks older than `query.before`. Events update the list
+   * until
+   * another state is loaded.
    *
    * @throws {Refused | Unreachable}
    */
@@ -106,12 +102,12 @@ export class Store {
     return { more: list.more };
   }
 
-  /** Calls `listener` after changes, at most ten times a second, and not while the page is hidden. */
+  /** Calls `listener` after changes, at most ten times per second, and not while the page is hidden. */
   subscribe(listener: () => void): () => void {
     return this.#schedule.subscribe(listener);
   }
 
-  /** Schedules a call of the subscribers, as if a task had changed. */
+  /** Schedules a call of the subscribers. */
   requestRender(): void {
     this.#schedule.request();
   }
@@ -122,7 +118,6 @@ export class Store {
     return () => this.#gapListeners.delete(listener);
   }
 
-  /** Updates the tasks and lists. */
   readonly apply = (events: readonly TaskEvent[]): void => {
     for (const event of events) {
       this.#known.apply(event);
@@ -133,7 +128,6 @@ export class Store {
     this.#schedule.request();
   };
 
-  /** Updates the counts and the queue's health from an answer of `GET /queue`. */
   readonly setQueue = (status: QueueStatus): void => {
     this.#status = status;
     this.#health = healthOf(status, this.#rate.add(status.completed, performance.now()));
@@ -141,7 +135,7 @@ export class Store {
     this.#schedule.request();
   };
 
-  /** Reads the active list again and discards the others, because events were missed. */
+  /** Requests the last loaded list again and discards all other lists, because events were missed. */
   readonly reload = (): void => {
     for (const state of STATES) if (state !== this.#active) this.#lists.delete(state);
     this.#isOutdated = true;
@@ -165,21 +159,21 @@ export class Store {
     if (this.#lists.get(list.state) !== list) return;
     const page = fetched.flatMap((listed) => {
       const { id, state } = this.#known.merge(listed, isChanged(listed.id));
-      // The list of running tasks has queued ones that wait for a thread.
+      // The service lists queued tasks that wait for a thread among the running tasks.
       return state === listed.state || state === list.state ? id : [];
     });
     const more = fetched.length >= PAGE_SIZE;
     const added = list.tasks.map(({ id }) => id).filter(isChanged);
     if (before === undefined) list.replace(page, more, added);
     else list.append(before, page, more);
-    // A cached listing and recent events disagree until the next listing.
+    // The listing contradicts recent events, probably because it was cached, so it must be requested again.
     const isInDoubt = page.length < fetched.length || added.some((id) => !page.includes(id));
     if (before === undefined) list.isIncomplete ||= isInDoubt;
     this.#refreshIfNeeded();
     this.#schedule.request();
   }
 
-  /** Requests a page. If the newest page cannot be read, stores the error in `problem`. */
+  /** Requests a page. An error of the newest page is stored in `problem`. */
   async #list({ state, query }: LoadedList, before: string | undefined): Promise<BoardTask[]> {
     if (before !== undefined) return listState(state, { ...query, before });
     try {
@@ -194,12 +188,11 @@ export class Store {
   }
 
   #refreshIfNeeded(): void {
-    // After a failure, the next answer of `GET /queue` causes another attempt.
+    // After a failed list request, the next `GET /queue` response causes another attempt.
     const isNeeded = this.#isOutdated || this.#activeList?.isIncomplete;
     if (isNeeded && this.#problem === undefined) this.#refreshSoon();
   }
 
-  /** Schedules a refresh. Nothing is requested while the page is hidden. */
   #refreshSoon(): void {
     if (this.#refreshTimer !== undefined || this.#activeList === undefined) return;
     if (document.visibilityState === 'hidden') return;
@@ -211,7 +204,7 @@ export class Store {
     const list = this.#activeList;
     if (list !== undefined && document.visibilityState === 'visible') {
       await this.#fetch(list).catch(() => {
-        // The error is stored in `problem`.
+        // `#list` has stored the error in `problem`.
       });
     }
     this.#refreshTimer = undefined;

@@ -1,21 +1,20 @@
 import { part } from '../shared/dom.ts';
 import { Refused, Unreachable } from './tasks-api.ts';
 
-/** Conditions that determine whether an error is still shown. */
 export interface Conditions {
   isLive: boolean;
   isFull: boolean;
 }
 
-/** Error message below the submit form. Removed once the service is reachable again or the queue has room. */
+/** Error message below the submit form, which disappears when the service is reachable or the queue has room. */
 export class SubmitError {
   readonly #text: HTMLElement;
   readonly #button: HTMLButtonElement;
   #error: Error | undefined;
   #isLive = true;
-  /** Whether the service was offline when the error was shown, or since. */
+  /** Whether the service has been offline since the error was shown. */
   #wasOffline = false;
-  /** Time until which the service has asked to wait, on the clock of `performance.now()`. */
+  /** `performance.now()` until which the service has asked to wait. */
   #notBefore = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -56,7 +55,7 @@ export class SubmitError {
     clearTimeout(this.#timer);
     const seconds = Math.ceil((this.#notBefore - performance.now()) / 1000);
     const isWaiting = seconds > 0;
-    // The `disabled` attribute would make the button lose focus.
+    // The `disabled` attribute would remove the focus from the button.
     this.#button.ariaDisabled = String(isWaiting);
     const wait = isWaiting ? ` Try again in ${seconds} s.` : '';
     const text = this.#error === undefined ? '' : describe(this.#error) + wait;
@@ -65,7 +64,7 @@ export class SubmitError {
   }
 }
 
-/** Returns the text of an error. A `failed to queue task` error that allows a retry means that the queue is full. */
+/** A `failed to queue task` error with a `Retry-After` header means that the queue is full. */
 function describe(error: Error): string {
   if (!(error instanceof Refused) || error.retryAfterMs === undefined) return error.message;
   return error.message === 'failed to queue task' ? 'The queue is full.' : `The service answers: ${error.message}.`;

@@ -5,7 +5,7 @@ import { type Draft, DraftError, type DraftField, parseDraft } from './draft.ts'
 import { type Conditions, SubmitError } from './submit-error.ts';
 import { type ActionList, Refused, type Submission, submitTask, type WrongField } from './tasks-api.ts';
 
-/** Form for queueing a task. */
+/** Form that queues a task. */
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
   readonly #button = part(this.#form, 'submit', HTMLButtonElement);
@@ -15,7 +15,7 @@ export class SubmitForm {
   readonly #onQueued: (id: string, submission: Submission) => void;
   readonly #onSignedOut: () => void;
 
-  /** @param onSignedOut called if the service refuses a task because the token is missing or invalid */
+  /** @param onSignedOut called if the service rejects the token */
   constructor(onQueued: (id: string, submission: Submission) => void, onSignedOut: () => void) {
     this.#onQueued = onQueued;
     this.#onSignedOut = onSignedOut;
@@ -31,7 +31,7 @@ export class SubmitForm {
     this.#form.addEventListener('keydown', (event) => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) this.#form.requestSubmit();
     });
-    // Browsers restore a form's fields without an event when the user comes back to the page.
+    // Browsers restore a form's fields without an event when the user returns to the page.
     addEventListener('pageshow', () => this.#showFields());
     this.#showFields();
   }
@@ -42,7 +42,7 @@ export class SubmitForm {
     field?.focus({ preventScroll: true });
   }
 
-  /** Fills in the submission of an earlier task, so that the user can change and queue it. */
+  /** Fills in an earlier task, so that the user can change and queue it. */
   edit(submission: Submission): void {
     const { action, data } = submission;
     const offersKind = (kind: string) => this.#kindInput(kind)?.closest('label')?.hidden === false;
@@ -60,13 +60,12 @@ export class SubmitForm {
     this.focus();
   }
 
-  /** Offers the actions that the service knows. */
   offer(actions: ActionList): void {
     this.#action.offer(actions);
     this.#showFields();
   }
 
-  /** Removes an error whose cause has disappeared. */
+  /** Removes the error message if its cause no longer exists. */
   update(conditions: Conditions): void {
     this.#error.update(conditions);
   }
@@ -91,7 +90,7 @@ export class SubmitForm {
     }
   }
 
-  /** Returns the submission that the form describes. If the form is invalid, calls `onError` and returns undefined. */
+  /** Returns the task in the form. If the form is invalid, calls `onError` and returns undefined. */
   #parse(onError: (error: DraftError) => void): Submission | undefined {
     const values = Object.fromEntries(new FormData(this.#form)) as unknown as Draft;
     try {
@@ -139,7 +138,7 @@ export class SubmitForm {
     part(this.#form, `${field}-error`, HTMLElement).textContent = message;
   }
 
-  /** Shows which field of the data the service refused. */
+  /** Shows which field of the data the service has rejected. */
   #showWrong(refusal: string, field: WrongField): void {
     const message = `${refusal}: ${field.path === '' ? 'it' : field.path} ${field.detail}`;
     if (this.#kind !== 'other') {

@@ -1,6 +1,6 @@
 import { visibleText } from './visible-text.ts';
 
-/** Returns the data in a task's payload as one line of JSON. The payload may be cut off. */
+/** Returns the data of a payload as one line of JSON. The payload may be truncated. */
 export function dataText(payload: string): string {
   const start = payload.indexOf('"data":');
   if (start < 0) return '';
@@ -9,7 +9,7 @@ export function dataText(payload: string): string {
   return visibleText(isWhole ? text.replace(/,"created_at":\d+}$|}$/, '') : `${text}…`);
 }
 
-/** Returns the output in a task's result as text. The result may be cut off. */
+/** Returns the handler's output in a result as text. The result may be truncated. */
 export function outputText(result: string | null): string {
   if (result === null) return '';
   const { output, isCut } = parseOutput(result);
@@ -23,7 +23,7 @@ function parseOutput(result: string): { output: unknown; isCut?: boolean } {
   } catch {
     const rest = result.replace(/^{"output":/, '');
     try {
-      // A cut string may end within an escape sequence.
+      // A truncated string may end within an escape sequence.
       return { output: JSON.parse(`${rest.replace(/\\(u[0-9a-f]{0,3})?$/i, '')}"`), isCut: true };
     } catch {
       return { output: rest, isCut: true };

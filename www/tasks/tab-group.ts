@@ -1,23 +1,21 @@
-/** Listeners of {@link TabGroup}. */
 export interface GroupListeners<Message> {
-  /** Called when this tab becomes the leader or stops being the leader without a call of `leave`. */
+  /** Called when this tab becomes the leader, and when another tab replaces it as the leader. */
   onLead(leads: boolean): void;
-  /** Called with each message of another tab. */
   onMessage(message: Message): void;
 }
 
 /**
- * Browser tabs that elect one leader and send each other messages. The leader holds a Web Lock, so that another tab
- * becomes the leader as soon as the leader leaves, closes or crashes. Without Web Locks, which need HTTPS or localhost,
- * each tab is the leader of a group of its own.
+ * Browser tabs that elect a leader and send each other messages. The leader holds a Web Lock, which the browser
+ * releases
+ * when the tab is closed or crashes. Without Web Locks, which need HTTPS or localhost, each tab is its own leader.
  */
 export class TabGroup<Message> {
   readonly #listeners: GroupListeners<Message>;
   #name: string | undefined;
   #channel: BroadcastChannel | undefined;
-  /** Cancels the request for the lock. */
+  /** Aborted to cancel the request for the Web Lock. */
   #request: AbortController | undefined;
-  /** Releases the lock. Undefined unless this tab is the leader. */
+  /** Releases the Web Lock. Undefined unless this tab is the leader. */
   #release: (() => void) | undefined;
 
   constructor(listeners: GroupListeners<Message>) {
@@ -28,7 +26,7 @@ export class TabGroup<Message> {
     return this.#release !== undefined;
   }
 
-  /** Joins the group `name`. Does nothing if the tab is already a member of a group. */
+  /** Joins the group `name`, unless the tab is already in a group. */
   join(name: string): void {
     if (this.#name !== undefined) return;
     this.#name = name;
@@ -52,7 +50,6 @@ export class TabGroup<Message> {
     this.#release = undefined;
   }
 
-  /** Sends a message to the other tabs of the group. */
   send(message: Message): void {
     this.#channel?.postMessage(message);
   }
@@ -74,10 +71,11 @@ export class TabGroup<Message> {
       this.#listeners.onLead(true);
       return promise;
     };
-    // A request that steals the lock cannot have a signal.
+    // The Web Locks API rejects requests with both `steal` and `signal`.
     const signal = options.steal ? {} : { signal: request.signal };
     navigator.locks.request(name, { ...options, ...signal }, lead).catch(() => {
-      // The request was cancelled, or another tab has stolen the lock.
+      // `leave` and `takeOver` replace `#request`, so an unchanged `#request` means that another tab has stolen the
+      // lock.
       if (this.#request !== request) return;
       this.#release = undefined;
       this.#listeners.onLead(false);

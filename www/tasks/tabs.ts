@@ -14,7 +14,7 @@ const TITLES: Record<State, string> = {
   failed: 'Failed',
 };
 
-/** Links to the lists of the five states, with the number of tasks in each. */
+/** Links to the task lists of the five states, with the number of tasks in each state. */
 export class Tabs {
   readonly #tabs = part(document, 'tabs', HTMLElement);
   readonly #store: Store;
@@ -36,7 +36,7 @@ export class Tabs {
     this.#showState();
   }
 
-  /** Opens the list of a state. Clears the filters and closes the inspector. */
+  /** Opens the list of a state, without filters and with the inspector closed. */
   select(state: State): void {
     this.#viewState.change({ state, q: '', action: '', task: undefined });
   }
@@ -61,7 +61,9 @@ export class Tabs {
     }
   }
 
-  /** Returns the number of tasks in a state, or a minimum such as `120+` if more tasks are listed than counted. */
+  /**
+   * Returns the number of tasks in a state, or a minimum such as `120+` if the list is longer than the service's count.
+   */
   #count(state: State): string {
     const count = this.#store.count(state);
     if (count === undefined) return '';

@@ -1,19 +1,18 @@
 import type { BoardTask } from './board-task.ts';
 import { Refused, request, type TaskProgress } from './tasks-api.ts';
 
-/** A failed attempt. */
 export interface FailedAttempt {
   at_ms: number;
   reason: string;
 }
 
-/** Response of `GET /tasks/<id>`. Times are Unix seconds, except those in milliseconds, which end in `_ms`. */
+/** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
 export interface TaskDetail {
   id: string;
   status: string;
-  /** JSON text of the task. */
+  /** JSON text. */
   payload?: string;
-  /** JSON text. Null if the task has no result. */
+  /** JSON text, or null if the task has no result. */
   result?: string | null;
   /** Failed attempts, oldest first. */
   history?: FailedAttempt[];
@@ -32,7 +31,7 @@ export interface TaskDetail {
   processed_at?: number | null;
 }
 
-/** Returns a task, or undefined if the service does not know the id. @throws {Refused | Unreachable} */
+/** Requests a task. Returns undefined if the service does not know the id. @throws {Refused | Unreachable} */
 export async function readTask(id: string): Promise<TaskDetail | undefined> {
   return request(`/tasks/${encodeURIComponent(id)}`).catch((error) => {
     if (error instanceof Refused && error.status === 404) return undefined;
@@ -45,19 +44,19 @@ const UNKNOWN =
 const PERMANENT =
   'This error is permanent: after a redrive the task fails again, unless it is changed. Edit it and resubmit it.';
 
-/** Returns a note about the state of a task, or an empty string if no note is needed. */
+/** Returns an explanation of the task's state, or an empty string. */
 export function noteOf({ status, permanent }: TaskDetail): string {
   if (status === 'unknown') return UNKNOWN;
   return status === 'failed' && permanent ? PERMANENT : '';
 }
 
-/** A step in the life of a task. */
+/** Step in a task's timeline. */
 export interface Step {
   kind: 'accepted' | 'failed-attempt' | 'waiting' | 'running' | 'retrying' | 'completed' | 'failed' | 'cancelled';
   title: string;
   /** Milliseconds since the epoch. Undefined if unknown. */
   atMs?: number | undefined;
-  /** Whether `atMs` is exact, rather than a full second. */
+  /** Whether `atMs` has milliseconds; if not, it is a whole second. */
   isExact?: boolean;
   reason?: string;
 }
@@ -65,7 +64,7 @@ export interface Step {
 /**
  * Returns the steps of a task, oldest first.
  *
- * @param known the task as reported by events, which have exact times
+ * @param known the task as reported by events, whose times have milliseconds
  */
 export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): Step[] {
   const { history = [], status } = detail;
@@ -83,7 +82,6 @@ export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): St
   return last === undefined ? steps : [...steps, last];
 }
 
-/** Returns the number of attempts that have failed. */
 function attemptsBefore({ status, attempt, attempts, history = [] }: TaskDetail): number {
   return (status === 'running' && attempt !== undefined ? attempt - 1 : attempts) ?? history.length;
 }
@@ -104,7 +102,7 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
       return { kind: 'completed', title: 'Completed', ...endedAt(detail.processed_at, known) };
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
-      // The history already shows the reason.
+      // The reason is omitted if the history already contains it.
       return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(!hasHistory && { reason }) };
     }
     case 'cancelled':
@@ -124,7 +122,6 @@ function endedAt(second: number | null | undefined, known: BoardTask | undefined
   return exactOr(known?.endedAtMs, second == null ? undefined : second * 1_000);
 }
 
-/** Returns the exact time if it is known, or else the time in whole seconds. */
 function exactOr(exactMs: number | undefined, secondMs: number | undefined): Partial<Step> {
   if (exactMs !== undefined && exactMs % 1_000 !== 0) return { atMs: exactMs, isExact: true };
   return { atMs: secondMs ?? exactMs, isExact: false };

@@ -5,10 +5,10 @@ import { dataText } from './summary-text.ts';
 import { addressOf, type View } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
-/** States that {@link TaskRow} shows. Failed tasks have a view of their own. */
+/** Failed tasks are not shown in a table. */
 export type ListedState = Exclude<State, 'failed'>;
 
-/** Row of the table of one state. */
+/** Table row of one task. */
 export class TaskRow {
   readonly element = stamp('task-row');
   readonly #link = part(this.element, 'action', HTMLAnchorElement);
@@ -16,7 +16,7 @@ export class TaskRow {
   #task: BoardTask | undefined;
   #state: ListedState = 'completed';
 
-  /** @param state state of the tasks in the table, which may differ from that of `task` */
+  /** @param state state whose table contains the row; `task.state` may differ from it after an event */
   show(task: BoardTask, state: ListedState, view: View, now: number): void {
     if (task === this.#task) return;
     this.#task = task;
@@ -37,16 +37,15 @@ export class TaskRow {
     this.age(now);
   }
 
-  /** Shows the progress as a line below the text. */
   #showProgress(fraction: number | undefined): void {
     const cell = part(this.element, 'detail-cell', HTMLElement);
     if (fraction === undefined) cell.style.removeProperty('--progress');
     else cell.style.setProperty('--progress', String(fraction));
-    // Without progress, the text repeats the data column.
+    // Without progress, the cell shows the same text as the data column.
     cell.toggleAttribute('data-repeated', this.element.dataset.state === 'running' && fraction === undefined);
   }
 
-  /** Updates the age or the countdown. */
+  /** Updates the age of the task or the countdown to the next attempt. */
   age(now: number): void {
     if (this.#task === undefined) return;
     const text = this.#task.state === this.#state ? COLUMNS[this.#state].time(this.#task, now) : '';
@@ -60,7 +59,6 @@ export class TaskRow {
   }
 }
 
-/** Returns the text for a task whose state differs from that of the table. */
 function describeOther(task: BoardTask, state: ListedState): string {
   return state === 'running' && task.state === 'queued' ? 'waits for a thread' : `now ${task.state}`;
 }

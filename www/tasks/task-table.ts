@@ -5,22 +5,20 @@ import { COLUMNS } from './state-columns.ts';
 import { type ListedState, TaskRow } from './task-row.ts';
 import type { View } from './view-state.ts';
 
-/** Milliseconds after a pointer movement during which the rows do not move. */
+/** Milliseconds after a mouse movement during which rows do not move. */
 const POINTER_HOLD_MS = 1_500;
 
-/** Contents of a {@link TaskTable}. */
 export interface Shown {
-  /** Listed tasks, in display order. */
   tasks: readonly BoardTask[];
   state: ListedState;
   view: View;
-  /** Returns a task that is shown but no longer listed. */
+  /** Returns a task that is no longer in `tasks` but still has a row. */
   find(id: string): BoardTask | undefined;
 }
 
 /**
- * Table of tasks. Rows are updated in place, so that they keep the focus, and do not move while the pointer moves over
- * them. The focused and the inspected row stay in the table even if they are no longer listed.
+ * Table of tasks. Rows do not move while the mouse moves over them, and the focused and the inspected row stay in the
+ * table.
  */
 export class TaskTable {
   readonly #table = part(document, 'task-table', HTMLTableElement);
@@ -33,7 +31,7 @@ export class TaskTable {
   #heldUntil = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param onOpen called with the id of a row that the user clicks */
+  /** @param onOpen called with the id of the clicked task */
   constructor(onOpen: (id: string) => void) {
     this.#body.addEventListener('pointermove', ({ pointerType }) => {
       if (pointerType === 'mouse') this.#heldUntil = performance.now() + POINTER_HOLD_MS;
@@ -48,13 +46,13 @@ export class TaskTable {
     setInterval(() => this.#age(), 200);
   }
 
-  /** Whether the table is frozen, so that no rows are added, moved or removed. */
+  /** If true, no rows are added, moved or removed. */
   set still(still: boolean) {
     this.#still = still;
     if (!still) this.#render();
   }
 
-  /** Number of listed tasks that do not have a row yet. */
+  /** Number of listed tasks without a row. */
   get unseen(): number {
     return this.#shown?.tasks.filter(({ id }) => !this.#rows.has(id)).length ?? 0;
   }
@@ -100,7 +98,6 @@ export class TaskTable {
     }
   }
 
-  /** Adds, moves and removes rows, so that they are in the given order. */
   #place(order: string[]): void {
     const wanted = new Set(order);
     for (const [id, row] of this.#rows) {

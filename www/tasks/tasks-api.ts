@@ -1,4 +1,4 @@
-/** Stored task as listed by the service. `payload` and `result` are JSON text; times are Unix seconds. */
+/** Task as listed by the service. `payload` and `result` are JSON text, and times are Unix seconds. */
 export interface TaskRow {
   id: string;
   payload: string;
@@ -8,13 +8,13 @@ export interface TaskRow {
   processed_at: number | null;
 }
 
-/** Progress reported by a handler: the fraction done, from 0 to 1, and an optional note. */
+/** Progress reported by a handler. `fraction` is from 0 to 1. */
 export interface TaskProgress {
   fraction: number;
   note?: string;
 }
 
-/** State of a task as reported by the service. Times are Unix seconds, unless their name ends in `_ms`. */
+/** Response of `GET /tasks/<id>`. Times are Unix seconds, except times in milliseconds, whose names end in `_ms`. */
 export type TaskState =
   | { status: 'queued' }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
@@ -22,41 +22,40 @@ export type TaskState =
   | { status: 'completed'; result: string | null }
   | { status: 'failed'; reason: string; permanent?: boolean };
 
-/** Action that has a handler. `schema` is the JSON Schema of its data. */
+/** Action that has a handler. `schema` is the JSON Schema of the action's data. */
 export interface Action {
   name: string;
   schema?: object;
 }
 
-/** Actions that have a handler, and whether tasks with other actions are refused. */
+/** Actions that have a handler, and whether tasks with further actions are rejected. */
 export interface ActionList {
   actions: Action[];
   unknown_actions: 'process' | 'reject';
 }
 
-/** First field of a task's data that does not match the schema of its action. */
+/** First invalid field of a task's data. */
 export interface WrongField {
   /** JSON Pointer of the field within the data. */
   path: string;
-  /** What is wrong, for example `must be number`. */
+  /** Error message such as `must be number`. */
   detail: string;
 }
 
-/** Body of `POST /tasks`. */
 export interface Submission {
   action: string;
   data: Record<string, unknown>;
 }
 
-/** Token of the signed-in user. Always undefined unless `TASKS_REQUIRE_TOKEN=true`. */
+/** Undefined if no user is signed in. A sign-in is only possible if `TASKS_REQUIRE_TOKEN=true`. */
 let token: string | undefined;
 
-/** Sets the token sent with all further requests. Undefined removes it. */
+/** Sets the token for all further requests, or removes it if `newToken` is undefined. */
 export function useToken(newToken: string | undefined): void {
   token = newToken;
 }
 
-/** Returns the `Authorization` header with the token, or an empty object if the user is not signed in. */
+/** Returns the `Authorization` header, or an empty object if no user is signed in. */
 export function authorization(): Record<string, string> {
   return token === undefined ? {} : { Authorization: `Bearer ${token}` };
 }
@@ -66,13 +65,13 @@ interface RefusalDetails {
   retryAfterMs?: number | undefined;
 }
 
-/** Thrown if the service responds with an error. `message` is the service's error text. */
+/** Error response of the service. `message` is the service's error text. */
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
-  /** Set if the data of a submission does not match its schema. */
+  /** Field that does not match the action's JSON Schema, if that is the reason of the rejection. */
   readonly wrongField: WrongField | undefined;
-  /** Milliseconds to wait before repeating the request, as stated by the service. Undefined if it states no time. */
+  /** Delay from the `Retry-After` header. Undefined without the header. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, status: number, { wrongField, retryAfterMs }: RefusalDetails = {}) {
@@ -82,7 +81,7 @@ export class Refused extends Error {
     this.retryAfterMs = retryAfterMs;
   }
 
-  /** Whether the request lacked a valid token. */
+  /** Whether the token was missing or invalid. */
   get signedOut(): boolean {
     return this.status === 401;
   }
@@ -92,19 +91,19 @@ export class Refused extends Error {
 export class Unreachable extends Error {
   override name = 'Unreachable';
 
-  /** Whether no answer arrived in time. Otherwise the connection failed. */
+  /** True if the service did not respond in time, false if the connection failed. */
   get isTimeout(): boolean {
     return this.cause instanceof DOMException && this.cause.name === 'TimeoutError';
   }
 }
 
-/** Queues a task. @returns its id @throws {Refused | Unreachable} */
+/** Queues a task. @returns the task's id @throws {Refused | Unreachable} */
 export async function submitTask(submission: Submission): Promise<string> {
   const { id } = await request('/tasks', { method: 'POST', body: JSON.stringify(submission) });
   return id;
 }
 
-/** Returns the state of a task, or undefined if the service does not know the task. @throws {Refused | Unreachable} */
+/** Requests a task's state. Returns undefined if the service does not know the id. @throws {Refused | Unreachable} */
 export async function findTask(id: string): Promise<TaskState | undefined> {
   return request(`/tasks/${id}`).catch((error) => {
     if (error instanceof Refused && error.status === 404) return undefined;
@@ -115,7 +114,7 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
 /**
  * Cancels a task.
  *
- * @returns true if the task was cancelled, false if the task is still running and its signal is aborted
+ * @returns true if the task was cancelled, false if its handler is running and has been asked to stop
  * @throws {Refused | Unreachable}
  */
 export async function cancelTask(id: string): Promise<boolean> {
@@ -123,23 +122,25 @@ export async function cancelTask(id: string): Promise<boolean> {
   return status !== 'cancelling';
 }
 
-/** Returns the actions that have a handler. @throws {Refused | Unreachable} */
+/** Requests the actions that have a handler. @throws {Refused | Unreachable} */
 export async function listActions(): Promise<ActionList> {
   return request('/actions');
 }
 
-/** Puts a dead-lettered task back into the queue. @throws {Refused | Unreachable} */
+/** Puts a dead letter back into the queue. @throws {Refused | Unreachable} */
 export async function retryTask(id: string): Promise<void> {
   await request(`/dead-letters/${id}/retry`, { method: 'POST' });
 }
 
-/** Returns the newest 100 stored tasks, filtered by `status` unless it is empty. @throws {Refused | Unreachable} */
+/**
+ * Requests the newest 100 tasks with a status, or with any status if `status` is empty. @throws {Refused | Unreachable}
+ */
 export async function listTasks(status: string): Promise<TaskRow[]> {
   const { tasks } = await request(status === '' ? '/tasks' : `/tasks?${new URLSearchParams({ status })}`);
   return tasks;
 }
 
-/** Sends a request with the user's token. @returns the body of the response @throws {Refused | Unreachable} */
+/** Sends a request with the user's token. @returns the JSON body of the response @throws {Refused | Unreachable} */
 export async function request(path: string, options: RequestInit = {}, timeoutMs = 10_000) {
   const headers = authorization();
   const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(timeoutMs) }).catch((cause) => {

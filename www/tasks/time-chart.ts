@@ -2,17 +2,16 @@ import uPlot from '/vendor/uplot.js';
 import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
 import { formatCount, formatRate } from './amounts.ts';
 
-/** Appearance of one line. */
 export interface ChartLine {
-  /** CSS variable with the colour. */
+  /** Name of a CSS variable. */
   colour: string;
-  /** CSS variable with the colour of the area below the line. */
+  /** Name of the CSS variable for the area below the line. */
   fill?: string;
-  /** Lengths of dashes and gaps in rem, to distinguish lines without colour. */
+  /** Lengths of dashes and gaps in rem, so that lines differ without colour. */
   dash?: readonly number[];
 }
 
-/** Numbers of a chart: the Unix times, oldest first, and one column per line. */
+/** Unix times, oldest first, and one column of values per line. */
 export interface ChartData {
   times: number[];
   columns: (number | null)[][];
@@ -23,16 +22,16 @@ export interface ChartData {
 
 /** Synchronizes the crosshairs of all charts. */
 const CROSSHAIRS = uPlot.sync('queue');
-/** Steps of the value axis: 1, 2 and 5 times a power of ten. uPlot's default steps include 2.5. */
+/** Value axis steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
 const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((digit) => digit * 10 ** (power - 1)),
 ).flat();
-/** Steps of the time axis in seconds. */
+/** Seconds. */
 const TIME_STEPS = [60, 120, 300, 600, 900];
 
 const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
 
-/** Chart of lines over time, from zero upwards, with a crosshair that follows the pointer. */
+/** Chart of lines over time with a value axis from zero and a crosshair that follows the pointer. */
 export class TimeChart {
   readonly #host: HTMLElement;
   readonly #lines: readonly ChartLine[];
@@ -44,7 +43,7 @@ export class TimeChart {
 
   /**
    * @param minTop minimum value at the top of the value axis
-   * @param onIndex called with the index of the time under the crosshair, or undefined without a crosshair
+   * @param onIndex called with the index of the time under the crosshair, or undefined when the crosshair disappears
    */
   constructor(
     host: HTMLElement,
@@ -76,7 +75,7 @@ export class TimeChart {
       this.#plot.setSize({ width, height });
       return;
     }
-    // Creates a new plot if the font size has changed, because uPlot reads the size of axis labels only on creation.
+    // A changed font size needs a new plot, because uPlot reads the size of axis labels only on creation.
     this.#rem = rem;
     this.#plot?.destroy();
     const { times, columns } = this.#data;
@@ -145,7 +144,7 @@ export class TimeChart {
     ];
   }
 
-  /** Returns the label of a time, or an empty string if the label would be cut off at an edge of the plot. */
+  /** Returns a time label, or an empty string if the label would be cut off at an edge of the chart. */
   #timeLabel(plot: uPlot, second: number): string {
     const left = plot.valToPos(second, 'x');
     const width = plot.bbox.width / devicePixelRatio;

@@ -4,10 +4,9 @@ import type { BoardTask } from './board-task.ts';
 import { type Step, type TaskDetail, timelineOf } from './task-detail.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Milliseconds between two updates of a countdown. */
 const TICK_MS = 200;
 
-/** List of the steps in the life of a task. The last step counts up while it runs, or down until the next attempt. */
+/** List of the steps of a task. The time of an unfinished step counts up, or down to the next attempt. */
 export class Timeline {
   readonly #list: HTMLElement;
   #steps: Step[] = [];
@@ -18,7 +17,7 @@ export class Timeline {
     setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** Shows the steps of a task. An empty array shows none. */
+  /** Shows the steps of a task, or no steps if `task` is an empty array. */
   show(task: { detail: TaskDetail; known: BoardTask | undefined } | []): void {
     this.#steps = Array.isArray(task) ? [] : timelineOf(task.detail, task.known);
     const version = JSON.stringify(this.#steps);
@@ -56,7 +55,7 @@ function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previo
   if (previous?.atMs === undefined || kind === 'retrying') return item;
   const isMeasured = isExact && previous.isExact === true;
   const spanMs = Math.max(atMs - previous.atMs, 0);
-  // Times in whole seconds are too imprecise for a shorter span.
+  // Times in whole seconds are too imprecise for shorter spans.
   if (isMeasured || spanMs >= 2_000) part(item, 'step-span', HTMLElement).textContent = `+${formatSpan(spanMs)}`;
   return item;
 }

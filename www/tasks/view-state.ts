@@ -1,20 +1,19 @@
 import { STATES, type State } from './board-task.ts';
 
-/** What the board shows. */
 export interface View {
-  /** State whose tab is open. */
+  /** State whose list is shown. */
   state: State;
-  /** Text to find. Empty if all tasks are shown. */
+  /** Text filter, or an empty string. */
   q: string;
-  /** Action whose tasks are shown. Empty for every action. */
+  /** Action filter, or an empty string. */
   action: string;
-  /** Id of the task in the inspector. Undefined if the inspector is closed. */
+  /** Id of the inspected task. Undefined if the inspector is closed. */
   task: string | undefined;
 }
 
 const DEFAULT: View = { state: 'completed', q: '', action: '', task: undefined };
 
-/** The current {@link View}. The page's address contains its fields, except those with their default value. */
+/** Current view of the page, stored in the URL's query so that links and the browser's history restore it. */
 export class ViewState {
   readonly #listeners = new Set<(view: View) => void>();
   #view = readView(location.search);
@@ -28,9 +27,9 @@ export class ViewState {
   }
 
   /**
-   * Changes fields of the view, and tells the subscribers.
+   * Changes fields of the view and calls the subscribers.
    *
-   * @param history `push` adds an entry to the browser's history; `replace` replaces the current entry
+   * @param history whether to add an entry to the browser's history or to replace the current entry
    */
   change(fields: Partial<View>, history: 'push' | 'replace' = 'push'): void {
     const view = { ...this.#view, ...fields };
@@ -53,14 +52,14 @@ export class ViewState {
   }
 }
 
-/** Returns the view that the query of an address describes. */
+/** Returns the view in a URL's query. */
 export function readView(search: string): View {
   const query = new URLSearchParams(search);
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
   return { state, q: query.get('q') ?? '', action: query.get('action') ?? '', task: query.get('task') || undefined };
 }
 
-/** Returns the address of a view: `/`, followed by the fields that do not have their default value. */
+/** Returns the path and query of a view. Fields with their default value are omitted. */
 export function addressOf(view: View): string {
   const fields = Object.entries(view).filter(([name, value]) => value && value !== DEFAULT[name as keyof View]);
   return fields.length === 0 ? '/' : `/?${new URLSearchParams(fields)}`;
