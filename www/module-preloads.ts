@@ -4,9 +4,7 @@ const SCRIPT = /^( *)<script type="module" src="([^"]+)"><\/script>$/m;
 const STATIC_IMPORT = /^(?:import|export)\s*(?:[\w\s{},*$]+?from\s*)?['"]([^'"]+)['"];?$/gm;
 
 /**
- * Adds `modulepreload` links to an HTML page for its module script and for all modules that the script imports, so that
- * browsers request them in parallel.
- *
+ * Adds `modulepreload` links to an HTML page for its module script and all modules that the script imports.
  * @param fileOf returns the source file of a URL path
  * @throws {Error} if the page has no module script, or an imported module has no file
  */

@@ -1,7 +1,4 @@
-/**
- * Copies the static files to `dist/www` after the TypeScript build, adds `modulepreload` links to the HTML pages, and
- * writes a Brotli and a gzip copy of each text file.
- */
+/** Copies the static files to `dist/www` after the TypeScript build, with Brotli and gzip copies of all text files. */
 import { cpSync, globSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
@@ -34,7 +31,7 @@ for (const client of ['ticker', 'tasks']) {
   writeFileSync(page, addModulePreloads(readFileSync(page, 'utf8'), fileOf));
 }
 
-// Comments and indentation can be removed safely, because no `pre` element in the HTML contains text.
+// Indentation can be removed without a visible effect, because no `pre` element in the HTML files contains text.
 for (const file of globSync(`${target}**/*.{html,css}`)) {
   const text = readFileSync(file, 'utf8').replace(/<!--.*?-->|\/\*.*?\*\//gs, '');
   writeFileSync(file, text.replace(/\s*\n\s*/g, '\n'));

@@ -8,7 +8,6 @@ export interface Connection {
   announcement: string;
 }
 
-/** Shows the state of the page's connection to the service. */
 export class ConnectionPill {
   readonly #pill = part(document, 'connection', HTMLElement);
   readonly #text = part(document, 'connection-text', HTMLElement);
@@ -33,7 +32,7 @@ export class ConnectionPill {
   }
 }
 
-/** Returns the whole seconds until `time` (milliseconds since the epoch) for a countdown, at least 1. */
+/** Returns the whole seconds until `time` (milliseconds since the epoch), at least 1. */
 export function secondsUntil(time: number): number {
   return Math.max(1, Math.ceil((time - Date.now()) / 1000));
 }

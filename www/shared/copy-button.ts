@@ -1,9 +1,4 @@
-/**
- * Makes `button` copy a text to the clipboard and show whether copying succeeded.
- *
- * @param source element to select if clipboard access is denied
- * @param text returns the text to copy; default: the text of `source`
- */
+/** Makes `button` copy a text to the clipboard, or select `source` if clipboard access is denied. */
 export function makeCopyButton(
   button: HTMLButtonElement,
   source: HTMLElement,

@@ -1,8 +1,4 @@
-/**
- * Returns the descendant of `root` with the attribute `data-part="<name>"`.
- *
- * @throws {Error} if the element is missing or is not an instance of `type`
- */
+/** Returns the element with `data-part="<name>"` in `root`. @throws {Error} if no such element is a `type` */
 export function part<T extends Element>(root: ParentNode, name: string, type: abstract new () => T): T {
   const found = root.querySelector(`[data-part="${name}"]`);
   if (found instanceof type) return found;

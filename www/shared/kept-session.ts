@@ -2,7 +2,7 @@ import type { Session } from './session.ts';
 
 const KEY = 'session';
 
-/** Stores the session for this browser tab, so that a reload needs no sign-in, unless the browser blocks storage. */
+/** Stores the session for a reload of the browser tab. Does nothing if the browser blocks storage. */
 export function keepSession(session: Session): void {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(session));

@@ -5,16 +5,12 @@ export interface Session {
   expiresAt: number;
 }
 
-/** Failed sign-in, with a message for the user. */
+/** Message for the user about a failed sign-in. */
 export class SignInError extends Error {
   override name = 'SignInError';
 }
 
-/**
- * Exchanges an API key for a session.
- *
- * @throws {SignInError} if the service rejects the key or cannot be reached
- */
+/** Exchanges an API key for a session. @throws {SignInError} if the service rejects the key or cannot be reached */
 export async function signIn(apiKey: string): Promise<Session> {
   const response = await fetch('/auth/token', {
     method: 'POST',

@@ -2,9 +2,6 @@ import { part } from './dom.ts';
 import { discardKeptSession, keepSession } from './kept-session.ts';
 import { type Session, SignInError, signIn } from './session.ts';
 
-/**
- * Form that exchanges an API key for a session, and stores the session for the browser tab if the user asks for that.
- */
 export class SignInForm {
   readonly #panel = part(document, 'sign-in', HTMLElement);
   readonly #form = part(this.#panel, 'sign-in-form', HTMLFormElement);
@@ -24,7 +21,7 @@ export class SignInForm {
     this.#reveal.addEventListener('click', () => this.#setRevealed(this.#field.type === 'password'));
   }
 
-  /** @param reason message for the user about the previous session's end */
+  /** @param reason message that tells the user why the previous session has ended */
   open(reason?: string): void {
     this.#reason.textContent = reason ?? '';
     this.#reason.hidden = reason === undefined;

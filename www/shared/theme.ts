@@ -1,7 +1,4 @@
-/*
- * Applies the theme stored in localStorage. A classic script in the page's head, because a module would run after the
- * first paint.
- */
+/* Applies the stored theme. Must be a classic script in the page's head, because modules run after the first paint. */
 {
   const KEY = 'theme';
   const root = document.documentElement;

@@ -4,9 +4,7 @@ import { dataTemplate } from './data-template.ts';
 import { locate } from './json-location.ts';
 import type { Action, ActionList, Submission, WrongField } from './tasks-api.ts';
 
-/**
- * Actions with a form of their own, which is replaced by the JSON form if the service reports a schema for the action.
- */
+/** Actions with a form of their own, which is used only if the service reports no schema for the action. */
 const OWN_FORMS = ['uppercase', 'sum'];
 
 /** Part of the submit form in which the user chooses an action and enters its data as JSON. */
@@ -26,7 +24,6 @@ export class ActionField {
     this.#choice.addEventListener('input', () => this.#choose());
   }
 
-  /** Offers `actions` for choice, and keeps the chosen action and the entered data if possible. */
   offer({ actions, unknown_actions }: ActionList): void {
     const own = actions.filter(({ name, schema }) => schema !== undefined || !OWN_FORMS.includes(name));
     const allowsOthers = unknown_actions === 'process';
@@ -49,7 +46,6 @@ export class ActionField {
     this.#json.value = JSON.stringify(data ?? {}, null, 2);
   }
 
-  /** Selects the invalid value in the entered JSON, and marks its field in the list of the data's fields. */
   showWrong({ path }: WrongField): void {
     const { start, end } = locate(this.#json.value, path);
     this.#json.focus();

@@ -30,12 +30,7 @@ export function formatSpan(milliseconds: number): string {
   return `${size.format(seconds / 3_600)} h`;
 }
 
-/**
- * Formats a time as `14:03:22.123` in the user's time zone, with the date if it is not today.
- *
- * @param atMs milliseconds since the epoch
- * @param isExact whether to show the milliseconds
- */
+/** Formats a time as `14:03:22.123` or `14:03:22`, with the date if it is not today. @param atMs since the epoch */
 export function formatClock(atMs: number, isExact: boolean, now = new Date()): string {
   const moment = new Date(atMs);
   const time = clock.format(moment) + (isExact ? `.${String(moment.getMilliseconds()).padStart(3, '0')}` : '');

@@ -23,7 +23,7 @@ const connection = new BoardConnection(store, {
   onConnected() {
     ownTasks.checkSoon();
     charts.start();
-    // A failed request needs no handling, because `onConnected` is called when the service can be reached again.
+    // After a failure, the next call of `onConnected` repeats the request.
     listActions().then(
       (actions) => submitForm.offer(actions),
       () => {},

@@ -21,7 +21,7 @@ export interface QueueStatus {
   oldest_age_seconds: number | null;
   threads: { busy: number; total: number };
   paused: boolean;
-  /** Reason why no task can be processed, and the time since then. */
+  /** Reason why no task can be processed, and the Unix time since then. */
   stalled: { reason: string; since: number } | null;
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }
@@ -29,7 +29,7 @@ export interface QueueStatus {
 export interface ListQuery {
   action?: string;
   reason?: string;
-  /** Id of a task. Only older tasks are listed. */
+  /** Task id. Only older tasks are returned. */
   before?: string;
 }
 
@@ -41,7 +41,7 @@ export function readQueue(timeoutMs?: number): Promise<QueueStatus> {
   return request('/queue', {}, timeoutMs);
 }
 
-/** Resumes the paused queue. @throws {Refused | Unreachable} */
+/** @throws {Refused | Unreachable} */
 export async function resumeQueue(): Promise<void> {
   await request('/queue/resume', { method: 'POST' });
 }

@@ -6,13 +6,12 @@ import { StatusPill } from './status-pill.ts';
 import type { Store } from './store.ts';
 
 export interface ConnectionListeners {
-  /** Called each time the service becomes reachable. */
   onConnected(): void;
-  /** Called after a sign-in, when requests already carry the new token. */
+  /** Called when requests carry the new token. */
   onSignedIn(): void;
 }
 
-/** Passes the service's events and counts to the store, and shows the state of the connection and of the queue. */
+/** Connects the store to the service, and shows the state of the connection and of the queue. */
 export class BoardConnection {
   readonly #store: Store;
   readonly #listeners: ConnectionListeners;
@@ -51,7 +50,6 @@ export class BoardConnection {
     this.#link.now();
   }
 
-  /** Disconnects and opens the sign-in form. */
   signOut(): void {
     this.#link.signOut();
   }

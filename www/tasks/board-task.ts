@@ -4,11 +4,7 @@ export type State = 'queued' | 'running' | 'retrying' | 'completed' | 'failed';
 
 export const STATES: readonly State[] = ['queued', 'running', 'retrying', 'completed', 'failed'];
 
-/**
- * Task as shown on the page. Fields are undefined until a response or an event has reported them. Times are
- * milliseconds
- * since the epoch. `payload` and `result` may be truncated to 256 characters.
- */
+/** Task as reported by responses and events, with undefined for unknown fields. Texts may be truncated. */
 export interface BoardTask {
   id: string;
   action: string;
@@ -46,7 +42,7 @@ export interface TaskEvent {
   permanent?: boolean;
 }
 
-/** Returns a task after an event, or undefined if the task was purged. @param task undefined if the task was unknown */
+/** Applies an event to a task. @param task undefined if unknown @returns undefined if the event purges the task */
 export function afterEvent(task: BoardTask | undefined, event: TaskEvent): BoardTask | undefined {
   const { id, at } = event;
   const action = event.action ?? task?.action ?? 'unknown';
@@ -76,18 +72,14 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
   }
 }
 
-/**
- * Merges a task from a listing into the known task.
- *
- * @param isNewer whether `known` is newer than the listing, so that its fields take precedence
- */
+/** Merges a listed task into a known task. @param isNewer whether `known` is newer */
 export function afterListing(known: BoardTask | undefined, listed: BoardTask, isNewer: boolean): BoardTask {
-  // The action is taken from the listing, because old nodes send events without an action.
+  // The action is taken from the response, because events of old nodes have no action.
   if (isNewer) return { ...listed, ...known, action: listed.action };
   return { ...listed, ...preciseTimes(known, listed) };
 }
 
-/** Returns the known times in milliseconds if they are equal to the listed times, which are whole seconds. */
+/** Returns the known times in milliseconds that, rounded down to seconds, equal the listed times. */
 function preciseTimes(known: BoardTask | undefined, listed: BoardTask): Partial<BoardTask> {
   const times: Partial<BoardTask> = {};
   for (const name of ['acceptedAtMs', 'endedAtMs'] as const) {
@@ -102,7 +94,6 @@ function texts({ payload, payloadBytes }: Partial<BoardTask> = {}) {
   return present({ payload, payloadBytes });
 }
 
-/** Returns `fields` without the undefined ones. */
 export function present<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }

@@ -8,7 +8,7 @@ export interface BulkBarListeners {
   onPurge(): void;
 }
 
-/** Number of tasks in the list, selected in the list, selected in total, and matching the chosen reason. */
+/** `shown` counts the tasks in the list, `matching` all tasks with the chosen reason. */
 export interface BulkNumbers {
   shown: number;
   selectedShown: number;
@@ -55,10 +55,10 @@ export class BulkBar {
     this.#write(this.#matching, `Select all ${formatCount(matching)}`);
     this.#write(part(this.#bar, 'selected-count', HTMLElement), selectedText(selected, shown, matching));
     for (const button of [this.#redrive, this.#purge]) {
-      // The `disabled` attribute would remove the focus from the button.
+      // A button with the `disabled` attribute loses the focus.
       button.ariaDisabled = String(selected === 0 || this.#isBusy);
     }
-    // The handler of the `r` key looks for `data-redrive-selected` to find out whether tasks are selected.
+    // The `r` shortcut clicks the redrive button only if the button has `data-redrive-selected`.
     this.#redrive.toggleAttribute('data-redrive-selected', selected > 0);
     const note = part(this.#bar, 'permanent-note', HTMLElement);
     note.hidden = permanent === 0;

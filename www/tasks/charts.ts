@@ -13,7 +13,7 @@ const TABLE_SECONDS = 60;
 
 export interface ChartsOptions {
   host: HTMLElement;
-  /** Requests the numbers after the Unix time `since`, or of the last 15 minutes if `since` is undefined. */
+  /** Requests the queue's history after the Unix time `since`, or the whole history. */
   readHistory(since?: number): Promise<HistoryPart>;
   store: { readonly health: Pick<QueueStatus, 'latency'> | undefined; subscribe(listener: () => void): () => void };
 }
@@ -45,9 +45,7 @@ export class Charts {
     document.addEventListener('visibilitychange', () => this.#refresh());
   }
 
-  /**
-   * Shows the charts and updates them while they are visible. Called when the service is reachable and after a sign-in.
-   */
+  /** Shows the charts and updates them while they are visible. */
   start(): void {
     this.#isOn = true;
     this.#refresh();
@@ -64,7 +62,7 @@ export class Charts {
     });
   }
 
-  /** Requests the newest numbers and shows them. @returns milliseconds until the next request */
+  /** Requests and shows the newest part of the queue's history. @returns milliseconds until the next request */
   async #read(): Promise<number> {
     const history = this.#history;
     try {

@@ -8,7 +8,7 @@ const MAX_SHOWN = 20_000;
 /** Delay between the last change and the display of a long command. */
 const SETTLE_MS = 300;
 
-/** Panel with the curl command that queues the task in the form. A long command is shown truncated but copied whole. */
+/** Shows the curl command that queues the task in the form. A long command is shown truncated but copied whole. */
 export class CurlPreview {
   readonly #panel = part(document, 'curl-panel', HTMLElement);
   readonly #text = part(this.#panel, 'curl', HTMLElement);
@@ -16,20 +16,18 @@ export class CurlPreview {
   #command = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param read returns the task in the form, or undefined if the form is invalid */
   constructor(read: () => Submission | undefined) {
     this.#read = read;
     makeCopyButton(part(this.#panel, 'copy-curl', HTMLButtonElement), this.#text, () => this.#whole());
   }
 
-  /** Shows the command, after a delay if the form is long. @param length number of characters in the form */
+  /** @param length number of characters in the form; a long form is shown after a delay */
   update(length: number): void {
     clearTimeout(this.#timer);
     if (length <= MAX_SHOWN) this.#show();
     else this.#timer = setTimeout(() => this.#show(), SETTLE_MS);
   }
 
-  /** A long command may not have been shown since the last change, so the text to copy is computed again. */
   #whole(): string {
     this.#show();
     return this.#command;

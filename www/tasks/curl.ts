@@ -6,7 +6,6 @@ export function curlCommand(origin: string, submission: Submission): string {
   return `curl ${origin}/tasks${header} -d ${quote(JSON.stringify(submission))}`;
 }
 
-/** Quotes a text as one POSIX shell word. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -1,6 +1,5 @@
 import { decodePointer, propertiesOf, resolve, type Schema, typesOf } from './json-schema.ts';
 
-/** Field of an action's data, as described by the action's JSON Schema. */
 export interface DataField {
   /** JSON Pointer in which `*` stands for every array index. */
   path: string;
@@ -9,7 +8,7 @@ export interface DataField {
   required: boolean;
   /** Types, allowed values and bounds, such as `integer, 1 to 100`. */
   kind: string;
-  /** Title and description, or an empty string if the schema has neither. */
+  /** Title and description from the JSON Schema, or an empty string. */
   about: string;
 }
 
@@ -38,7 +37,7 @@ export function dataFields(schema: object): DataField[] {
   }
 }
 
-/** Returns the field at a JSON Pointer, or its nearest parent in `fields`, or undefined if `fields` has neither. */
+/** Returns the field at a JSON Pointer, or its nearest parent that is in `fields`. */
 export function fieldAt(fields: readonly DataField[], pointer: string): DataField | undefined {
   const keys = decodePointer(pointer);
   for (let length = keys.length; length > 0; length--) {

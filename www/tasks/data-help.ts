@@ -1,7 +1,6 @@
 import { part, stamp } from '../shared/dom.ts';
 import { type DataField, dataFields, fieldAt } from './data-fields.ts';
 
-/** List of the fields in an action's data. */
 export class DataHelp {
   readonly #panel = part(document, 'data-help', HTMLElement);
   readonly #list = part(this.#panel, 'data-fields', HTMLElement);

@@ -1,13 +1,9 @@
 import { propertiesOf, resolve, type Schema, typesOf } from './json-schema.ts';
 
-/** Bounded, because a schema may refer to itself. */
+/** Maximum depth of nested fields, because a schema may refer to itself. */
 const MAX_DEPTH = 8;
 
-/**
- * Returns example data for a JSON Schema: the default, first example, constant or first allowed value of the schema. If
- * it
- * has none of them, returns an object with the required fields, and with the optional fields that have one of them.
- */
+/** Returns example data for a JSON Schema: the required fields, and the optional fields with a default or example. */
 export function dataTemplate(schema: object): Record<string, unknown> {
   const value = templateOf(schema, schema, 0);
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {};

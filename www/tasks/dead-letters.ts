@@ -4,13 +4,13 @@ import { request } from './tasks-api.ts';
 export interface ReasonGroup {
   reason: string | null;
   count: number;
-  /** Whether the tasks failed with a permanent error, so that a redriven task fails again. */
+  /** Whether the tasks failed with a permanent error, so that they fail again after a redrive. */
   permanent: boolean;
 }
 
 export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
 
-/** `remaining` is the number of matching dead letters that were not redriven or purged. */
+/** `remaining` is the number of matching dead letters that the service did not change. */
 export interface BulkResult {
   count: number;
   remaining: number;

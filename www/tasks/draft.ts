@@ -13,7 +13,7 @@ export interface Draft {
 
 export type DraftField = Exclude<keyof Draft, 'kind' | 'choice'>;
 
-/** Invalid value in the submit form, with a message for the user. */
+/** Message for the user about an invalid field of the submit form. */
 export class DraftError extends Error {
   override name = 'DraftError';
   readonly field: DraftField;
@@ -24,7 +24,7 @@ export class DraftError extends Error {
   }
 }
 
-/** Returns the task to submit. @throws {DraftError} if a field is invalid */
+/** @throws {DraftError} if a field is invalid */
 export function parseDraft(draft: Draft): Submission {
   switch (draft.kind) {
     case 'uppercase':

@@ -51,7 +51,7 @@ export class EmptyState {
     this.#shown = '';
   }
 
-  /** @param listed number of tasks in the list without the text filter `q` */
+  /** @param listed number of tasks before the text filter `q` is applied */
   show(state: ListedState, { q, action }: View, listed: number): void {
     const header = 'Authorization' in authorization() ? ' -H "Authorization: Bearer $TOKEN"' : '';
     const key = [state, q, action, listed, header].join('\n');

@@ -1,15 +1,12 @@
 import type { TaskEvent } from './board-task.ts';
 
-/** Events that were read together from the event stream. */
 export interface EventBatch {
   /** Id of the last event before the batch, or undefined if the stream has just started. */
   from: string | undefined;
-  /** Id of the last event in the batch. */
   to: string;
   events: TaskEvent[];
   /** Whether events before or within the batch were missed. */
   isGap: boolean;
-  /** Whether the queue was paused or resumed. */
   isPauseChange: boolean;
 }
 
@@ -18,12 +15,12 @@ export class EventDecoder {
   #rest = '';
   #position: string | undefined;
 
-  /** @param position id of the last known event, or undefined if no event is known */
+  /** @param position id of the last known event, if any */
   constructor(position: string | undefined) {
     this.#position = position;
   }
 
-  /** Parses the next part of the stream. @returns undefined if the part completes no event */
+  /** Parses the next part of the event stream's text. @returns undefined if the part completes no event */
   decode(text: string): EventBatch | undefined {
     const blocks = (this.#rest + text).split('\n\n');
     this.#rest = blocks.pop() ?? '';
@@ -36,7 +33,6 @@ export class EventDecoder {
 
   #add(block: string, batch: EventBatch): void {
     const id = field(block, 'id');
-    // A heartbeat has no id.
     if (id === undefined) return;
     const event = field(block, 'event');
     // The stream starts with an id without an event. If the id is not that of the last known event, events were missed.

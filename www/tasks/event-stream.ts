@@ -28,18 +28,14 @@ export class EventStream {
     return this.#isOpen;
   }
 
-  /**
-   * Connects, unless the stream is connected, or was refused less than {@link REFUSED_MS} ago.
-   *
-   * @param position id of the last known event, after which the stream continues
-   */
+  /** Connects unless already connected. @param position id of the last known event, after which the stream continues */
   open(position: string | undefined): void {
     if (this.#connection !== undefined || performance.now() < this.#notBefore) return;
     const connection = new AbortController();
     this.#connection = connection;
     void this.#follow(connection, position)
       .catch(() => {
-        // A lost stream needs no handling here, because `onChange` is called in `finally`.
+        // A lost connection needs no handling here, because `finally` calls `onChange`.
       })
       .finally(() => {
         if (this.#connection !== connection) return;
@@ -48,7 +44,7 @@ export class EventStream {
       });
   }
 
-  /** Disconnects, and allows an immediate new connection even if the service refused the previous one. */
+  /** Disconnects. After `close`, `open` may connect without the delay that follows a refused stream. */
   close(): void {
     this.#end();
     this.#notBefore = 0;

@@ -3,7 +3,6 @@ import { formatClock } from './amounts.ts';
 import type { BoardTask } from './board-task.ts';
 import { visibleText } from './visible-text.ts';
 
-/** List item of one failed task. */
 export class FailedItem {
   readonly element = stamp('failed-item');
   readonly #box = part(this.element, 'select', HTMLInputElement);

@@ -15,7 +15,6 @@ export class FailedList {
   readonly #listeners: FailedListListeners;
   readonly #items = new Map<string, FailedItem>();
   #order: readonly string[] = [];
-  /** Id of the task from which a click with the shift key selects a range. */
   #anchor: string | undefined;
 
   constructor(list: HTMLElement, listeners: FailedListListeners) {
@@ -24,7 +23,6 @@ export class FailedList {
     list.addEventListener('click', (event) => this.#onClick(event));
   }
 
-  /** @param isSelected returns whether the task with an id is selected */
   show(tasks: readonly BoardTask[], view: View, isSelected: (id: string) => boolean): void {
     this.#order = tasks.map(({ id }) => id);
     const wanted = new Set(this.#order);
@@ -60,7 +58,7 @@ export class FailedList {
     }
   }
 
-  /** Selects or deselects a task, or all tasks from the previous click to the task if `isRange` is true. */
+  /** Selects or deselects a task. A range also contains all tasks back to the previously clicked one. */
   #select(id: string, isSelected: boolean, isRange: boolean): void {
     const from = isRange && this.#anchor !== undefined ? this.#order.indexOf(this.#anchor) : -1;
     const to = this.#order.indexOf(id);

@@ -1,13 +1,12 @@
 import type { LetterSelection } from './dead-letters.ts';
 
-/** Selection of failed tasks: single tasks, or all tasks that match the chosen reason. */
+/** Selection of failed tasks: either single tasks, or all tasks with the chosen reason. */
 export class FailedSelection {
   readonly #keep: (id: string) => () => void;
-  /** Selected ids, each with a function that makes the task removable from memory. */
   readonly #ids = new Map<string, () => void>();
   #isAllMatching = false;
 
-  /** @param keep keeps a task in memory, and returns a function that makes the task removable */
+  /** @param keep keeps a task in memory, and returns a function that ends the keeping */
   constructor(keep: (id: string) => () => void) {
     this.#keep = keep;
   }
@@ -40,7 +39,6 @@ export class FailedSelection {
     this.#isAllMatching = true;
   }
 
-  /** Replaces the selection of all matching tasks by the tasks with `ids`. */
   narrow(ids: readonly string[]): void {
     this.clear();
     for (const id of ids) this.set(id, true);
@@ -52,12 +50,11 @@ export class FailedSelection {
     this.#isAllMatching = false;
   }
 
-  /** Deselects the tasks for which `isLeft` returns false. */
   retain(isLeft: (id: string) => boolean): void {
     for (const id of this.#ids.keys()) if (!isLeft(id)) this.set(id, false);
   }
 
-  /** Returns the selection for a request to the service. @param reason chosen reason, or undefined for all reasons */
+  /** @param reason chosen reason, or undefined for all reasons */
   toLetters(reason: string | undefined): LetterSelection {
     if (!this.#isAllMatching) return { ids: [...this.#ids.keys()] };
     return reason === undefined ? { all: true } : { reason };

@@ -14,9 +14,7 @@ import { readTask } from './task-detail.ts';
 import type { Submission } from './tasks-api.ts';
 import type { View } from './view-state.ts';
 
-/** Minimum time between two requests for the reasons. */
 const REASONS_INTERVAL_MS = 2_000;
-/** A task that fails permanently, for the curl command shown while no task has failed. */
 const EXAMPLE: Submission = { action: 'sum', data: { numbers: ['one'] } };
 
 export interface FailedViewOptions {
@@ -26,7 +24,7 @@ export interface FailedViewOptions {
   onResubmit(submission: Submission): void;
 }
 
-/** List of the failed tasks by reason. The user can redrive and purge tasks, or edit and resubmit them. */
+/** List of the failed tasks by reason, which the user can redrive, purge, or edit and resubmit. */
 export class FailedView {
   readonly #host: HTMLElement;
   readonly #options: FailedViewOptions;
@@ -38,7 +36,6 @@ export class FailedView {
   readonly #bar: BulkBar;
   readonly #purge: PurgeLater;
   #view: View | undefined;
-  /** Number of failed tasks when the reasons were last read. */
   #counted: number | undefined;
   #reasonsAt = Number.NEGATIVE_INFINITY;
   #isLoaded = false;
@@ -83,7 +80,7 @@ export class FailedView {
   /** Shows the failed tasks that match the filters of `view`, or hides the list if `view` is undefined. */
   show(view: View | undefined): void {
     const isOpened = view !== undefined && this.#view === undefined;
-    // A selection of all matching tasks must end, because the service would also change tasks that the filter hides.
+    // The service cannot filter by text or action, so a redrive of all matching tasks would include hidden ones.
     const isFilterChanged = view?.q !== this.#view?.q || view?.action !== this.#view?.action;
     if (isFilterChanged && this.#selection.isAllMatching) this.#selection.clear();
     this.#view = view;
@@ -97,7 +94,6 @@ export class FailedView {
     this.#render();
   }
 
-  /** Selects or deselects a task. A selection of all matching tasks is first replaced by the tasks in the list. */
   #set(id: string, isSelected: boolean): void {
     if (this.#selection.isAllMatching) this.#selection.narrow(this.#shown.map((task) => task.id));
     this.#selection.set(id, isSelected);
@@ -122,7 +118,6 @@ export class FailedView {
     await this.#load();
   }
 
-  /** Requests the whole task, because the list may have a truncated payload. */
   async #edit(id: string): Promise<void> {
     try {
       const payload = (await readTask(id))?.payload;
@@ -133,7 +128,6 @@ export class FailedView {
     }
   }
 
-  /** Loads the newest tasks, or the next tasks older than the task `before`. */
   async #load(before?: string): Promise<void> {
     if (this.#view === undefined) return;
     const { store } = this.#options;
@@ -215,7 +209,6 @@ export class FailedView {
     if (element.textContent !== text) element.textContent = text;
   }
 
-  /** Failed tasks without those that the user has purged. */
   get #listed(): readonly BoardTask[] {
     return this.#options.store.tasks('failed').filter((task) => !this.#purge.has(task));
   }

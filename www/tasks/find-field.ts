@@ -14,7 +14,7 @@ export class FindField {
     this.#field.addEventListener('input', () => this.#find());
     part(document, 'find-form', HTMLFormElement).addEventListener('submit', (event) => event.preventDefault());
     viewState.subscribe((view) => this.#show(view));
-    // Browsers may restore an earlier text when they load the page or restore it from the back/forward cache.
+    // Browsers may restore an earlier text after a reload and from the back/forward cache.
     addEventListener('pageshow', () => this.#show(viewState.view));
     this.#show(viewState.view);
   }
@@ -30,7 +30,6 @@ export class FindField {
     else this.#viewState.change({ q: text }, 'replace');
   }
 
-  /** Moves the field to the visible list and shows `q`, but keeps spaces that the user is typing at the end. */
   #show({ q, state }: View): void {
     const head = part(document, state === 'failed' ? 'failed-head' : 'list-head', HTMLElement);
     if (this.#bar.parentElement !== head) head.prepend(this.#bar);

@@ -1,14 +1,13 @@
 import { formatMoment } from './durations.ts';
 import type { Health } from './health.ts';
 
-/** Problem of the queue, and advice for the user. */
 export interface Notice {
   kind: 'stalled' | 'paused' | 'full';
   problem: string;
   advice: string;
 }
 
-/** Advice for a stalled queue, by a pattern of the reason. The first match counts. */
+/** Advice for a stalled queue. The first pattern that matches the reason counts. */
 const ADVICE: readonly [RegExp, string][] = [
   [/thread/, 'Look for the threads’ errors in the service’s log, and restart it once their cause is fixed.'],
   [

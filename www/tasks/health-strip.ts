@@ -7,20 +7,18 @@ const whole = new Intl.NumberFormat('en-US');
 
 const KINDS: readonly Notice['kind'][] = ['stalled', 'paused', 'full'];
 
-/** Shows the queue's figures, and a notice if the queue is full, paused or stalled. */
 export class HealthStrip {
   readonly #strip = part(document, 'health', HTMLElement);
   readonly #status = part(this.#strip, 'health-status', HTMLElement);
   readonly #notices = new Map(KINDS.map((kind) => [kind, this.#createNotice(kind)]));
   readonly #onResume: () => void;
 
-  /** @param onResume called after the user has resumed the queue */
   constructor(onResume: () => void) {
     this.#onResume = onResume;
     part(this.#strip, 'health-notices', HTMLElement).append(...this.#notices.values());
   }
 
-  /** @param isCurrent whether the service is reachable; if false, the figures are marked as outdated */
+  /** @param isCurrent false marks the figures as outdated */
   show(health: Health | undefined, isCurrent: boolean): void {
     this.#strip.toggleAttribute('data-outdated', !isCurrent);
     if (health === undefined) return;
@@ -33,7 +31,7 @@ export class HealthStrip {
     this.#showNotices(isCurrent ? noticesOf(health, location.origin) : []);
   }
 
-  /** Announces only the kinds of notices that are new, because the texts of notices contain changing numbers. */
+  /** Screen readers announce only new kinds of notices, because the texts of notices contain changing numbers. */
   #showNotices(notices: Notice[]): void {
     const added: string[] = [];
     for (const [kind, element] of this.#notices) {

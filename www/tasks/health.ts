@@ -9,7 +9,6 @@ export interface Health {
   perSecond: number | undefined;
   oldestAgeSeconds: number | null;
   threads: QueueStatus['threads'];
-  /** Whether the queue rejects new tasks because a limit is reached. */
   full: boolean;
   paused: boolean;
   /** Reason why no task can be processed, and the Unix time since then. */
@@ -19,7 +18,7 @@ export interface Health {
   bytes: number;
 }
 
-/** Computes the queue's health from a response of `GET /queue`. @param perSecond completed tasks per second */
+/** @param perSecond completed tasks per second, if known */
 export function healthOf(status: QueueStatus, perSecond: number | undefined): Health {
   const { waiting, in_flight: running, delayed: retrying, dead, bytes, limits } = status;
   const { oldest_age_seconds: oldestAgeSeconds, threads, paused, stalled, latency } = status;
@@ -30,7 +29,6 @@ export function healthOf(status: QueueStatus, perSecond: number | undefined): He
   };
 }
 
-/** Period over which a rate is measured. */
 const WINDOW_MS = 10_000;
 
 /** Rate of a counter over the last ten seconds. */

@@ -1,13 +1,12 @@
 import { part } from '../shared/dom.ts';
 
-/** Dialog that lists the keyboard shortcuts. */
 export class Help {
   readonly #dialog = part(document, 'help', HTMLDialogElement);
 
   constructor() {
     part(document, 'help-button', HTMLButtonElement).addEventListener('click', () => this.open());
     this.#dialog.addEventListener('click', (event) => {
-      // A click on the dialog's backdrop has the dialog itself as target.
+      // The target of a click on the dialog's backdrop is the dialog element.
       if (event.target === this.#dialog) this.#dialog.close();
     });
   }

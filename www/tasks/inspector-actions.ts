@@ -15,7 +15,6 @@ export class InspectorActions {
   readonly #title: HTMLElement;
   #id = '';
   #submission: Submission | undefined;
-  /** Id of the task that the user has cancelled. */
   #cancelling: string | undefined;
 
   constructor(host: HTMLElement, { onChange, onResubmit }: InspectorActionListeners) {
@@ -35,7 +34,6 @@ export class InspectorActions {
     return this.#cancelling === this.#id;
   }
 
-  /** Shows the buttons that make sense for a task with the status `status`. */
   show(id: string, status: string, submission: Submission | undefined): void {
     if (id !== this.#id) this.#error.textContent = '';
     this.#id = id;
@@ -49,7 +47,7 @@ export class InspectorActions {
     this.#cancel.ariaDisabled = String(this.isCancelling);
   }
 
-  /** If the hidden button has the focus, the focus moves to the title, because a hidden element loses the focus. */
+  /** Shows or hides a button. If the hidden button had the focus, the title gets the focus. */
   #offer(button: HTMLButtonElement, isOffered: boolean): void {
     const isFocused = document.activeElement === button;
     button.hidden = !isOffered;
@@ -64,8 +62,7 @@ export class InspectorActions {
       await cancelTask(id);
     } catch (error) {
       this.#cancelling = undefined;
-      // Status 404 (unknown task) and 409 (finished task) need no error message, because the task's state shows the
-      // same.
+      // An unknown (404) or finished (409) task needs no error message, because the inspector shows its state.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
       if (!isOver && id === this.#id) this.#error.textContent = `Not cancelled: ${(error as Error).message}`;
     }

@@ -13,9 +13,8 @@ import { Refused, type Submission } from './tasks-api.ts';
 import { Timeline } from './timeline.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Milliseconds between two requests for an unfinished task, in case an event was missed. */
+/** Interval of requests for an unfinished task, in case an event was missed. */
 const POLL_MS = 2_000;
-/** Minimum number of milliseconds between two requests. */
 const MIN_WAIT_MS = 250;
 /** Windows that the inspector covers completely. */
 const NARROW = '(max-width: 48rem)';
@@ -39,12 +38,10 @@ export class Inspector {
   readonly #curl: LongText;
   #id: string | undefined;
   #detail: TaskDetail | undefined;
-  /** {@link versionOf} the task at the last request. */
   #seen = '';
   #timer: ReturnType<typeof setTimeout> | undefined;
   #lastRead = 0;
   #opener: Element | null = null;
-  /** Makes the inspected task removable from the store. */
   #release = () => {};
 
   constructor(options: InspectorOptions) {
@@ -123,7 +120,6 @@ export class Inspector {
     if (this.#host.open) this.#host.close();
   }
 
-  /** @param refocus whether the element that had the focus before gets it back */
   #close(refocus: boolean): void {
     if (this.#id === undefined) return;
     this.#hide();
@@ -131,15 +127,12 @@ export class Inspector {
     this.#options.onClose();
   }
 
-  /**
-   * Returns whether the Escape key has another function at an element: to close another dialog or to clear an input.
-   */
+  /** Returns whether the Escape key has another function at an element: closing another dialog or clearing an input. */
   #isElsewhere(target: EventTarget | null): boolean {
     const dialog = document.querySelector('dialog:modal');
     return (dialog !== null && dialog !== this.#host) || (target as Element).matches('input, textarea, select');
   }
 
-  /** Requests the task if an event has changed it, or else updates only the progress. */
   #onStore(): void {
     if (document.body.dataset.connection === 'signed-out') this.#host.close();
     const known = this.#known;
@@ -148,7 +141,7 @@ export class Inspector {
     else if (known.state === 'running') showProgress(this.#host, known.progress ?? this.#detail?.progress);
   }
 
-  /** Requests the task, but at least {@link MIN_WAIT_MS} after the previous request. */
+  /** Requests the task, but at most every {@link MIN_WAIT_MS} milliseconds. */
   #read(): void {
     clearTimeout(this.#timer);
     const id = this.#id;
@@ -235,7 +228,7 @@ export class Inspector {
   }
 }
 
-/** Returns a text that is equal for two states of a task if they differ only in the progress. */
+/** Returns a text that changes whenever the task changes, except for its progress. */
 function versionOf(task: BoardTask | undefined): string {
   return task === undefined ? '' : [task.state, task.attempt, task.attempts, task.endedAtMs].join(' ');
 }

@@ -5,10 +5,7 @@ interface Token {
   start: number;
 }
 
-/**
- * Returns the offsets of the value at a JSON Pointer in a JSON text, or of its nearest parent if there is no such
- * value.
- */
+/** Returns the offsets of the value at a JSON Pointer in JSON text, or of its nearest parent if there is none. */
 export function locate(text: string, pointer: string): { start: number; end: number } {
   const tokens = [...text.matchAll(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)].map(
     (match): Token => ({ text: match[0], start: match.index }),

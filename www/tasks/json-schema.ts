@@ -1,4 +1,3 @@
-/** JSON Schema keywords that the submit form uses. */
 export interface Schema {
   $ref?: string;
   allOf?: unknown[];
@@ -24,11 +23,7 @@ export interface Schema {
 /** Maximum number of nested references, because a schema may refer to itself. */
 const MAX_REFERENCES = 10;
 
-/**
- * Resolves `part` of the JSON Schema `root`: merges the target of `$ref`, all branches of `allOf`, and the first branch
- * of
- * `anyOf` and `oneOf`. Returns an empty schema if `part` is not an object.
- */
+/** Resolves `$ref` and `allOf` in a part of the schema `root`, and the first branch of `anyOf` and `oneOf`. */
 export function resolve(part: unknown, root: unknown, references = 0): Schema {
   if (!isObject(part) || references > MAX_REFERENCES) return {};
   const { $ref, allOf = [], anyOf = [], oneOf = [], ...own } = part as Schema;
@@ -67,7 +62,7 @@ function merge(base: Schema, over: Schema): Schema {
   };
 }
 
-/** Returns the part of `root` at a reference such as `#/$defs/size`. Other references are not supported. */
+/** Returns the part of `root` at a reference such as `#/$defs/size`, or undefined for any other reference. */
 function find(reference: string, root: unknown): unknown {
   if (!/^#(\/|$)/.test(reference)) return undefined;
   return decodePointer(decodeURIComponent(reference.slice(1))).reduce(

@@ -9,7 +9,7 @@ export function indent(json: string): string {
   }
 }
 
-/** Parses a stored payload. An unparsable payload becomes a task with the action `unreadable`. */
+/** Parses a stored payload. The action of an unparsable payload is `unreadable`. */
 export function readPayload(payload: string): Submission {
   try {
     const { action, data } = JSON.parse(payload);

@@ -43,7 +43,7 @@ export class Keys {
     return true;
   }
 
-  /** Moves the focus by one row from the focused row or, if no row has the focus, from the inspected row. */
+  /** Moves the focus by one row from the focused row, or from the inspected row if no row has the focus. */
   #move(step: 1 | -1): void {
     const rows = visibleRows();
     const current = currentRow() ?? document.querySelector<HTMLElement>('[data-row][data-inspected]');

@@ -1,18 +1,17 @@
 import { afterEvent, afterListing, type BoardTask, type State, type TaskEvent } from './board-task.ts';
 
-/** If twice as many tasks are stored, the oldest are removed until this number is reached. */
+/** When twice this number of tasks is stored, the oldest tasks are removed until this number is left. */
 const MAX_TASKS = 5_000;
-/** Maximum age in milliseconds of a listing of unfinished tasks, which nodes that share a queue cache. */
+/** Maximum age of a list of unfinished tasks, because nodes that share a queue cache the list. */
 const LISTING_AGE_MS = 1_500;
 
-/** Task, with the number and time of the last event that changed it. */
 interface Entry {
   task: BoardTask;
   event: number;
   eventAt: number;
 }
 
-/** Tasks by id, as reported by events and listings. The number of tasks is bounded. */
+/** Tasks by id, as reported by events and responses. The number of tasks is bounded. */
 export class KnownTasks {
   readonly #entries = new Map<string, Entry>();
   #events = 0;
@@ -24,16 +23,12 @@ export class KnownTasks {
   apply(event: TaskEvent): void {
     this.#events += 1;
     const task = afterEvent(this.get(event.id), event);
-    // The entry is deleted first, so that the map is ordered by the last event of each task.
+    // A Map keeps the position of an existing key, so the key is deleted first to order the map by last event.
     this.#entries.delete(event.id);
     if (task !== undefined) this.#entries.set(event.id, { task, event: this.#events, eventAt: performance.now() });
   }
 
-  /**
-   * Returns a function that returns whether a task has changed since the service read a listing. Must be called before
-   * the
-   * listing is requested, because events may arrive before the response.
-   */
+  /** Must be called before a request for a list. The result tells whether a task changed after the request. */
   changesSinceListing(state: State): (id: string) => boolean {
     const events = this.#events;
     const isCached = state !== 'completed' && state !== 'failed';
@@ -44,9 +39,7 @@ export class KnownTasks {
     };
   }
 
-  /**
-   * Stores a listed task. @param isNewer whether the known task is newer than the listing, so that its fields are kept
-   */
+  /** Merges a listed task into the known task with the same id. @param isNewer whether the known task is newer */
   merge(listed: BoardTask, isNewer: boolean): BoardTask {
     const entry = this.#entries.get(listed.id);
     const task = afterListing(entry?.task, listed, isNewer);
@@ -54,9 +47,7 @@ export class KnownTasks {
     return task;
   }
 
-  /**
-   * Removes the oldest tasks if there are too many. @param neededIds returns the ids of tasks that must not be removed
-   */
+  /** Removes the oldest tasks if there are too many. @param neededIds returns the ids that must not be removed */
   prune(neededIds: () => ReadonlySet<string>): void {
     if (this.#entries.size <= MAX_TASKS * 2) return;
     const needed = neededIds();

@@ -7,7 +7,7 @@ type Latency = QueueStatus['latency'];
 const ROWS = ['waiting', 'running'] as const;
 const NAMES = ['p50', 'p95', 'p99'] as const;
 
-/** Table of the latency percentiles, in which each row has a bar on a common scale. */
+/** Table of the latency percentiles, with a bar per row. */
 export class LatencyTable {
   readonly #host: HTMLElement;
   #shown = '';

@@ -11,7 +11,6 @@ import { TaskTable } from './task-table.ts';
 import { Refused } from './tasks-api.ts';
 import type { ViewState } from './view-state.ts';
 
-/** Delay before a failed request for the list is repeated. */
 const RELOAD_MS = 2_000;
 const ALL_LISTED = 'These are all.';
 
@@ -27,7 +26,6 @@ export class ListView {
   readonly #viewState: ViewState;
   readonly #table: TaskTable;
   readonly #empty: EmptyState;
-  /** State and action of the last requested list. */
   #requested = '';
   #isLoaded = false;
   #paused = false;

@@ -1,22 +1,20 @@
 import { type ListQuery, PAGE_SIZE } from './board-api.ts';
 import type { BoardTask, State } from './board-task.ts';
 
-/** Maximum number of loaded tasks in one state. */
 export const MAX_LISTED = 1_000;
 
 /** Ids of the loaded tasks in one state, in the service's order. */
 export class LoadedList {
   readonly state: State;
   readonly query: ListQuery;
-  /** Whether older tasks can be loaded. */
   more = false;
-  /** Whether the list must be requested again, because events lack the payload and result of its tasks. */
+  /** Whether the list must be requested again, because events do not contain the payload and result of tasks. */
   isIncomplete = false;
   readonly #find: (id: string) => BoardTask | undefined;
   readonly #isKept: (id: string) => boolean;
-  /** Ids of successive tasks in the service's list, from the newest one. */
+  /** Newest ids of the list, without gaps. */
   #ids: string[] = [];
-  /** Ids of tasks that must stay in the list although tasks between them and the successive ids are not loaded. */
+  /** Ids of tasks that are still needed, although tasks between them and `#ids` are not loaded. */
   #detached: string[] = [];
   #limit = PAGE_SIZE;
   #tasks: readonly BoardTask[] | undefined;
@@ -38,7 +36,7 @@ export class LoadedList {
     return this.#tasks;
   }
 
-  /** Id of the last successive task, after which the next page of older tasks starts. */
+  /** Id of the task after which the next page of older tasks starts. */
   get last(): string | undefined {
     return this.#ids.at(-1);
   }
@@ -47,11 +45,7 @@ export class LoadedList {
     return this.#ids.includes(id) || this.#detached.includes(id);
   }
 
-  /**
-   * Replaces the newest page. Older pages are kept only if they still follow the last task of `page`.
-   *
-   * @param added ids of tasks that belong to the list but may be missing in `page`
-   */
+  /** Replaces the newest tasks by `page`. @param added ids of tasks that belong to the list, even if not in `page` */
   replace(page: readonly string[], more: boolean, added: readonly string[]): void {
     const before = [...this.#ids, ...this.#detached];
     const end = this.#ids.indexOf(page.at(-1) ?? '');
@@ -66,12 +60,12 @@ export class LoadedList {
     this.#changed();
   }
 
-  /** Raises the list's limit before an older page is requested, so that new tasks do not evict its predecessor. */
+  /** Raises the limit of the list, so that new tasks do not evict the last task while an older page is requested. */
   makeRoom(): void {
     this.#limit = Math.min(this.#limit + PAGE_SIZE, MAX_LISTED);
   }
 
-  /** Appends the page of tasks older than `before`. Does nothing if `before` was removed since the request. */
+  /** Appends the page of tasks older than `before`, unless `before` has left the list since the request. */
   append(before: string, page: readonly string[], more: boolean): void {
     if (!this.#ids.includes(before)) return;
     this.#limit = Math.min(Math.max(this.#limit, this.#ids.length + page.length), MAX_LISTED);
@@ -106,7 +100,6 @@ export class LoadedList {
 
   #insert(id: string): void {
     const index = this.#indexFor(id);
-    // The task belongs to an older page that is not loaded.
     if (index === this.#ids.length && this.more) return;
     this.#ids.splice(index, 0, id);
     const task = this.#find(id);
@@ -135,7 +128,7 @@ export class LoadedList {
   }
 }
 
-/** The service orders tasks by whole seconds, so milliseconds must not affect the order. */
+/** Drops the milliseconds of a time, because the service orders tasks by whole seconds. */
 function second(ms: number): number {
   return Math.floor(ms / 1000);
 }

@@ -5,7 +5,7 @@ import { visibleText } from './visible-text.ts';
 
 const SHOWN = 20_000;
 
-/** Text with a copy button, of which only the first 20,000 characters are shown until the user asks for all. */
+/** Text with a copy button. Only the first 20,000 characters are shown until the user asks for all. */
 export class LongText {
   readonly #element: HTMLElement;
   readonly #more: HTMLButtonElement;

@@ -3,7 +3,7 @@ import type { BoardTask } from './board-task.ts';
 import { readOutput } from './json-text.ts';
 import type { TaskProgress, TaskState } from './tasks-api.ts';
 
-/** State of a task queued from this page. The service no longer knows a task with the status `gone`. */
+/** State of a task queued from this page. `gone` means that the service does not know the task. */
 export type OwnTaskState =
   | { status: 'queued' | 'cancelled' | 'gone' }
   | { status: 'running'; attempt: number; progress?: TaskProgress }
@@ -15,7 +15,7 @@ export function isUnfinished(status: OwnTaskState['status']): boolean {
   return status === 'queued' || status === 'running' || status === 'retrying';
 }
 
-/** Converts a response of `GET /tasks/<id>`. Old services report the next attempt only in whole seconds. */
+/** Old services report the time of the next attempt only in whole seconds. */
 export function fromResponse(state: TaskState): OwnTaskState {
   switch (state.status) {
     case 'retrying': {
@@ -29,7 +29,7 @@ export function fromResponse(state: TaskState): OwnTaskState {
   }
 }
 
-/** Converts a task reported by events. Returns undefined if its state must be requested from the service. */
+/** Returns undefined if the state of the task must be requested from the service. */
 export function fromBoard({
   state,
   attempt = 1,
@@ -52,7 +52,7 @@ export function fromBoard({
   }
 }
 
-/** Returns the texts to show: the state, and the output or failure reason. `said` is announced to screen readers. */
+/** Returns the texts to show. `said` is for screen readers. */
 export function describeState(state: OwnTaskState): { word: string; output: string; said: string } {
   switch (state.status) {
     case 'queued':

@@ -6,7 +6,6 @@ import type { Submission } from './tasks-api.ts';
 import { addressOf } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Maximum number of characters shown of a result. */
 const MAX_OUTPUT = 1_000;
 
 export interface OwnTaskActions {
@@ -16,7 +15,6 @@ export interface OwnTaskActions {
   onOpen(id: string): void;
 }
 
-/** List item of a task that was queued from this page. */
 export class OwnTask {
   readonly id: string;
   readonly submission: Submission;
@@ -94,12 +92,12 @@ export class OwnTask {
     part(this.element, name, HTMLButtonElement).addEventListener('click', listener);
   }
 
-  /** If the hidden button has the focus, the focus moves to the list item, because a hidden element loses the focus. */
+  /** Shows or hides the cancel button. If the hidden button had the focus, the list item gets the focus. */
   #showCancel(): void {
     const button = part(this.element, 'cancel', HTMLButtonElement);
     const isFocused = document.activeElement === button;
     button.hidden = !this.isOpen;
-    // The `disabled` attribute would remove the focus from the button.
+    // A button with the `disabled` attribute loses the focus.
     button.ariaDisabled = String(this.#cancelling);
     if (isFocused && button.hidden) this.element.focus();
   }

@@ -4,13 +4,12 @@ import { describeState, fromBoard, fromResponse, isUnfinished, type OwnTaskState
 import type { Store } from './store.ts';
 import { cancelTask, findTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 
-/** Maximum number of tasks. A further task removes the oldest one. */
+/** Maximum number of tasks in the list. The oldest task is removed first. */
 const LIMIT = 8;
-/** Delay before an unfinished task without events is requested. Grows with each request. */
+/** Delay before the state of a task without events is requested. Grows with each request. */
 const FIRST_CHECK_MS = 1_000;
 const CHECK_GROWTH = 1.5;
 const MAX_CHECK_MS = 10_000;
-/** Maximum number of characters announced to screen readers. */
 const MAX_ANNOUNCEMENT = 200;
 
 interface Followed {
@@ -22,7 +21,7 @@ interface Followed {
   isChecking: boolean;
 }
 
-/** List of the tasks queued from this page, with their states. */
+/** List of the tasks queued from this page. */
 export class OwnTasks {
   readonly #panel = part(document, 'own-tasks', HTMLElement);
   readonly #list = part(this.#panel, 'own-list', HTMLElement);
@@ -77,7 +76,6 @@ export class OwnTasks {
     }
   }
 
-  /** Requests a task's state. A failed request needs no message, because the page shows the connection's state. */
   async #check(each: Followed): Promise<void> {
     if (each.isChecking) return;
     const { task } = each;
@@ -87,11 +85,11 @@ export class OwnTasks {
     try {
       const found = await findTask(task.id);
       const state: OwnTaskState = found ? fromResponse(found) : { status: task.cancelling ? 'cancelled' : 'gone' };
-      // A finished task must not be reopened by an older event that was not shown yet.
+      // Marks the latest event as seen, because an older event must not reopen a finished task.
       if (!isUnfinished(state.status)) each.seen = this.#store.get(task.id);
       if (task.isOpen) this.#show(task, state);
     } catch {
-      // The request is repeated after `waitMs`.
+      // A failed request is repeated after `waitMs`.
     } finally {
       each.isChecking = false;
     }
@@ -112,7 +110,6 @@ export class OwnTasks {
     }
   }
 
-  /** Shows a redriven task as queued. */
   #reopen(task: OwnTask): void {
     task.queuedAt = performance.now();
     this.#show(task, { status: 'queued' });
@@ -128,8 +125,7 @@ export class OwnTasks {
       else this.#status.textContent = `Cancelling ${task.name}`;
     } catch (error) {
       task.cancelling = false;
-      // Status 404 (unknown task) and 409 (finished task) need no error message, because the next check shows the
-      // state.
+      // An unknown (404) or finished (409) task needs no error message, because the next request shows its state.
       const isOver = error instanceof Refused && (error.status === 404 || error.status === 409);
       if (!isOver) this.#status.textContent = `Cannot cancel ${task.name}: ${(error as Error).message}`;
     }

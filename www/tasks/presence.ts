@@ -1,4 +1,4 @@
-/** Delay after which a hidden page counts as absent, so that a short visit to another tab has no effect. */
+/** A hidden page counts as absent after this delay, so that a short visit to another browser tab has no effect. */
 const GRACE_MS = 3_000;
 
 /** Tracks whether the page is visible. A page in the back/forward cache is absent. */
@@ -7,7 +7,7 @@ export class Presence {
   #isPresent = false;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  /** @param listeners `onPresent` is called when the page is shown, `onAbsent` {@link GRACE_MS} after it was hidden */
+  /** @param listeners called when the page is shown, and {@link GRACE_MS} after the page was hidden */
   constructor(listeners: { onPresent(): void; onAbsent(): void }) {
     this.#listeners = listeners;
     document.addEventListener('visibilitychange', () => this.#update());

@@ -2,7 +2,7 @@ import { part } from '../shared/dom.ts';
 import type { TaskProgress } from './tasks-api.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Shows a task's progress within `element`, or hides the progress bar if `progress` is undefined. */
+/** Shows the progress of a task, or hides the progress bar if `progress` is undefined. */
 export function showProgress(element: HTMLElement, progress: TaskProgress | undefined): void {
   part(element, 'progress', HTMLElement).hidden = progress === undefined;
   if (progress === undefined) return;

@@ -2,17 +2,13 @@ import { part } from '../shared/dom.ts';
 import { formatTasks } from './amounts.ts';
 import { type BulkResult, contains, type LetterSelection } from './dead-letters.ts';
 
-/** Milliseconds during which the user can undo a purge. */
 const UNDO_MS = 8_000;
-/** Milliseconds for which the result of a purge is shown. */
 const RESULT_MS = 6_000;
 
 export interface PurgeLaterOptions {
   root: ParentNode;
   send(selection: LetterSelection): Promise<BulkResult>;
-  /** Called when the user has confirmed a purge. */
   onStart(): void;
-  /** Called when a purge has been undone, has succeeded or has failed. */
   onEnd(): void;
 }
 
@@ -21,11 +17,7 @@ interface Purge {
   count: number;
 }
 
-/**
- * Purges dead letters {@link UNDO_MS} after the user's confirmation, unless the user undoes the purge or leaves the
- * page.
- * A second purge sends the first one without further delay.
- */
+/** Purges dead letters {@link UNDO_MS} after the confirmation, unless the user undoes the purge or leaves the page. */
 export class PurgeLater {
   readonly #dialog: HTMLDialogElement;
   readonly #notice: HTMLElement;
@@ -91,7 +83,7 @@ export class PurgeLater {
     void this.#send(purge);
   }
 
-  /** Stops the countdown. @returns the purge that could still be undone */
+  /** @returns the purge that could still be undone */
   #takePending(): Purge | undefined {
     const purge = this.#pending;
     this.#pending = undefined;
@@ -122,7 +114,6 @@ export class PurgeLater {
     this.#finish(this.#sending.size === 0 ? text : 'Undone. The purge before it is being sent.');
   }
 
-  /** Shows the result of a purge, followed by the text of a purge that can still be undone. */
   #finish(text: string): void {
     if (this.#pending !== undefined) {
       this.#say(`${text} ${pendingText(this.#pending)}`);

@@ -1,32 +1,25 @@
 import { request } from './tasks-api.ts';
 
-/** Seconds for which the service keeps its history. */
 export const HISTORY_SECONDS = 900;
 
 const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
 type Name = (typeof NAMES)[number];
 
-/**
- * Response of `GET /queue/history`: one number per second, oldest first. `end` is the Unix time of the newest second.
- */
+/** Response of `GET /queue/history`: one number per second. `end` is the Unix time of the newest second. */
 export interface HistoryPart extends Record<Name, number[]> {
   end: number;
   seconds: number;
 }
 
-/**
- * Queue history in periods. `times` are the Unix times at which periods end. `depth` is the maximum in a period, and
- * the
- * other numbers are averages per second. Null means that no number is known.
- */
+/** `times` are Unix times at which periods end. `depth` is a maximum, and other numbers are averages per second. */
 export type Periods = { times: number[] } & Record<Name, (number | null)[]>;
 
-/** Requests the numbers after the Unix time `since`, or all numbers. @throws {Refused | Unreachable} */
+/** @param since Unix time; undefined requests the whole history @throws {Refused | Unreachable} */
 export async function readHistory(since?: number): Promise<HistoryPart> {
   return request(since === undefined ? '/queue/history' : `/queue/history?since=${since}`);
 }
 
-/** Queue history of the last {@link HISTORY_SECONDS} seconds, with one number or null per second. */
+/** Queue history of the last 15 minutes. The number of a second is null if it is unknown. */
 export class QueueHistory {
   #end: number | undefined;
   #columns = emptyColumns();
@@ -36,7 +29,7 @@ export class QueueHistory {
     return this.#end;
   }
 
-  /** Adds newer numbers, and discards older ones if the service's clock was set back. */
+  /** Adds the newest part of the history, and discards older parts if the service's clock was set back. */
   add(part: HistoryPart): void {
     if (this.#end === undefined || part.end < this.#end) {
       this.#columns = emptyColumns();

@@ -1,7 +1,7 @@
 import { type QueueStatus, readQueue } from './board-api.ts';
 import { Refused } from './tasks-api.ts';
 
-/** Bounds the number of open requests to three, because one request is sent per second. */
+/** With one request per second, a timeout of three seconds bounds the number of open requests to three. */
 const TIMEOUT_MS = 3_000;
 /** Longest accepted delay in a `Retry-After` header. */
 const MAX_RETRY_AFTER_MS = 60_000;
@@ -11,9 +11,7 @@ export interface AnswerListeners {
   onFailure(error: unknown): void;
 }
 
-/**
- * Sends `GET /queue` requests without waiting for earlier responses, and discards responses that arrive out of order.
- */
+/** Sends `GET /queue` requests without waiting for earlier responses, and discards responses out of order. */
 export class QueueRequests {
   readonly #listeners: AnswerListeners;
   #sent = 0;
@@ -24,17 +22,16 @@ export class QueueRequests {
     this.#listeners = listeners;
   }
 
-  /** Sends a request, unless the delay of a `Retry-After` header has not elapsed. */
+  /** Sends a request, unless the service has asked to wait with `Retry-After`. */
   send(): void {
     if (performance.now() >= this.#notBefore) void this.#send();
   }
 
-  /** Sends a request even if the delay of a `Retry-After` header has not elapsed. */
+  /** Sends a request even if the service has asked to wait with `Retry-After`. */
   sendNow(): void {
     void this.#send();
   }
 
-  /** Discards the responses to all open requests. */
   discard(): void {
     this.#answered = this.#sent;
   }

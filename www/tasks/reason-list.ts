@@ -11,7 +11,6 @@ export class ReasonList {
   #chosen: string | undefined;
   #shown = '';
 
-  /** @param onChoose called with the chosen reason, or undefined for all reasons */
   constructor(list: HTMLElement, onChoose: (reason: string | undefined) => void) {
     this.#list = list;
     this.#onChoose = onChoose;
@@ -31,12 +30,10 @@ export class ReasonList {
     return sum(this.#matching);
   }
 
-  /** Number of dead letters with the chosen reason that have a permanent error. */
   get permanent(): number {
     return sum(this.#matching.filter(({ permanent }) => permanent));
   }
 
-  /** Shows the reasons. If the chosen reason is missing, all reasons are chosen. */
   show(groups: readonly ReasonGroup[]): void {
     this.#groups = groups;
     const isGone = this.#chosen !== undefined && !groups.some(({ reason }) => reason === this.#chosen);
@@ -73,7 +70,7 @@ export class ReasonList {
   #renderGroup({ reason, count, permanent }: ReasonGroup): HTMLElement {
     const item = stamp('reason-group');
     part(item, 'reason-text', HTMLElement).textContent = reason === null ? 'Other reasons' : visibleText(reason);
-    // The service cannot filter by the group of rare reasons, so its button is disabled.
+    // The group of rare reasons has no reason by which the service could filter.
     part(item, 'reason', HTMLButtonElement).disabled = reason === null;
     return this.#finish(item, count, permanent, reason === this.#chosen, reason ?? undefined);
   }

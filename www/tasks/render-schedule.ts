@@ -1,4 +1,3 @@
-/** Minimum time between two calls of the subscribers. */
 const INTERVAL_MS = 100;
 
 /** Calls its subscribers after changes, at most ten times per second, and not while the page is hidden. */
@@ -20,7 +19,6 @@ export class RenderSchedule {
     return () => this.#subscribers.delete(subscriber);
   }
 
-  /** Schedules a call of the subscribers. */
   request(): void {
     this.#isDue = true;
     if (document.visibilityState === 'hidden') return;

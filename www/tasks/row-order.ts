@@ -1,7 +1,4 @@
-/**
- * Returns the ids of the table rows in order: the listed ids, and at their previous positions the shown ids that are no
- * longer listed but for which `isKept` returns true.
- */
+/** Inserts those ids of `shown` into `listed` for which `isKept` is true, at their previous positions. */
 export function orderRows(listed: readonly string[], shown: readonly string[], isKept: (id: string) => boolean) {
   const known = new Set(listed);
   const order = [...listed];

@@ -7,34 +7,28 @@ import { QueueRequests } from './queue-requests.ts';
 import { TabGroup } from './tab-group.ts';
 import { Refused, Unreachable } from './tasks-api.ts';
 
-/** Milliseconds between two requests by the leader tab. */
 const TICK_MS = 1_000;
-/** Milliseconds without any response or event after which the service counts as offline. */
+/** Milliseconds without a response or event after which the service counts as offline. */
 const OFFLINE_MS = 3_500;
 /** Milliseconds without a message of the leader tab after which another tab becomes the leader. */
 const LEADER_SILENCE_MS = 3_000;
 /** Every tenth tick, a tab that is not the leader sends a request to check its token. */
 const CHECK_TICKS = 10;
 
-/** State of the connection to the service. */
 export interface LinkState {
   kind: 'connecting' | 'live' | 'offline' | 'failing' | 'signed-out';
-  /** Error message of the service. Undefined unless `kind` is `failing`. */
+  /** Error message of the service if `kind` is `failing`. */
   error?: string | undefined;
-  /** Time of the last event in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   lastEventAt?: number;
-  /**
-   * Whether the event stream is connected. Without the stream, the page detects changes by the counts of `GET /queue`.
-   */
+  /** Whether the event stream is connected. If not, changed counts of `GET /queue` show missed events. */
   isStreaming: boolean;
 }
 
-/** Listeners of {@link ServiceLink}. */
 export interface LinkListeners {
   onState(state: LinkState, earlier: LinkState): void;
   onStatus(status: QueueStatus): void;
   onEvents(events: readonly TaskEvent[]): void;
-  /** Called when events were missed. */
   onGap(): void;
 }
 
@@ -44,10 +38,7 @@ type Message =
   | { kind: 'batch'; batch: EventBatch }
   | { kind: 'news'; state: LinkState; position: string | undefined; status: QueueStatus | undefined };
 
-/**
- * Connection to the service that all visible tabs of a user share. A leader tab reads the event stream, requests
- * `GET /queue` every second, and sends events and responses to the other tabs.
- */
+/** Connection shared by all visible tabs of a user. Only the leader tab reads events and requests `GET /queue`. */
 export class ServiceLink {
   readonly #listeners: LinkListeners;
   readonly #presence: Presence;
@@ -56,9 +47,8 @@ export class ServiceLink {
   readonly #requests: QueueRequests;
   #state: LinkState = { kind: 'connecting', isStreaming: false };
   #status: QueueStatus | undefined;
-  /** Id of the last known event. */
   #position: string | undefined;
-  /** Id of the user, or an empty string if no token is required. Undefined before `start` and after a sign-out. */
+  /** Id of the user, or an empty string if no token is required. Undefined while signed out. */
   #user: string | undefined;
   #timer: ReturnType<typeof setInterval> | undefined;
   #ticks = 0;
@@ -86,11 +76,7 @@ export class ServiceLink {
     return this.#state;
   }
 
-  /**
-   * Connects while the page is visible.
-   *
-   * @param user id of the user, or an empty string if no user is signed in
-   */
+  /** Connects while the page is visible. @param user id of the user, or an empty string if no user is signed in */
   start(user: string): void {
     this.#leave();
     this.#user = user;
@@ -100,12 +86,12 @@ export class ServiceLink {
     if (this.#presence.isPresent) this.#join();
   }
 
-  /** Requests the state of the queue, even if the delay of a `Retry-After` header has not elapsed. */
+  /** Requests the state of the queue, even if the service has asked to wait with `Retry-After`. */
   now(): void {
     if (this.#timer !== undefined) this.#requests.sendNow();
   }
 
-  /** Disconnects until `start` is called. */
+  /** Disconnects from the service until `start` is called. */
   signOut(): void {
     this.#user = undefined;
     this.#leave();
@@ -153,12 +139,12 @@ export class ServiceLink {
 
   #onMessage(message: Message): void {
     if (message.kind === 'hello') {
-      // A hidden leader tab leaves the group, so that the visible tab that sent `hello` becomes the leader.
+      // A hidden leader leaves the group, so that the visible tab that has sent `hello` becomes the leader.
       if (this.#group.isLeader) this.#presence.yield();
       this.#sendNews();
       return;
     }
-    // The message may come from a former leader tab, so a leader must ignore it.
+    // A leader ignores messages of other tabs, because a former leader may send a last message.
     if (this.#group.isLeader) return;
     this.#noteContact();
     if (message.kind === 'batch') this.#onBatch(message.batch);
@@ -198,7 +184,7 @@ export class ServiceLink {
     if (error instanceof Refused && error.signedOut) {
       this.signOut();
     } else if (!this.#group.isLeader) {
-      // Only the leader tab reports failures other than a refused token.
+      // Only the leader reports failures, except for a refused token.
     } else if (error instanceof Refused) {
       this.#noteContact();
       this.#show({ kind: 'failing', error: error.message });

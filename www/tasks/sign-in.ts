@@ -25,12 +25,12 @@ export class Access {
     this.#signOut.addEventListener('click', () => {
       discardKeptSession();
       if (this.#session !== undefined) revoke(this.#session.token);
-      // A reload removes all data of the user from the page.
+      // Reloading the page removes all data of the user.
       location.reload();
     });
   }
 
-  /** Id of the signed-in user, or an empty string if no user is signed in. */
+  /** Id of the signed-in user, or an empty string. */
   get userId(): string {
     return this.#session?.userId ?? '';
   }

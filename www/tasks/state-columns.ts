@@ -4,11 +4,10 @@ import { formatBetween, formatMoment } from './durations.ts';
 import { dataText, outputText } from './summary-text.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Columns that differ between the tables of the states. */
 export interface Columns {
   headings: [detail: string, count: string, time: string];
   detail(task: BoardTask): string;
-  /** Formatted length of the whole text if `detail` returns a truncated text, or else an empty string. */
+  /** Length of the whole text if `detail` returns a truncated text, or else an empty string. */
   size(task: BoardTask): string;
   count(task: BoardTask): string;
   /** @param now milliseconds since the epoch */
@@ -52,7 +51,7 @@ export const COLUMNS: Record<Exclude<State, 'failed'>, Columns> = {
     detail: ({ result }) => outputText(result ?? null),
     size: ({ result, resultBytes }) => sizeOf(result, resultBytes),
     count: took,
-    // The acceptance time is unknown until the listing is loaded, so the end time is shown until then.
+    // The acceptance time may be unknown until the service has listed the task.
     time: ({ endedAtMs = 0, acceptedAtMs = endedAtMs }) => formatMoment(acceptedAtMs / 1000),
   },
 };
@@ -67,7 +66,7 @@ function percent(fraction: number): string {
   return `${Math.floor(fraction * 100)} %`;
 }
 
-/** Returns the time between acceptance and end, which is in whole seconds if no event has reported exact times. */
+/** Returns the time between acceptance and end, in whole seconds if no event has reported exact times. */
 function took({ acceptedAtMs, endedAtMs }: BoardTask): string {
   if (acceptedAtMs === undefined || endedAtMs === undefined) return '';
   const isRounded = acceptedAtMs % 1000 === 0 || endedAtMs % 1000 === 0;

@@ -11,7 +11,6 @@ export interface PillFacts {
   problem: Error | undefined;
 }
 
-/** Shows the connection state, the age of the last event, and the state of the queue. */
 export class StatusPill {
   readonly #pill = new ConnectionPill();
   readonly #element = part(document, 'connection', HTMLElement);

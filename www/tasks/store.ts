@@ -9,9 +9,7 @@ export type { ListQuery } from './board-api.ts';
 export type { BoardTask, State } from './board-task.ts';
 export type { Health } from './health.ts';
 
-/** Delay between an event and the list request that it causes. */
 const REFRESH_DELAY_MS = 100;
-/** Minimum time between two list requests that are caused by events. */
 const REFRESH_INTERVAL_MS = 1_000;
 
 /** Tasks, lists of tasks by state, and the queue's health, updated by events and responses of the service. */
@@ -25,7 +23,7 @@ export class Store {
   #health: Health | undefined;
   #status: QueueStatus | undefined;
   #isOutdated = false;
-  /** State whose list was loaded last. Only the list of that state is requested again after missed events. */
+  /** Task state whose list is requested again after missed events. */
   #active: State | undefined;
   #problem: Error | undefined;
   #refreshTimer: ReturnType<typeof setTimeout> | undefined;
@@ -44,10 +42,7 @@ export class Store {
     return this.#problem;
   }
 
-  /**
-   * Number of tasks in a state by the latest `GET /queue` response. Completed tasks are counted since the service's
-   * start.
-   */
+  /** Number of tasks in a state. Completed tasks are counted since the service's start. */
   count(state: State): number | undefined {
     const status = this.#status;
     if (status === undefined) return undefined;
@@ -64,7 +59,7 @@ export class Store {
     return this.#lists.get(state)?.more ?? false;
   }
 
-  /** Id of the task after which the next page of older tasks starts. */
+  /** Id of the last loaded task, after which the next page of older tasks starts. */
   last(state: State): string | undefined {
     return this.#lists.get(state)?.last;
   }
@@ -73,7 +68,7 @@ export class Store {
     return this.#known.get(id);
   }
 
-  /** Keeps a task in memory. @returns a function that makes the task removable */
+  /** Keeps a task in memory. @returns a function that ends the keeping */
   keep(id: string): () => void {
     this.#kept.set(id, (this.#kept.get(id) ?? 0) + 1);
     return () => {
@@ -83,13 +78,7 @@ export class Store {
     };
   }
 
-  /**
-   * Loads the newest page of tasks in a state, or the page of tasks older than `query.before`. Events update the list
-   * until
-   * another state is loaded.
-   *
-   * @throws {Refused | Unreachable}
-   */
+  /** Loads the newest tasks in a state, or tasks older than `query.before`. @throws {Refused | Unreachable} */
   async load(state: State, query: ListQuery = {}): Promise<{ more: boolean }> {
     const { before, ...filter } = query;
     this.#active = state;
@@ -107,7 +96,6 @@ export class Store {
     return this.#schedule.subscribe(listener);
   }
 
-  /** Schedules a call of the subscribers. */
   requestRender(): void {
     this.#schedule.request();
   }
@@ -135,7 +123,7 @@ export class Store {
     this.#schedule.request();
   };
 
-  /** Requests the last loaded list again and discards all other lists, because events were missed. */
+  /** Requests the current list again and discards all other lists, because events were missed. */
   readonly reload = (): void => {
     for (const state of STATES) if (state !== this.#active) this.#lists.delete(state);
     this.#isOutdated = true;
@@ -159,21 +147,21 @@ export class Store {
     if (this.#lists.get(list.state) !== list) return;
     const page = fetched.flatMap((listed) => {
       const { id, state } = this.#known.merge(listed, isChanged(listed.id));
-      // The service lists queued tasks that wait for a thread among the running tasks.
+      // The service lists queued tasks that wait for a thread as running.
       return state === listed.state || state === list.state ? id : [];
     });
     const more = fetched.length >= PAGE_SIZE;
     const added = list.tasks.map(({ id }) => id).filter(isChanged);
     if (before === undefined) list.replace(page, more, added);
     else list.append(before, page, more);
-    // The listing contradicts recent events, probably because it was cached, so it must be requested again.
+    // The response contradicts newer events, so the list must be requested again.
     const isInDoubt = page.length < fetched.length || added.some((id) => !page.includes(id));
     if (before === undefined) list.isIncomplete ||= isInDoubt;
     this.#refreshIfNeeded();
     this.#schedule.request();
   }
 
-  /** Requests a page. An error of the newest page is stored in `problem`. */
+  /** @throws {Refused | Unreachable} after storing an error of the newest page in `problem` */
   async #list({ state, query }: LoadedList, before: string | undefined): Promise<BoardTask[]> {
     if (before !== undefined) return listState(state, { ...query, before });
     try {
@@ -188,7 +176,7 @@ export class Store {
   }
 
   #refreshIfNeeded(): void {
-    // After a failed list request, the next `GET /queue` response causes another attempt.
+    // After an error, the next response of `GET /queue` causes another request.
     const isNeeded = this.#isOutdated || this.#activeList?.isIncomplete;
     if (isNeeded && this.#problem === undefined) this.#refreshSoon();
   }

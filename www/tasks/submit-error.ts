@@ -12,7 +12,6 @@ export class SubmitError {
   readonly #button: HTMLButtonElement;
   #error: Error | undefined;
   #isLive = true;
-  /** Whether the service has been offline since the error was shown. */
   #wasOffline = false;
   /** `performance.now()` until which the service has asked to wait. */
   #notBefore = 0;
@@ -23,7 +22,6 @@ export class SubmitError {
     this.#button = part(form, 'submit', HTMLButtonElement);
   }
 
-  /** Whether the service has asked to wait before the next attempt. */
   get isWaiting(): boolean {
     return performance.now() < this.#notBefore;
   }
@@ -55,7 +53,7 @@ export class SubmitError {
     clearTimeout(this.#timer);
     const seconds = Math.ceil((this.#notBefore - performance.now()) / 1000);
     const isWaiting = seconds > 0;
-    // The `disabled` attribute would remove the focus from the button.
+    // A button with the `disabled` attribute loses the focus.
     this.#button.ariaDisabled = String(isWaiting);
     const wait = isWaiting ? ` Try again in ${seconds} s.` : '';
     const text = this.#error === undefined ? '' : describe(this.#error) + wait;

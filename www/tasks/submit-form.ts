@@ -5,7 +5,6 @@ import { type Draft, DraftError, type DraftField, parseDraft } from './draft.ts'
 import { type Conditions, SubmitError } from './submit-error.ts';
 import { type ActionList, Refused, type Submission, submitTask, type WrongField } from './tasks-api.ts';
 
-/** Form that queues a task. */
 export class SubmitForm {
   readonly #form = part(document, 'submit-form', HTMLFormElement);
   readonly #button = part(this.#form, 'submit', HTMLButtonElement);
@@ -65,7 +64,6 @@ export class SubmitForm {
     this.#showFields();
   }
 
-  /** Removes the error message if its cause no longer exists. */
   update(conditions: Conditions): void {
     this.#error.update(conditions);
   }
@@ -127,7 +125,6 @@ export class SubmitForm {
     return new FormData(this.#form).get('kind');
   }
 
-  /** Shows the curl command that queues the task in the form, or hides it if the form is invalid. */
   showCurl(): void {
     const fields = [...this.#form.querySelectorAll<HTMLInputElement | HTMLTextAreaElement>('input, textarea')];
     this.#curl.update(fields.reduce((length, { value }) => length + value.length, 0));
@@ -138,7 +135,6 @@ export class SubmitForm {
     part(this.#form, `${field}-error`, HTMLElement).textContent = message;
   }
 
-  /** Shows which field of the data the service has rejected. */
   #showWrong(refusal: string, field: WrongField): void {
     const message = `${refusal}: ${field.path === '' ? 'it' : field.path} ${field.detail}`;
     if (this.#kind !== 'other') {

@@ -1,19 +1,14 @@
 export interface GroupListeners<Message> {
-  /** Called when this tab becomes the leader, and when another tab replaces it as the leader. */
+  /** Called when this tab becomes the leader, and when another tab replaces this tab as the leader. */
   onLead(leads: boolean): void;
   onMessage(message: Message): void;
 }
 
-/**
- * Browser tabs that elect a leader and send each other messages. The leader holds a Web Lock, which the browser
- * releases
- * when the tab is closed or crashes. Without Web Locks, which need HTTPS or localhost, each tab is its own leader.
- */
+/** Browser tabs that elect a leader by a Web Lock. In browsers without Web Locks, each tab is its own leader. */
 export class TabGroup<Message> {
   readonly #listeners: GroupListeners<Message>;
   #name: string | undefined;
   #channel: BroadcastChannel | undefined;
-  /** Aborted to cancel the request for the Web Lock. */
   #request: AbortController | undefined;
   /** Releases the Web Lock. Undefined unless this tab is the leader. */
   #release: (() => void) | undefined;
@@ -54,7 +49,7 @@ export class TabGroup<Message> {
     this.#channel?.postMessage(message);
   }
 
-  /** Makes this tab the leader in place of a tab that no longer responds. */
+  /** Makes this browser tab the leader in place of a tab that no longer responds. */
   takeOver(): void {
     if (this.#name === undefined || this.isLeader || navigator.locks === undefined) return;
     this.#request?.abort();
@@ -74,8 +69,7 @@ export class TabGroup<Message> {
     // The Web Locks API rejects requests with both `steal` and `signal`.
     const signal = options.steal ? {} : { signal: request.signal };
     navigator.locks.request(name, { ...options, ...signal }, lead).catch(() => {
-      // `leave` and `takeOver` replace `#request`, so an unchanged `#request` means that another tab has stolen the
-      // lock.
+      // `leave` and `takeOver` replace `#request`. If `#request` is unchanged, another tab has stolen the lock.
       if (this.#request !== request) return;
       this.#release = undefined;
       this.#listeners.onLead(false);

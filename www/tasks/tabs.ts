@@ -14,7 +14,6 @@ const TITLES: Record<State, string> = {
   failed: 'Failed',
 };
 
-/** Links to the task lists of the five states, with the number of tasks in each state. */
 export class Tabs {
   readonly #tabs = part(document, 'tabs', HTMLElement);
   readonly #store: Store;
@@ -61,9 +60,7 @@ export class Tabs {
     }
   }
 
-  /**
-   * Returns the number of tasks in a state, or a minimum such as `120+` if the list is longer than the service's count.
-   */
+  /** Returns the number of tasks in a state, or a minimum such as `120+` if the list is longer than the count. */
   #count(state: State): string {
     const count = this.#store.count(state);
     if (count === undefined) return '';

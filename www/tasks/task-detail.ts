@@ -50,22 +50,17 @@ export function noteOf({ status, permanent }: TaskDetail): string {
   return status === 'failed' && permanent ? PERMANENT : '';
 }
 
-/** Step in a task's timeline. */
 export interface Step {
   kind: 'accepted' | 'failed-attempt' | 'waiting' | 'running' | 'retrying' | 'completed' | 'failed' | 'cancelled';
   title: string;
   /** Milliseconds since the epoch. Undefined if unknown. */
   atMs?: number | undefined;
-  /** Whether `atMs` has milliseconds; if not, it is a whole second. */
+  /** False if `atMs` is rounded to a whole second. */
   isExact?: boolean;
   reason?: string;
 }
 
-/**
- * Returns the steps of a task, oldest first.
- *
- * @param known the task as reported by events, whose times have milliseconds
- */
+/** Returns the steps of a task, oldest first. @param known task from events, whose times have milliseconds */
 export function timelineOf(detail: TaskDetail, known: BoardTask | undefined): Step[] {
   const { history = [], status } = detail;
   const failed = attemptsBefore(detail);
@@ -102,7 +97,7 @@ function lastStep(detail: TaskDetail, known: BoardTask | undefined): Step | unde
       return { kind: 'completed', title: 'Completed', ...endedAt(detail.processed_at, known) };
     case 'failed': {
       const title = detail.permanent ? 'Failed permanently' : 'Failed, no attempts left';
-      // The reason is omitted if the history already contains it.
+      // If the task has a history, the last failed attempt already shows the reason.
       return { kind: 'failed', title, ...endedAt(detail.last_at, known), ...(!hasHistory && { reason }) };
     }
     case 'cancelled':

@@ -5,10 +5,8 @@ import { dataText } from './summary-text.ts';
 import { addressOf, type View } from './view-state.ts';
 import { visibleText } from './visible-text.ts';
 
-/** Failed tasks are not shown in a table. */
 export type ListedState = Exclude<State, 'failed'>;
 
-/** Table row of one task. */
 export class TaskRow {
   readonly element = stamp('task-row');
   readonly #link = part(this.element, 'action', HTMLAnchorElement);
@@ -41,7 +39,6 @@ export class TaskRow {
     const cell = part(this.element, 'detail-cell', HTMLElement);
     if (fraction === undefined) cell.style.removeProperty('--progress');
     else cell.style.setProperty('--progress', String(fraction));
-    // Without progress, the cell shows the same text as the data column.
     cell.toggleAttribute('data-repeated', this.element.dataset.state === 'running' && fraction === undefined);
   }
 

@@ -16,10 +16,7 @@ export interface Shown {
   find(id: string): BoardTask | undefined;
 }
 
-/**
- * Table of tasks. Rows do not move while the mouse moves over them, and the focused and the inspected row stay in the
- * table.
- */
+/** Rows do not move under the mouse pointer. The focused and the inspected row stay in the table. */
 export class TaskTable {
   readonly #table = part(document, 'task-table', HTMLTableElement);
   readonly #body = part(document, 'task-rows', HTMLElement);

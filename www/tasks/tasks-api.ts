@@ -1,4 +1,4 @@
-/** Task as listed by the service. `payload` and `result` are JSON text, and times are Unix seconds. */
+/** `payload` and `result` are JSON text, and times are Unix seconds. */
 export interface TaskRow {
   id: string;
   payload: string;
@@ -22,13 +22,13 @@ export type TaskState =
   | { status: 'completed'; result: string | null }
   | { status: 'failed'; reason: string; permanent?: boolean };
 
-/** Action that has a handler. `schema` is the JSON Schema of the action's data. */
+/** `schema` is the JSON Schema of the action's data. */
 export interface Action {
   name: string;
   schema?: object;
 }
 
-/** Actions that have a handler, and whether tasks with further actions are rejected. */
+/** `unknown_actions` tells whether the service accepts tasks whose action has no handler. */
 export interface ActionList {
   actions: Action[];
   unknown_actions: 'process' | 'reject';
@@ -47,10 +47,10 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
-/** Undefined if no user is signed in. A sign-in is only possible if `TASKS_REQUIRE_TOKEN=true`. */
+/** A sign-in is only possible if the service runs with `TASKS_REQUIRE_TOKEN=true`. */
 let token: string | undefined;
 
-/** Sets the token for all further requests, or removes it if `newToken` is undefined. */
+/** Sets or removes the token for all further requests. */
 export function useToken(newToken: string | undefined): void {
   token = newToken;
 }
@@ -69,9 +69,9 @@ interface RefusalDetails {
 export class Refused extends Error {
   override name = 'Refused';
   readonly status: number;
-  /** Field that does not match the action's JSON Schema, if that is the reason of the rejection. */
+  /** Field that does not match the action's JSON Schema, if any. */
   readonly wrongField: WrongField | undefined;
-  /** Delay from the `Retry-After` header. Undefined without the header. */
+  /** Delay from the `Retry-After` header, if any. */
   readonly retryAfterMs: number | undefined;
 
   constructor(message: string, status: number, { wrongField, retryAfterMs }: RefusalDetails = {}) {
@@ -81,13 +81,11 @@ export class Refused extends Error {
     this.retryAfterMs = retryAfterMs;
   }
 
-  /** Whether the token was missing or invalid. */
   get signedOut(): boolean {
     return this.status === 401;
   }
 }
 
-/** Thrown if the service does not respond. */
 export class Unreachable extends Error {
   override name = 'Unreachable';
 
@@ -111,12 +109,7 @@ export async function findTask(id: string): Promise<TaskState | undefined> {
   });
 }
 
-/**
- * Cancels a task.
- *
- * @returns true if the task was cancelled, false if its handler is running and has been asked to stop
- * @throws {Refused | Unreachable}
- */
+/** @returns whether the task is cancelled, or false while its handler still runs @throws {Refused | Unreachable} */
 export async function cancelTask(id: string): Promise<boolean> {
   const { status } = await request(`/tasks/${id}`, { method: 'DELETE' });
   return status !== 'cancelling';
@@ -132,9 +125,7 @@ export async function retryTask(id: string): Promise<void> {
   await request(`/dead-letters/${id}/retry`, { method: 'POST' });
 }
 
-/**
- * Requests the newest 100 tasks with a status, or with any status if `status` is empty. @throws {Refused | Unreachable}
- */
+/** Requests the newest 100 tasks. @param status empty for any status @throws {Refused | Unreachable} */
 export async function listTasks(status: string): Promise<TaskRow[]> {
   const { tasks } = await request(status === '' ? '/tasks' : `/tasks?${new URLSearchParams({ status })}`);
   return tasks;

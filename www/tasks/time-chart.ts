@@ -3,9 +3,8 @@ import { cssColour, onColourChange } from '../shared/canvas-colours.ts';
 import { formatCount, formatRate } from './amounts.ts';
 
 export interface ChartLine {
-  /** Name of a CSS variable. */
   colour: string;
-  /** Name of the CSS variable for the area below the line. */
+  /** CSS variable for the area below the line. */
   fill?: string;
   /** Lengths of dashes and gaps in rem, so that lines differ without colour. */
   dash?: readonly number[];
@@ -20,13 +19,13 @@ export interface ChartData {
   to: number;
 }
 
-/** Synchronizes the crosshairs of all charts. */
+/** All charts share one crosshair. */
 const CROSSHAIRS = uPlot.sync('queue');
 /** Value axis steps of 1, 2 and 5 times a power of ten, because uPlot's default steps include 2.5. */
 const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((digit) => digit * 10 ** (power - 1)),
 ).flat();
-/** Seconds. */
+/** Steps in seconds. */
 const TIME_STEPS = [60, 120, 300, 600, 900];
 
 const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });
@@ -41,10 +40,7 @@ export class TimeChart {
   #data: ChartData = { times: [], columns: [], from: 0, to: 1 };
   #rem = 0;
 
-  /**
-   * @param minTop minimum value at the top of the value axis
-   * @param onIndex called with the index of the time under the crosshair, or undefined when the crosshair disappears
-   */
+  /** @param onIndex called with the index of the time under the crosshair, or undefined without a crosshair */
   constructor(
     host: HTMLElement,
     {

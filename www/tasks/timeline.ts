@@ -6,7 +6,7 @@ import { visibleText } from './visible-text.ts';
 
 const TICK_MS = 200;
 
-/** List of the steps of a task. The time of an unfinished step counts up, or down to the next attempt. */
+/** Steps of a task. The time of an unfinished step counts up, or down to the next attempt. */
 export class Timeline {
   readonly #list: HTMLElement;
   #steps: Step[] = [];
@@ -17,7 +17,6 @@ export class Timeline {
     setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** Shows the steps of a task, or no steps if `task` is an empty array. */
   show(task: { detail: TaskDetail; known: BoardTask | undefined } | []): void {
     this.#steps = Array.isArray(task) ? [] : timelineOf(task.detail, task.known);
     const version = JSON.stringify(this.#steps);
@@ -55,7 +54,7 @@ function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previo
   if (previous?.atMs === undefined || kind === 'retrying') return item;
   const isMeasured = isExact && previous.isExact === true;
   const spanMs = Math.max(atMs - previous.atMs, 0);
-  // Times in whole seconds are too imprecise for shorter spans.
+  // A shorter span would be wrong, because times in whole seconds are imprecise.
   if (isMeasured || spanMs >= 2_000) part(item, 'step-span', HTMLElement).textContent = `+${formatSpan(spanMs)}`;
   return item;
 }

@@ -1,13 +1,10 @@
 import { STATES, type State } from './board-task.ts';
 
 export interface View {
-  /** State whose list is shown. */
   state: State;
-  /** Text filter, or an empty string. */
   q: string;
-  /** Action filter, or an empty string. */
   action: string;
-  /** Id of the inspected task. Undefined if the inspector is closed. */
+  /** Id of the task in the inspector. Undefined if the inspector is closed. */
   task: string | undefined;
 }
 
@@ -26,11 +23,7 @@ export class ViewState {
     return this.#view;
   }
 
-  /**
-   * Changes fields of the view and calls the subscribers.
-   *
-   * @param history whether to add an entry to the browser's history or to replace the current entry
-   */
+  /** Changes the view. @param history whether to add a browser history entry or to replace the current entry */
   change(fields: Partial<View>, history: 'push' | 'replace' = 'push'): void {
     const view = { ...this.#view, ...fields };
     const address = addressOf(view);
@@ -52,14 +45,13 @@ export class ViewState {
   }
 }
 
-/** Returns the view in a URL's query. */
 export function readView(search: string): View {
   const query = new URLSearchParams(search);
   const state = STATES.find((each) => each === query.get('state')) ?? DEFAULT.state;
   return { state, q: query.get('q') ?? '', action: query.get('action') ?? '', task: query.get('task') || undefined };
 }
 
-/** Returns the path and query of a view. Fields with their default value are omitted. */
+/** Returns the path and query of a view, without fields that have their default value. */
 export function addressOf(view: View): string {
   const fields = Object.entries(view).filter(([name, value]) => value && value !== DEFAULT[name as keyof View]);
   return fields.length === 0 ? '/' : `/?${new URLSearchParams(fields)}`;

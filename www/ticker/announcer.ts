@@ -2,16 +2,14 @@ import { formatShare } from './format.ts';
 import type { Quote } from './quote.ts';
 
 const INTERVAL_MS = 30_000;
-/** Maximum number of prices in one announcement. */
 const MAX_PRICES = 8;
 
-/** Reads a summary of the prices to screen readers every 30 seconds while `on` is true. */
+/** Updates a summary of the prices for screen readers every 30 seconds while `on` is true. */
 export class Announcer {
   readonly #region: HTMLElement;
   readonly #quotes: () => Quote[];
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  /** @param quotes returns the quotes to announce; an empty array announces none */
   constructor(region: HTMLElement, quotes: () => Quote[]) {
     this.#region = region;
     this.#quotes = quotes;

@@ -11,9 +11,8 @@ interface Entry {
 }
 
 const MAX_ROOMY = 3;
-/** Maximum number of symbols shown as compact cards. With more symbols, each symbol is shown as a row. */
+/** Maximum number of symbols shown as cards. More symbols are shown as rows. */
 const MAX_COMPACT = 12;
-/** Margin around the viewport within which charts are drawn before the user scrolls to them. */
 const DRAWN_MARGIN = '50%';
 const IDLE_DRAW_MS = 1_000;
 
@@ -32,7 +31,6 @@ export class Board {
   readonly #nearCards = new Set<Element>();
   readonly #observer: IntersectionObserver;
 
-  /** @param interval determines the minimum time without a price that is shown as a gap in the charts */
   constructor(
     element: HTMLElement,
     settings: Pick<ChartSettings, 'windowSeconds' | 'candleSeconds'>,
@@ -69,7 +67,6 @@ export class Board {
     if (this.#pausedAt === undefined) this.#schedule();
   }
 
-  /** Adds past prices to the charts. Prices of symbols that have no card are ignored. */
   fill({ timestamps, prices }: PastPrices): void {
     for (const [symbol, { quote }] of this.#entries) {
       const past = prices[symbol];
@@ -88,26 +85,18 @@ export class Board {
     this.#isRunning = isRunning;
   }
 
-  /**
-   * Quote of the card that the user last focused or clicked, or of the first visible card if the user's choice is
-   * hidden.
-   */
+  /** Quote of the visible card that the user last focused or clicked, or else of the first visible card. */
   get selected(): Quote | undefined {
     return this.quotes.find(({ symbol }) => symbol === this.#selected) ?? this.quotes[0];
   }
 
-  /** Hides the cards of symbols that do not contain `text`, ignoring case. */
   set filter(text: string) {
     this.#filter = text.trim().toUpperCase();
     for (const [symbol, { card }] of this.#entries) card.element.hidden = !symbol.includes(this.#filter);
     this.#schedule();
   }
 
-  /**
-   * Stops drawing, while prices are still stored.
-   *
-   * @returns Unix time at which the charts end, or undefined before the first price
-   */
+  /** Stops drawing. @returns Unix time at which the charts end, or undefined before the first price */
   pause(): number | undefined {
     this.#pausedAt = this.#now;
     return this.#pausedAt;

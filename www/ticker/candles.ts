@@ -9,15 +9,12 @@ export interface Candles {
   lows: number[];
 }
 
-/** Candles in which `seconds` holds the middle of each candle (Unix time) and `prices` holds its closing price. */
+/** `seconds` are the middles of the candles (Unix time), and `prices` are the closing prices. */
 export interface CandleStretch extends Stretch {
   candles: Candles;
 }
 
-/**
- * Combines the prices since the Unix time `from` into candles of `length` seconds, aligned to multiples of `length`.
- * Periods without a price have no candle.
- */
+/** Combines the prices from the Unix time `from` into candles that start at multiples of `length` seconds. */
 export function toCandles({ seconds, prices }: Stretch, length: number, from: number): CandleStretch {
   const candles: Candles = { length, opens: [], highs: [], lows: [] };
   const middles: number[] = [];

@@ -17,13 +17,12 @@ const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
   [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
 ).flat();
 
-/** Seconds. */
+/** Steps in seconds. */
 const TIME_STEPS = [5, 10, 15, 30, 60, 120, 180, 300, 600];
 
 export const axisFont = ({ host, rem }: Pick<AxisContext, 'host' | 'rem'>) =>
   `${0.75 * rem}px ${getComputedStyle(host).fontFamily}`;
 
-/** Returns uPlot's options for the time axis and the price axis. */
 export function chartAxes(context: AxisContext): uPlot.Axis[] {
   const { host, rem, hasAxes } = context;
   const axis: uPlot.Axis = {

@@ -3,12 +3,11 @@ import { cssColour } from '../shared/canvas-colours.ts';
 import type { Candles } from './candles.ts';
 import { axisFont } from './chart-axes.ts';
 
-/** Width of a candle's body as a fraction of the candle's time span. */
 const BODY_SHARE = 0.7;
 /** Device pixels. Narrower candles are filled, because their outline would leave no visible inside. */
 const MIN_HOLLOW_WIDTH = 4;
 
-/** Plot to paint on, element whose CSS variables define the colours, and root font size in pixels. */
+/** `host` is the element whose CSS variables define the colours, and `rem` the size of the root font in pixels. */
 export interface Canvas {
   plot: uPlot;
   host: HTMLElement;
@@ -61,7 +60,6 @@ export function paintNewest({ plot, host, rem }: Canvas, second: number, price: 
   ctx.restore();
 }
 
-/** Draws a dashed line at the newest price, and the price as a label on the price axis. */
 export function paintLastPrice({ plot, host, rem }: Canvas, price: number, label: string): void {
   const { ctx, bbox } = plot;
   const ratio = devicePixelRatio;

@@ -7,7 +7,7 @@ import type { Price } from './stream.ts';
 
 const PING_INTERVAL_MS = 2_000;
 
-/** Connection diagnostics and the list of received frames. While either is open, the page sends pings more often. */
+/** Connection diagnostics and a list of received frames. While one of them is visible, the page sends more pings. */
 export class DeveloperTools {
   readonly #diagnostics = new Diagnostics();
   readonly #frames = new Frames();
@@ -18,7 +18,6 @@ export class DeveloperTools {
   #pings: ReturnType<typeof setInterval> | undefined;
   #expiresAt: number | undefined;
 
-  /** @param intervalMs returns the estimated tick interval in milliseconds */
   constructor(ping: () => void, intervalMs: () => number) {
     this.#ping = ping;
     this.#intervalMs = intervalMs;
@@ -32,7 +31,7 @@ export class DeveloperTools {
     });
   }
 
-  /** Expiry time of the token in milliseconds since the epoch, or undefined after a sign-out. */
+  /** Milliseconds since the epoch, or undefined after a sign-out. */
   set expiresAt(time: number | undefined) {
     this.#expiresAt = time;
     if (time === undefined) this.#diagnostics.signedOut();

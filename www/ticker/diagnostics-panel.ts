@@ -8,11 +8,11 @@ const UPDATE_INTERVAL_MS = 500;
 export interface PanelContext {
   /** Returns the estimated tick interval in milliseconds. */
   intervalMs(): number;
-  /** Returns the expiry time of the token in milliseconds since the epoch, or undefined if the user is signed out. */
+  /** Returns milliseconds since the epoch, or undefined if the user is signed out. */
   expiresAt(): number | undefined;
 }
 
-/** Panel with measurements of the connection, opened and closed by a click on the connection state. */
+/** Panel with measurements of the connection, which a click on the connection state opens and closes. */
 export class DiagnosticsPanel {
   readonly #pill = part(document, 'connection', HTMLButtonElement);
   readonly #panel = part(document, 'diagnostics', HTMLElement);
@@ -89,7 +89,6 @@ export class DiagnosticsPanel {
 
 const formatSeconds = (milliseconds: number): string => `${(milliseconds / 1000).toFixed(1)} s`;
 
-/** Replaces spaces with no-break spaces. */
 const unbroken = (text: string): string => text.replaceAll(' ', '\u00a0');
 
 function formatExpiry(expiresAt: number | undefined): string {

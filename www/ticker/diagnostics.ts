@@ -1,6 +1,4 @@
-/** Maximum number of stored samples of a measurement. */
 const MAX_SAMPLES = 100;
-/** Largest relative deviation from whole seconds at which a tick interval counts as whole seconds. */
 const WHOLE_SECONDS_TOLERANCE = 0.02;
 
 /** Measurements of the connection to the service. Undefined values are not known yet. */
@@ -16,10 +14,7 @@ export interface Readings {
   lastClose: { code: number; at: number } | undefined;
 }
 
-/**
- * Measures the connection since the page was opened. Unless stated otherwise, times are milliseconds of a monotonic
- * clock.
- */
+/** Measures the connection since the page was opened. Times are milliseconds of a monotonic clock, except `closed`. */
 export class Diagnostics {
   readonly #roundTrips: number[] = [];
   readonly #gaps: number[] = [];
@@ -84,10 +79,7 @@ export class Diagnostics {
   }
 }
 
-/**
- * Returns the minimum number of ticks missing between two timestamps. The number is exact if the tick interval is a
- * whole number of seconds, because timestamps are whole seconds.
- */
+/** Returns the minimum number of ticks missed between prices whose whole-second timestamps differ by `gapSeconds`. */
 export function missedTicks(gapSeconds: number, intervalMs: number): number {
   const seconds = Math.round(intervalMs / 1000);
   const isWhole = seconds > 0 && Math.abs(intervalMs - seconds * 1000) <= WHOLE_SECONDS_TOLERANCE * intervalMs;

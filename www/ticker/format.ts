@@ -6,7 +6,6 @@ const percent = new Intl.NumberFormat('en-US', {
   maximumFractionDigits: 2,
   signDisplay: 'exceptZero',
 });
-/** Smallest relative change that is not rounded to `0.00%`. */
 const MIN_SHARE = 0.00005;
 const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' });
 const shortTime = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });

@@ -4,7 +4,7 @@ import { formatTime } from './format.ts';
 import { type Frame, type Frames, MAX_FRAMES } from './frames.ts';
 import { type SnippetName, snippets, tokenCommand } from './snippets.ts';
 
-/** Drawer with the newest WebSocket frames as received, and with code snippets for clients. */
+/** Drawer that shows the received WebSocket frames and code snippets for clients. */
 export class FramesDrawer {
   readonly #drawer = part(document, 'drawer', HTMLElement);
   readonly #list = part(this.#drawer, 'frames', HTMLOListElement);
@@ -58,7 +58,7 @@ export class FramesDrawer {
     if (hadFocus) (this.#opener.checkVisibility() ? this.#opener : this.#toggle).focus();
   }
 
-  /** Shows the newly received frames, at most once per animation frame. */
+  /** Shows newly received frames at most once per animation frame. */
   update(): void {
     if (!this.isOpen || this.#isPaused) return;
     this.#scheduled ??= requestAnimationFrame(() => {

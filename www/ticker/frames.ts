@@ -1,12 +1,10 @@
-/** WebSocket text frame sent by the service. */
 export interface Frame {
-  /** Sequence number of the frame, counted from 1 since the page was opened. */
+  /** Sequence number, 1 for the first frame since the page was opened. */
   number: number;
   /** Time of arrival in milliseconds since the epoch. */
   at: number;
-  /** Size of the whole payload. */
+  /** Size of the whole payload, of which `text` may contain only the first part. */
   bytes: number;
-  /** Payload, truncated to {@link MAX_CHARACTERS} characters. */
   text: string;
 }
 

@@ -12,10 +12,7 @@ export class History {
   readonly #seconds: number[] = [];
   readonly #prices: number[] = [];
 
-  /**
-   * Adds a price. Replaces a price of the same second, and removes later prices, which exist only after the service's
-   * clock was set back.
-   */
+  /** Adds a price, and removes prices from `second` onwards, because the service's clock may have been set back. */
   add(second: number, price: number): void {
     while ((this.#seconds.at(-1) ?? Number.NEGATIVE_INFINITY) >= second) {
       this.#seconds.pop();
@@ -23,8 +20,7 @@ export class History {
     }
     this.#seconds.push(second);
     this.#prices.push(price);
-    // Old prices are evicted only once they make up half of the array, because each eviction shifts the remaining
-    // elements.
+    // Old prices are evicted only once they fill half of the array, because every eviction shifts all newer prices.
     if (this.#seconds.length > 2 * LONGEST_WINDOW) this.#forgetBefore(second - LONGEST_WINDOW);
   }
 
@@ -32,12 +28,7 @@ export class History {
     return this.#seconds.length;
   }
 
-  /**
-   * Adds past prices, but keeps the known price of each second that has one.
-   *
-   * @param seconds Unix times, ascending
-   * @param prices one price per element of `seconds`
-   */
+  /** Adds past prices, but does not replace known prices. @param seconds Unix times, ascending */
   fill(seconds: readonly number[], prices: readonly number[]): void {
     const merged = new Map(seconds.map((second, index) => [second, prices[index] as number]));
     for (const [index, second] of this.#seconds.entries()) merged.set(second, this.#prices[index] as number);
@@ -53,11 +44,7 @@ export class History {
     return found !== undefined && second - found < gap ? this.#prices[index] : undefined;
   }
 
-  /**
-   * Returns the prices between two Unix times, and the last price before `from`, at which the chart's line starts.
-   *
-   * @param gap minimum seconds between two prices for a gap in the line
-   */
+  /** Returns the prices in a span of Unix times and the last price before it, with null in each gap. */
   between(from: number, to: number, gap: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];

@@ -5,7 +5,6 @@ export interface PastPrices {
   interval_ms: number;
   /** Unix times. */
   timestamps: number[];
-  /** Prices by symbol. */
   prices: Readonly<Record<string, number[]>>;
 }
 

@@ -15,7 +15,6 @@ export interface ChartSettings {
 
 const WORDS = { up: 'up', down: 'down', none: 'unchanged' } as const;
 
-/** Card with the price, the price changes and the chart of one symbol. */
 export class PriceCard {
   readonly element = stamp('price-card');
   readonly #price = part(this.element, 'price', HTMLElement);

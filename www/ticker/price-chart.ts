@@ -6,7 +6,6 @@ import { paintCandles, paintLastPrice, paintNewest } from './chart-paint.ts';
 import type { PriceFormat } from './format.ts';
 import type { Stretch } from './history.ts';
 
-/** Unix time and price under the crosshair. */
 export interface Point {
   second: number;
   price: number;
@@ -24,10 +23,9 @@ export interface ChartView {
   format: PriceFormat;
 }
 
-/** Minimum height in rem of a chart with axes. */
 const MIN_REM_WITH_AXES = 5;
 
-/** Synchronizes the crosshairs of all charts. */
+/** All charts share one crosshair. */
 const CROSSHAIRS = uPlot.sync('prices');
 const linePaths = uPlot.paths.linear?.();
 
@@ -61,7 +59,7 @@ export class PriceChart {
     const pinned = this.#pinned;
     if (pinned === undefined) return;
     const pin = () => this.#pin(isOtherKind ? undefined : Math.max(pinned, from));
-    // uPlot applies new scales in microtasks, so the crosshair must be positioned after those.
+    // uPlot applies new scales in a microtask, so the crosshair must be moved in a later microtask.
     queueMicrotask(() => queueMicrotask(pin));
   }
 

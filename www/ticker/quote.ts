@@ -12,7 +12,6 @@ export interface Change {
 const MIN_DECIMALS = 2;
 const MAX_DECIMALS = 8;
 
-/** Current price of one symbol, and its history. */
 export class Quote {
   readonly symbol: string;
   readonly history = new History();

@@ -5,10 +5,8 @@ export type SnippetName = 'wscat' | 'browser' | 'node' | 'python';
 
 const streamUrl = (origin: string): string => `${origin.replace(/^http/, 'ws')}/ws/ticker`;
 
-/** Quotes a text as one POSIX shell word. */
 const shellWord = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`;
 
-/** Returns a curl command that exchanges an API key for a token. */
 export const tokenCommand = (origin: string): string =>
   `curl ${shellWord(`${origin}/auth/token`)} -d '{"api_key": "YOUR_API_KEY"}'`;
 

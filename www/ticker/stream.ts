@@ -10,11 +10,7 @@ export interface Price {
   timestamp: number;
 }
 
-/**
- * State of the price stream. `since` is the `performance.now()` of the last price, and `at` the time of the next
- * connection
- * attempt in milliseconds since the epoch.
- */
+/** `since` is the `performance.now()` of the last price. `at` is the next attempt to connect (epoch milliseconds). */
 export type StreamState =
   | { kind: 'signed-out'; reason: string | undefined }
   | { kind: 'connecting' }
@@ -27,10 +23,9 @@ export interface StreamListener {
   onOpen(): void;
   /** Called when a connection ends or cannot be opened, unless the page closed it. */
   onClose(code: number): void;
-  /** Called with the text of each received message, before `onPrices`. */
   onFrame(text: string): void;
   onPrices(prices: Price[]): void;
-  /** Called with the round-trip time of the latest ping, or undefined when the connection ends. */
+  /** Called with the round-trip time of the latest ping, or with undefined when the connection ends. */
   onRoundTrip(milliseconds: number | undefined): void;
 }
 
@@ -42,12 +37,9 @@ const PONG_TIMEOUT_MS = 10_000;
 const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** Connection duration after which the backoff is reset. */
 const STABLE_AFTER_MS = 10_000;
-/** WebSocket close codes for a revoked and for an expired token. */
+/** Close codes for a revoked and for an expired token. */
 const SESSION_CODES: ReadonlySet<number> = new Set([4001, 4003]);
-/**
- * WebSocket close codes after which a new connection would be closed for the same reason, so the page does not
- * reconnect.
- */
+/** Close codes after which the page does not reconnect, because the service would close a new connection as well. */
 export const FINAL_CODES: ReadonlySet<number> = new Set([1002, 1007, 1008, 1009, 4001, 4003, 4029]);
 
 /** WebSocket connection to the price stream, which reconnects until the session ends. */
@@ -57,7 +49,6 @@ export class Stream {
   #session: Session | undefined;
   #state: StreamState = { kind: 'signed-out', reason: undefined };
   #socket: WebSocket | undefined;
-  /** Aborted to cancel the timers and listeners of the current socket. */
   #release = new AbortController();
   #retry: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
@@ -82,7 +73,6 @@ export class Stream {
     this.#enter({ kind: 'signed-out', reason });
   }
 
-  /** Closes the connection and revokes the token. */
   signOut(): void {
     if (this.#session !== undefined) revoke(this.#session.token);
     this.stop();
@@ -154,7 +144,7 @@ export class Stream {
   #expectPrice(): void {
     const since = performance.now();
     const check = () => {
-      // The stale limit depends on the measured tick interval, which may have changed since the timer was started.
+      // `staleAfterMs` depends on the measured tick interval, which may have changed since the timer was started.
       const remaining = since + this.#interval.staleAfterMs - performance.now();
       if (remaining > 0) this.#staleTimer = setTimeout(check, remaining);
       else this.#enter({ kind: 'stale', since });

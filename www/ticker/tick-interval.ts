@@ -1,9 +1,7 @@
-/** Tick interval assumed until the service reports the real interval. */
 const DEFAULT_MS = 1_000;
 /** Number of missed ticks after which prices are stale. */
 const MISSED_INTERVALS = 3;
 const MIN_STALE_MS = 3_000;
-/** Maximum number of measured intervals for the median. */
 const MAX_SAMPLES = 9;
 /** With fewer measured intervals, the interval reported by the service is used. */
 const MIN_SAMPLES = 3;
@@ -29,18 +27,14 @@ export class TickInterval {
     this.#statedMs = milliseconds;
   }
 
-  /** Discards the measured intervals. Must be called when the stream is opened. */
+  /** Discards the measured tick intervals. Must be called when the stream is opened. */
   restart(): void {
     this.#samples.length = 0;
     this.#previousAt = undefined;
     this.#isSnapshotNext = true;
   }
 
-  /**
-   * Records the arrival of prices. The first prices after {@link restart} are a snapshot, which is not a tick.
-   *
-   * @param now milliseconds of a monotonic clock
-   */
+  /** Records the arrival of prices. @param now milliseconds of a monotonic clock */
   note(now: number): void {
     if (this.#isSnapshotNext) {
       this.#isSnapshotNext = false;
