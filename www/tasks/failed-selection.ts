@@ -54,7 +54,7 @@ export class FailedSelection {
     for (const id of this.#ids.keys()) if (!isLeft(id)) this.set(id, false);
   }
 
-  /** @param reason chosen reason, or undefined for all reasons */
+  /** @param reason chosen failure reason, or undefined for all reasons */
   toLetters(reason: string | undefined): LetterSelection {
     if (!this.#isAllMatching) return { ids: [...this.#ids.keys()] };
     return reason === undefined ? { all: true } : { reason };

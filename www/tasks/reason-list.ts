@@ -16,7 +16,7 @@ export class ReasonList {
     this.#onChoose = onChoose;
   }
 
-  /** Chosen reason, or undefined for all reasons. */
+  /** Chosen failure reason, or undefined for all reasons. */
   get chosen(): string | undefined {
     return this.#chosen;
   }

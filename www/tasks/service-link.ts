@@ -21,7 +21,7 @@ export interface LinkState {
   error?: string | undefined;
   /** Milliseconds since the epoch. */
   lastEventAt?: number;
-  /** Whether the event stream is connected. If not, changed counts of `GET /queue` show missed events. */
+  /** Whether the event stream is connected. If not, changed counts in `GET /queue` responses show missed events. */
   isStreaming: boolean;
 }
 
@@ -194,7 +194,7 @@ export class ServiceLink {
   }
 
   #receive(status: QueueStatus): void {
-    // Without the event stream, changed counts are the only sign of missed events.
+    // Without the event stream, only changed counts in `GET /queue` responses show that events were missed.
     const isChanged = this.#status !== undefined && countsOf(this.#status) !== countsOf(status);
     this.#status = status;
     this.#listeners.onStatus(status);
