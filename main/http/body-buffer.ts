@@ -6,48 +6,40 @@ const MIN_CAPACITY = 512;
 
 const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 
-/** Limits on the memory that request bodies use. */
 export interface BodyBounds {
   /** Maximum size of one body in bytes. */
   limit: number;
-  /** Budget shared by all unparsed bodies of a listener, at least twice the size limit of one body. */
+  /** Budget shared by all unparsed bodies of a listener. Must be at least twice `limit`. */
   budget: ByteBudget;
 }
 
-/**
- * Collects a request body in one growing buffer, because many small chunks would use more memory. The buffer grows as
- * bytes arrive, even if `Content-Length` is large.
- */
+/** Collects a request body in one buffer, which grows as bytes arrive, even if `Content-Length` is large. */
 export class BodyBuffer {
   readonly #bounds: BodyBounds;
-  /** Maximum size of the body in bytes: the smaller of `Content-Length` and the limit. */
-  readonly #expected: number;
+  readonly #maxLength: number;
   #buffer: Buffer<ArrayBuffer> = EMPTY;
-  /** Size of the buffer in bytes. Stored separately, because a buffer transferred to a thread has a length of 0. */
+  /** Size of `#buffer` in bytes. Stored, because a buffer transferred to a thread has a length of 0. */
   #capacity = 0;
   #length = 0;
 
-  /** @param contentLength value of the `Content-Length` header, if present */
   constructor(bounds: BodyBounds, contentLength?: string) {
     this.#bounds = bounds;
-    this.#expected = Math.min(bounds.limit, Number(contentLength ?? Number.POSITIVE_INFINITY));
+    this.#maxLength = Math.min(bounds.limit, Number(contentLength ?? Number.POSITIVE_INFINITY));
   }
 
   get length(): number {
     return this.#length;
   }
 
-  /** Size of the buffer in bytes. The whole buffer counts toward the budget. */
   get capacity(): number {
     return this.#capacity;
   }
 
-  /** Bytes of the body received so far. */
   get bytes(): Buffer<ArrayBuffer> {
     return this.#buffer.subarray(0, this.#length);
   }
 
-  /** Returns {@link bytes} for transfer to a thread, copied if the bytes share an `ArrayBuffer` with other data. */
+  /** Returns the received bytes for transfer to a thread, copied if their `ArrayBuffer` also holds other data. */
   ownBytes(): Uint8Array<ArrayBuffer> {
     const isOwn = this.#buffer.byteLength === this.#buffer.buffer.byteLength;
     return isOwn ? this.bytes : Uint8Array.prototype.slice.call(this.bytes);
@@ -58,7 +50,7 @@ export class BodyBuffer {
     const length = this.#length + chunk.length;
     if (length > this.#bounds.limit) throw new HttpError('bodyTooLarge');
     // Most bodies arrive in a single chunk, which is used without copying.
-    if (this.#length === 0 && length === this.#expected) {
+    if (this.#length === 0 && length === this.#maxLength) {
       this.#charge(length);
       this.#buffer = chunk;
     } else {
@@ -68,7 +60,7 @@ export class BodyBuffer {
     this.#length = length;
   }
 
-  /** Frees the buffer and releases its bytes in the budget. May be called more than once. */
+  /** Frees the buffer and returns its bytes to the budget. May be called repeatedly. */
   release(): void {
     this.#bounds.budget.release(this.#capacity);
     this.#capacity = 0;
@@ -77,9 +69,9 @@ export class BodyBuffer {
   }
 
   #grow(length: number): void {
-    const capacity = Math.max(length, Math.min(this.#expected, Math.max(MIN_CAPACITY, 2 * this.capacity)));
+    const capacity = Math.max(length, Math.min(this.#maxLength, Math.max(MIN_CAPACITY, 2 * this.capacity)));
     this.#charge(capacity - this.capacity);
-    // Bypasses Node's buffer pool, because a small buffer would keep the whole 8 KiB pool in memory.
+    // Allocated outside of Node's buffer pool, because a small slice would keep the whole 8 KiB pool in memory.
     const buffer = Buffer.allocUnsafeSlow(capacity);
     this.#buffer.copy(buffer, 0, 0, this.#length);
     this.#buffer = buffer;

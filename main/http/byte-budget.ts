@@ -1,4 +1,4 @@
-/** Limit on the total bytes that a listener keeps in memory for its clients. Every byte taken must be released. */
+/** Limit on the total bytes kept in memory for a listener's clients. Callers must release all bytes that they take. */
 export class ByteBudget {
   readonly limit: number;
   #used = 0;
@@ -12,10 +12,8 @@ export class ByteBudget {
   }
 
   /**
-   * Takes `bytes` from the budget for a client. Takes nothing and returns false if the client would then hold more
-   * bytes than stay free, so that large bodies leave room for small bodies.
-   *
-   * @param held number of bytes that the client already holds
+   * Takes `bytes` for a client that already holds `held` bytes. Returns false if the client would then hold more bytes
+   * than the budget has left, so that large bodies leave room for small bodies.
    */
   take(bytes: number, held = 0): boolean {
     const left = this.limit - this.#used - bytes;

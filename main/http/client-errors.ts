@@ -10,25 +10,22 @@ const errorNames: Record<string, ErrorName> = {
 };
 
 /**
- * Sends an error response to malformed and timed-out requests, after all earlier responses on the connection.
+ * Sends an error response to malformed and timed-out requests.
  *
- * @param closingMs returns how many milliseconds to wait for the earlier responses, and then for the client to close
- *   the connection, before the socket is destroyed
+ * @param closingMs returns the milliseconds to wait for earlier responses, and for the client to close the connection
  */
 export function answerClientErrors(server: Server, order: RequestOrder, closingMs: () => number): void {
-  /** Connections on which an error has occurred. Later errors on these connections are ignored. */
   const broken = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
     if (broken.has(socket)) return;
     broken.add(socket);
     const outstanding = [...order.outstanding(socket)];
     const end = () => {
-      // If an earlier response is only partly sent, an error response would end up in its body.
+      // An error response after a partly sent response would become part of its body.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };
-    // Waits until all complete requests are answered. Otherwise the client would assign the error to one of these
-    // requests.
+    // The error must follow the responses to all complete requests, or the client would assign it to a wrong request.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), closingMs()).unref();
@@ -46,7 +43,7 @@ function endWithError(error: NodeJS.ErrnoException, socket: Duplex, closingMs: n
   }
   const { status, message } = new HttpError(errorNames[error.code ?? ''] ?? 'badRequest');
   socket.end(rawResponse(status, { error: message }));
-  // Delayed, because destroying the socket while the client is sending causes a TCP reset, which discards the response.
+  // Destroying the socket while the client is sending would cause a TCP reset, which discards the error response.
   const timer = setTimeout(() => socket.destroy(), closingMs).unref();
   socket.once('close', () => clearTimeout(timer));
 }

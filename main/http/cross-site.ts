@@ -5,9 +5,8 @@ import { HttpError } from './errors.ts';
 const SAFE_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
 
 /**
- * Returns middleware that refuses cross-site writes (or all cross-site requests) from browsers. Pages from
- * `corsOrigins` are exempt and may also read the responses. CORS alone is not enough, because it only hides the
- * response to a simple POST request, which the server still processes.
+ * Returns middleware that refuses cross-site writes, or all cross-site requests, except from `corsOrigins`. CORS alone
+ * would not keep the server from processing a simple POST request.
  */
 export function crossSite(options: { corsOrigins: readonly string[]; refused: 'writes' | 'all' }): Middleware[] {
   const origins = new Set(options.corsOrigins);
@@ -25,10 +24,7 @@ export function crossSite(options: { corsOrigins: readonly string[]; refused: 'w
   return [allow, guard];
 }
 
-/**
- * Whether a page on another site sent the request. Over plain HTTP, browsers send `Sec-Fetch-Site` only to loopback
- * addresses, but they send `Origin` with every write. Non-browser clients send neither header.
- */
+/** Checks two headers, because browsers send `Sec-Fetch-Site` over plain HTTP only to loopback addresses. */
 function isCrossSite(ctx: Context): boolean {
   const site = ctx.get('Sec-Fetch-Site');
   if (site !== '') return site === 'cross-site';

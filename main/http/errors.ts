@@ -1,7 +1,4 @@
-/**
- * Status and message of every error response. The first group is defined by the specification, the second by this
- * project.
- */
+/** Status and message of every error response. The specification defines the entries up to `queryFailed`. */
 export const catalogue = {
   invalidJson: [400, 'invalid JSON'],
   apiKeyRequired: [400, 'api_key required'],
@@ -64,7 +61,7 @@ export class HttpError extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly fields: object | undefined;
-  /** Whether overload is the only cause. Such errors are logged at level `debug` to avoid flooding the log. */
+  /** Whether overload is the only cause. Overload errors are logged at level `debug`, to avoid flooding the log. */
   readonly overload: boolean;
 
   constructor(error: ErrorName, { cause, headers = {}, fields, overload = false }: HttpErrorDetails = {}) {
@@ -78,10 +75,8 @@ export class HttpError extends Error {
 }
 
 interface HttpErrorDetails {
-  /** Underlying error, which is logged but not sent. */
   cause?: unknown;
   headers?: Record<string, string>;
-  /** Additional fields of the JSON response. */
   fields?: object | undefined;
   overload?: boolean;
 }
@@ -90,7 +85,6 @@ export function authenticationRequired(): HttpError {
   return new HttpError('authenticationRequired', { headers: { 'WWW-Authenticate': 'Bearer' } });
 }
 
-/** Returns the error for a request that exceeds a `ByteBudget`. */
 export function serverBusy(): HttpError {
   return new HttpError('serverBusy', { headers: { 'Retry-After': '1' }, overload: true });
 }

@@ -7,16 +7,11 @@ export function exactRouter<State = DefaultState>(options: Pick<RouterOptions, '
   return new Router<State>({ ...options, sensitive: true, strict: true });
 }
 
-/**
- * Returns middleware for all methods of a path that have no route of their own: 204 to OPTIONS, otherwise 405, both
- * with an `Allow` header. Must be registered after the other routes of its path.
- *
- * @param supported methods with a route
- */
+/** Returns middleware that answers unsupported methods. Must be registered after the other routes of a path. */
 export function answerOtherMethods(...supported: string[]): Middleware {
   const headers = { Allow: [...supported, 'OPTIONS'].join(', ') };
   return (ctx) => {
-    // The CORS middleware has answered every allowed preflight, so this preflight is refused.
+    // The CORS middleware answers every allowed preflight, so a preflight that reaches this middleware is refused.
     const isPreflight = ctx.get('Access-Control-Request-Method') !== '';
     if (ctx.method !== 'OPTIONS' || isPreflight) throw new HttpError('methodNotAllowed', { headers });
     ctx.set(headers);

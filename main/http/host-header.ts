@@ -1,12 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** Syntax of `Host` (RFC 9112, section 3.2): name, IPv4 address or bracketed IPv6 address, then an optional port. */
+/** `Host` header (RFC 9112, section 3.2): name, IPv4 address or bracketed IPv6 address, then an optional port. */
 const HOST = /^(?:([\w.~!$&'()*+;=%-]+)|\[([\da-f:.]+)\])(?::(\d{0,5}))?$/i;
 const MAX_PORT = 65_535;
 
 /**
- * Returns a request's host in lower case, without the port: a name, an IPv4 address, or an IPv6 address in brackets.
+ * Returns a request's host in lower case, without the port.
  *
  * @returns '' for an HTTP/1.0 request without `Host`; undefined if `Host` is otherwise missing, repeated or invalid
  */
@@ -16,22 +16,21 @@ export function hostOf({ rawHeaders, headers, httpVersion }: IncomingMessage): s
   return isRepeated(rawHeaders) ? undefined : parseHost(value);
 }
 
-/** Returns the host from a `Host` header in lower case, without the port, or undefined if the header is invalid. */
+/** Returns the host of a `Host` header in lower case, without the port, or undefined if the header is invalid. */
 export function parseHost(value: string): string | undefined {
   const [, name, ipv6, port = ''] = HOST.exec(value) ?? [];
   if (Number(port) > MAX_PORT) return undefined;
-  // The URL parser converts the IPv6 address to its canonical form.
   if (ipv6 !== undefined) return isIPv6(ipv6) ? new URL(`http://[${ipv6}]`).hostname : undefined;
   return name?.toLowerCase();
 }
 
-/** Whether a request has several `Host` headers. `IncomingMessage.headers` contains only the first. */
+/** Searches the raw headers, because `IncomingMessage.headers` contains only the first of several `Host` headers. */
 function isRepeated(rawHeaders: readonly string[]): boolean {
   const isHostName = (text: string, at: number) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host';
   return rawHeaders.findIndex(isHostName) !== rawHeaders.findLastIndex(isHostName);
 }
 
-/** Whether `text` is a host in canonical form without a port. Case is ignored. */
+/** Whether `text` is a host without a port, in canonical form except for case. */
 export function isHost(text: string): boolean {
   return parseHost(text) === text.toLowerCase();
 }
@@ -42,19 +41,18 @@ export function isOrigin(text: string): boolean {
 }
 
 /**
- * Returns a function that tells whether a listener accepts requests for a host. This prevents DNS rebinding, in which
- * the attacker's own domain name resolves to the listener's address. IP addresses are always allowed.
+ * Returns a function that tells whether a listener on `address` accepts requests for a host. Prevents DNS rebinding, in
+ * which an attacker's domain name resolves to the listener's address.
  *
- * @param allowedHosts hosts allowed in addition to loopback names and IP addresses. `*` allows all hosts. An empty list
- *   adds no hosts on a loopback listener, and allows all hosts on any other listener
- * @param address address that the listener is bound to
- * @param name configured host name of the listener, which is also allowed
+ * @param allowedHosts hosts to accept besides loopback names and IP addresses; `*` accepts all hosts, and so does an
+ *   empty list unless `address` is a loopback address
+ * @param name configured host name of the listener, which is also accepted
  */
 export function hostCheck(allowedHosts: readonly string[], address: string, name?: string): (host: string) => boolean {
   const isLocal = isLoopbackAddress(address);
   if (allowedHosts.includes('*') || (allowedHosts.length === 0 && !isLocal)) return () => true;
   const allowed = new Set([...allowedHosts, name?.toLowerCase()]);
-  // Requests without `Host` are allowed. They cannot come from a browser, and DNS rebinding works only in a browser.
+  // A request without `Host` cannot come from a browser, and DNS rebinding works only in a browser.
   return (host) => host === '' || allowed.has(host) || isIPv4(host) || host.startsWith('[') || isLoopback(host);
 }
 
@@ -63,7 +61,6 @@ export function isLoopbackAddress(address: string): boolean {
   return isLoopback(isIPv6(address) ? `[${address}]` : address);
 }
 
-/** Whether `host`, in lower case, is a loopback name or address. */
 function isLoopback(host: string): boolean {
   return /^(.+\.)?localhost\.?$/.test(host) || (isIPv4(host) && host.startsWith('127.')) || host === '[::1]';
 }

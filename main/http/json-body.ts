@@ -3,19 +3,16 @@ import { parseJsonObject } from '../../workers/json-object.ts';
 import { type BodyBounds, BodyBuffer } from './body-buffer.ts';
 import { HttpError } from './errors.ts';
 
-/** Maximum number of bytes to discard from a refused body before responding and closing the connection. */
-const MAX_DISCARDED = 16 * 1024 * 1024;
+/** Maximum number of bytes to discard after a request body has been refused. */
+const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
-/**
- * Number of chunks allowed in any chunked body, even a short one. Limited, because each chunk takes a microsecond of
- * event loop time.
- */
+/** Number of chunks allowed in any chunked body. Limited, because each chunk takes a microsecond of event loop time. */
 const FREE_CHUNKS = 512;
-/** Number of received bytes required for each chunk beyond {@link FREE_CHUNKS}. */
+/** Number of received bytes that allow one chunk beyond {@link FREE_CHUNKS}. */
 const BYTES_PER_CHUNK = 16;
 
 /**
- * Reads a request body as a JSON object, regardless of `Content-Type`. Other JSON values become an empty object.
+ * Reads a request body as a JSON object. Other JSON values become an empty object.
  *
  * @param admit called with the size of the body; the body is parsed when the returned promise is fulfilled
  * @throws {HttpError} `invalid JSON`, or any error of {@link withBody}
@@ -34,7 +31,7 @@ export function readJsonObject(
 }
 
 /**
- * Reads a request's body, passes it to `use`, and frees its memory when the promise returned by `use` is settled.
+ * Reads a request body, passes it to `use`, and frees its memory when the promise returned by `use` is settled.
  *
  * @throws {HttpError} `request body too large`, `server busy`, or `bad request` if the client disconnects
  */
@@ -52,15 +49,11 @@ export async function withBody<T>(
   }
 }
 
-/**
- * Receives a request body into `body`, whose memory is freed as soon as it refuses a chunk. If the body has too many
- * chunks, closes the connection without a response, so that Node does not emit the remaining chunks.
- */
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // If the connection will be closed after the error response, first discards the rest of the body. Otherwise a
-    // client that sends the whole body before reading would not see the response.
-    const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED : 0;
+    // The rest of a refused body is read, because a client may read the error response only after sending the whole
+    // body.
+    const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED_BYTES : 0;
     let refusal: unknown;
     let discarded = 0;
     const isChunked = request.headers['content-length'] === undefined;
@@ -87,7 +80,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    // Creates the error only if needed, because every request emits `close` and capturing a stack trace is slow.
+    // An error captures a stack trace, which is too slow for the `close` event of every request.
     const cutOff = () => {
       if (!request.readableEnded) reject(new HttpError('badRequest'));
     };

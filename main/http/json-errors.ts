@@ -3,7 +3,7 @@ import type { Log } from '../log.ts';
 import { HttpError } from './errors.ts';
 import { replyJson } from './json-reply.ts';
 
-/** Returns middleware that converts thrown errors to responses `{error: <message>}` and logs 5xx errors. */
+/** Returns middleware that converts thrown errors to JSON responses `{error: <message>}` and logs 5xx errors. */
 export function jsonErrors(log: Log): Middleware {
   return async (ctx, next) => {
     try {
@@ -24,24 +24,21 @@ export function logLateError(log: Log): (error: NodeJS.ErrnoException) => void {
   return (error) => log[CLIENT_GONE.has(error.code ?? '') ? 'debug' : 'error']({ err: error }, 'response not finished');
 }
 
-/** Error codes that occur if the client disconnects before it has received the whole response. */
 const CLIENT_GONE = new Set([
   'ECONNRESET',
   'EPIPE',
   'ERR_STREAM_PREMATURE_CLOSE',
   'ERR_STREAM_DESTROYED',
-  // The client disconnected before the response began.
   'ERR_STREAM_UNABLE_TO_PIPE',
 ]);
 
-/** Last middleware of an app. Responds 404 to any request that no router has handled. */
 export const notFound: Middleware = () => {
   throw new HttpError('notFound');
 };
 
 function asHttpError(thrown: unknown): Pick<HttpError, 'status' | 'message' | 'headers' | 'fields' | 'overload'> {
   if (thrown instanceof HttpError) return thrown;
-  // Koa sets `expose` on errors whose message may be sent to the client.
+  // Koa sets `expose` on an error whose message may be sent to the client.
   const { status = 500, expose, message } = (thrown ?? {}) as { status?: number; expose?: boolean; message?: string };
   if (status >= 400 && status < 500 && expose && message) {
     return { status, message: message.toLowerCase(), headers: {}, fields: undefined, overload: false };

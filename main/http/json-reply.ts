@@ -6,20 +6,20 @@ import { apiHeaders } from './security-headers.ts';
 
 type Headers = Readonly<Record<string, string>>;
 
-/** Encodes a JSON body, with a newline so that a shell's prompt does not follow it on the same line. */
+/** Encodes a JSON body, ending with a newline so that a shell prompt starts on its own line. */
 export function jsonText(value: unknown): string {
   return `${JSON.stringify(value)}\n`;
 }
 
-/** Headers of every JSON response, as alternating names and values. `writeHead` is fastest with this format. */
+/** Headers of every JSON response, as alternating names and values, the fastest format for `writeHead`. */
 const fixedHeaders = [...Object.entries(apiHeaders).flat(), 'Content-Type', 'application/json; charset=utf-8'];
 
-/** Sends a JSON response. Bypasses Koa's response handling, which would take most of the time for a small response. */
+/** Sends a JSON response directly, because Koa's response handling would take most of the time for a small response. */
 export function replyJson(ctx: ParameterizedContext, status: number, value: unknown, headers: Headers = {}): void {
   replyText(ctx, status, jsonText(value), headers);
 }
 
-/** Like {@link replyJson} with status 200. Sends nothing and returns false if the response exceeds `budget`. */
+/** Sends a JSON response with status 200. Sends nothing and returns false if the response exceeds `budget`. */
 export function replyWithin(
   budget: ByteBudget,
   ctx: ParameterizedContext,
@@ -46,27 +46,23 @@ function replyText(ctx: ParameterizedContext, status: number, text: string, head
   ctx.res.writeHead(status, all).end(text);
 }
 
-/** Callbacks and budget that {@link replyListing} uses to read items by key. */
 export interface Items<Key> {
-  /** Returns an item's size in bytes, without reading the item. */
+  /** Returns the size of an item in bytes, without reading the item. */
   bytes: (key: Key) => number;
-  /** Waits until an item of `bytes` bytes may be processed; see `Admission`. */
+  /** Waits until an item of `bytes` bytes may be read and serialized. */
   admit: (bytes: number) => Promise<void>;
-  /** Reads an item. Returns undefined if the item no longer exists. */
+  /** Returns undefined if the item no longer exists. */
   read: (key: Key) => object | undefined | Promise<object | undefined>;
-  /** Memory budget. Each item is charged to the budget until the item has been sent. */
+  /** Memory budget to which each item is charged until the item has been sent. */
   budget: ByteBudget;
 }
 
 /**
- * Streams the JSON response `{[name]: [...], count}` one item at a time, because a hundred items can take hundreds of
- * megabytes. Items that no longer exist are left out. Once the response has begun, a failed read or an exceeded budget
- * closes the connection.
+ * Streams the JSON response `{[name]: [...], count}` one item at a time, because all items may not fit in memory. Omits
+ * items that no longer exist. A failure after the response has begun closes the connection.
  *
- * The promise is fulfilled when the response begins or the client disconnects. Measured durations therefore exclude the
- * time that the client takes to read.
- *
- * @throws {HttpError} `server busy` if the first item does not fit in the budget
+ * @returns a promise that is fulfilled when the response begins or the client disconnects
+ * @throws {HttpError} `server busy` if the first item exceeds the budget
  */
 export function replyListing<Key>(
   ctx: ParameterizedContext,
@@ -80,7 +76,7 @@ export function replyListing<Key>(
     if (!ctx.headerSent) ctx.res.writeHead(200, fixedHeaders);
     resolve();
   };
-  // Reads no items for a HEAD request, because the response has no body.
+  // A response to HEAD has no body, so no items are read.
   writeListing(ctx, name, ctx.method === 'HEAD' ? [] : keys, items, begin).then(resolve, reject);
   return promise;
 }
@@ -108,7 +104,6 @@ async function writeListing<Key>(
   }
 }
 
-/** Writes an item and waits for the flush or a disconnect. @returns false if the item no longer exists */
 async function writeItem<Key>(
   res: ServerResponse,
   key: Key,
@@ -118,7 +113,7 @@ async function writeItem<Key>(
 ): Promise<boolean> {
   const { admit, read, budget } = items;
   const bytes = items.bytes(key);
-  // Charges the budget before reading the item, so that a refusal costs no read.
+  // The budget is charged before the item is read, so that a refusal costs no read.
   if (!budget.take(bytes)) throw serverBusy();
   const flushed = Promise.withResolvers<void>();
   const onFlushed = () => flushed.resolve();

@@ -11,38 +11,33 @@ import { BODY_BYTES_PER_TURN, RequestReader } from './request-reader.ts';
 import { TurnLimit } from './turn-limit.ts';
 
 export interface ListenOptions {
-  /** Host name or address to bind to. If undefined, listens on all interfaces. */
+  /** Host name or address to bind to. If undefined, all interfaces. */
   host: string | undefined;
-  /** Port to listen on. If 0, a free port is chosen. */
+  /** If 0, a free port is chosen. */
   port: number;
-  /** Whether other processes may listen on the same port. The operating system then distributes connections. */
   reusePort?: boolean;
   /** High-water mark of sockets in bytes. If undefined, Node's default applies. */
   highWaterMark?: number;
-  /** Maximum number of open connections. Further connections are closed at once. If undefined, there is no limit. */
+  /** Connections beyond this number are closed at once. If undefined, there is no limit. */
   maxConnections?: number;
-  /** Maximum fraction of plain (non-WebSocket) connections per address. Further connections are closed. Default: 1. */
+  /** Maximum fraction of plain (non-WebSocket) connections that one address may use. Default: 1. */
   addressShare?: number;
-  /** Hosts allowed in the `Host` header; see `hostCheck`. If undefined, all hosts are allowed. */
+  /** Hosts allowed in the `Host` header. If undefined, all hosts are allowed. */
   allowedHosts?: readonly string[];
-  /** Overrides {@link timeouts} in tests. */
   timeouts?: Partial<Timeouts>;
 }
 
-/**
- * Client timeouts in milliseconds, long enough for a poor mobile network. Node's defaults are 60 s for the headers and
- * 300 s for the whole request. By default, Node waits without limit for a client to read the response.
- */
+/** Client timeouts in milliseconds, long enough for a poor mobile network. */
 export const timeouts = {
-  /** Maximum time to receive the headers, from the start of the connection or the first byte of a later request. */
+  /** Maximum time to receive the headers of a request. */
   headers: 10_000,
-  /** Maximum time to receive a whole request, from the start of the connection or the first byte of a later request. */
+  /** Maximum time to receive a whole request, including its body. */
   request: 30_000,
   /** Interval at which the `headers` and `request` timeouts are checked. */
   check: 1_000,
   /** Maximum idle time of a connection between requests. */
   keepAlive: 5_000,
-  /** Maximum time without data in either direction, for example while the client does not read the response. */
+  /** Maximum time without data in either direction, for example while a client does not read the response. */
   stalled: 60_000,
   /** Maximum time for the client to close the connection after an error response. */
   closing: 5_000,
@@ -54,13 +49,13 @@ export interface Listener {
   server: Server;
   host: string;
   port: number;
-  /** Stops counting the socket of a WebSocket as a plain connection. */
+  /** Stops counting the socket of a WebSocket as a plain HTTP connection. */
   release(socket: Duplex): void;
-  /** Stops accepting connections, waits for unfinished responses until `deadline`, and closes all connections. */
+  /** Stops accepting connections, waits for unfinished responses until `deadline`, then closes all connections. */
   close(deadline: Promise<void>): Promise<void>;
 }
 
-/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE` if the server cannot listen */
+/** Starts an HTTP server. @throws {Error} with a `code` such as `EADDRINUSE` */
 export async function listen(handle: RequestListener, options: ListenOptions): Promise<Listener> {
   const times = { ...timeouts, ...options.timeouts };
   let closing = false;
@@ -79,12 +74,11 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
   const server = createBareServer(options, times, (request) => {
     const reader = readers.get(request.socket);
-    // Queues a pipelined handshake like a request. Otherwise Node would emit `upgrade` before the earlier responses
-    // have ended.
+    // Pipelined handshakes are queued, because Node would emit `upgrade` before the earlier responses end.
     const isQueued = reader?.isPipelined || order.outstanding(request.socket).length > 0;
     if (!upgrades(request) || isQueued || refusal(request) !== undefined) return false;
     reader?.onUpgrade();
-    // Removes the reader, so that the HTTP parser can be freed while the upgraded connection is open.
+    // The reader would keep the HTTP parser in memory while the upgraded connection is open.
     readers.delete(request.socket);
     return true;
   });
@@ -95,7 +89,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
     if (closing) response.setHeader('Connection', 'close');
     const error = refusal(request);
     if (error !== undefined) refuse(response, error);
-    // Refuses a pipelined handshake and closes the connection, because WebSocket frames may follow.
+    // A pipelined handshake is refused and its connection closed, because WebSocket frames may follow.
     else if (upgrades(request)) refuse(response, 'badRequest');
     else handle(request, response);
   };
@@ -127,9 +121,8 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
   };
 }
 
-/** Handles the requests of each connection in order, including those with an `Expect` header. */
 function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // Sends `100 Continue` only when the request is handled. If sent earlier, it would follow the response's headers.
+  // A `100 Continue` sent before the request's turn would follow the headers of an earlier response.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);
@@ -148,24 +141,22 @@ function createBareServer(
 ): Server {
   const server = createServer({
     ...(highWaterMark !== undefined && { highWaterMark }),
-    // After these timeouts, a client that sends too slowly gets a 408 response and is disconnected.
     headersTimeout: times.headers,
     requestTimeout: times.request,
     connectionsCheckingInterval: times.check,
-    // Node announces this timeout to clients, but waits one more second to avoid a race with new requests.
     keepAliveTimeout: times.keepAlive,
-    // Disabled, because Node would respond 400 with an empty body. `hostOf` checks the header instead.
+    // Node would respond to a missing `Host` header with an empty body, so `hostOf` checks the header instead.
     requireHostHeader: false,
     shouldUpgradeCallback,
   });
   server.timeout = times.stalled;
-  // Unlimited, because Node silently drops headers beyond this number. The total size of headers is limited to 16 KiB.
+  // No limit, because Node silently drops headers beyond a limit. Node limits all headers together to 16 KiB.
   server.maxHeadersCount = 0;
   if (maxConnections !== undefined) server.maxConnections = maxConnections;
   return server;
 }
 
-/** Whether a request is a WebSocket handshake. Other upgrades, and handshakes with a body, do not count. */
+/** Whether a request is a WebSocket handshake without a body. */
 function isHandshake({ method, headers }: IncomingMessage): boolean {
   return (
     method === 'GET' &&

@@ -4,15 +4,13 @@ import type { Duplex } from 'node:stream';
 import { ConnectionLimiter } from './connection-limiter.ts';
 import { rateLimitKey } from './rate-limit-key.ts';
 
-/** Minimum factor for client timeouts, reached when only 5 % of the available connections are free. */
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Limits the plain (non-WebSocket) connections per address. Also shortens the client timeouts while fewer than half of
- * the available connections are free. A WebSocket counts as a plain connection until `release` is called.
+ * Limits the plain (non-WebSocket) connections per address, and shortens the client timeouts while few are free.
  *
- * @param times the timeouts in milliseconds, before they are shortened
- * @returns `release`, and `timeoutFactor`, which returns the current factor for client timeouts (at most 1)
+ * @returns `release`, which stops counting a socket as a plain connection, and `timeoutFactor`, which returns the
+ *   factor (at most 1) by which timeouts are currently multiplied
  */
 export function limitPlainConnections(
   server: Server,
@@ -27,14 +25,12 @@ export function limitPlainConnections(
       return Math.ceil(addressShare * available());
     },
   });
-  /** Returns the number of connections, open or free, that WebSockets do not use. */
   const available = () => maxConnections - (open - limiter.taken);
-  /** Returns twice the fraction of free connections, but at least {@link MIN_TIMEOUT_FACTOR} and at most 1. */
   const timeoutFactor = () => {
     const free = available() > 0 ? 1 - limiter.taken / available() : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
   };
-  /** Updates the server's timeouts. Node reads the timeouts at each check, so open connections are affected too. */
+  /** Node reads both timeouts at each check, so a change also affects open connections. */
   const adjust = () => {
     server.headersTimeout = Math.max(1, Math.round(times.headers * timeoutFactor()));
     server.requestTimeout = Math.max(1, Math.round(times.request * timeoutFactor()));

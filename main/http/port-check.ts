@@ -1,27 +1,25 @@
 import dns from 'node:dns';
 import { createServer, type Server } from 'node:net';
 
-/** Address that a listener is going to bind to, and the settings that define it. */
 export interface PlannedListener {
   host: string | undefined;
-  /** Port to bind to. If 0, any free port. */
+  /** 0 stands for any free port. */
   port: number;
   reusePort?: boolean;
-  /** Names of the settings. */
   variables: { host: string; port: string };
 }
 
 /**
- * Binds to each address and releases it again, so that the start can report all unusable ports before it changes
- * anything. Skips listeners with `reusePort`, because another process may send connections to any listener on the port.
+ * Binds all addresses briefly, so that startup reports every unusable port before it changes anything. Skips listeners
+ * that share their port, because the temporary listener would receive connections meant for other processes.
  *
  * @throws {Error} with a one-line message that names the settings to change
  */
 export async function checkPorts(listeners: readonly PlannedListener[]): Promise<void> {
   const planned = listeners.filter(({ reusePort }) => !reusePort);
-  // Resolved before the first bind, so that no port is bound while a lookup is pending.
+  // All host names are resolved before the first bind, so that no port stays bound during a lookup.
   const addresses = await Promise.all(planned.map(resolve));
-  // Releases the ports only at the end, so that two listeners with the same port are noticed.
+  // All ports stay bound until the end, so that two listeners with the same port are noticed.
   const servers = planned.map(() => createServer((socket) => socket.destroy()));
   const failures = await Promise.all(
     addresses.map((address, index) =>
@@ -44,14 +42,12 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
   }
 }
 
-/** Returns the address of a listener's host, no address if the listener binds to all interfaces, or the lookup's error. */
 async function resolve({ host }: PlannedListener): Promise<{ host?: string } | NodeJS.ErrnoException> {
   if (host === undefined) return {};
-  // The function that `Server.listen` uses.
+  // `Server.listen` also resolves host names with `dns.lookup`.
   return new Promise((resolved) => dns.lookup(host, (error, address) => resolved(error ?? { host: address })));
 }
 
-/** Binds a server to an address. Returns the error that prevents it, or undefined if there is none. */
 function bind(server: Server, address: { port: number; host?: string }) {
   return new Promise<NodeJS.ErrnoException | undefined>((resolved) => {
     server.once('error', resolved);
@@ -59,7 +55,7 @@ function bind(server: Server, address: { port: number; host?: string }) {
   });
 }
 
-/** Returns a `catch` handler that replaces an error of `listen` or of a lookup with one that names the setting to change. */
+/** Returns a `catch` handler that rethrows an error of `listen` with the name of the setting to change. */
 export function explained({ port, variables }: PlannedListener) {
   return (error: NodeJS.ErrnoException): never => {
     const { code = '', syscall, message } = error;

@@ -1,16 +1,12 @@
 import { TokenBucket } from './token-bucket.ts';
 
-/** Rate limit with one token bucket per address. A full bucket holds one minute's worth of tokens. */
+/** Rate limit with one token bucket per address. A full bucket holds the tokens of one minute. */
 export class RateLimit {
   readonly #perMinute: number;
   readonly #maxAddresses: number;
-  /** Token buckets by address, least recently used first. */
   readonly #buckets = new Map<string, TokenBucket>();
 
-  /**
-   * @param perMinute number of tokens that each address gets per minute
-   * @param maxAddresses maximum number of buckets; beyond it, the least recently used bucket is evicted
-   */
+  /** @param maxAddresses number of buckets beyond which the least recently used bucket is evicted */
   constructor({ perMinute, maxAddresses = 100_000 }: { perMinute: number; maxAddresses?: number }) {
     this.#perMinute = perMinute;
     this.#maxAddresses = maxAddresses;
@@ -20,12 +16,7 @@ export class RateLimit {
     return this.#buckets.size;
   }
 
-  /**
-   * Takes a token from the bucket of `address`, if it has one.
-   *
-   * @param now current time of a monotonic clock in milliseconds
-   * @returns 0, or the milliseconds until the next token if the bucket is empty
-   */
+  /** Takes a token. Returns 0, or the milliseconds until the next token. @param now monotonic time in milliseconds */
   take(address: string, now = performance.now()): number {
     const bucket = this.#buckets.get(address) ?? new TokenBucket(this.#perMinute / 60, 60);
     const wait = bucket.take(now);

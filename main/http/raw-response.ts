@@ -3,7 +3,7 @@ import { type ErrorName, HttpError } from './errors.ts';
 import { jsonText } from './json-reply.ts';
 import { apiHeaders } from './security-headers.ts';
 
-/** Returns a complete HTTP response as a string, with a JSON body and `Connection: close`. */
+/** Returns a complete HTTP response as text, with a JSON body and `Connection: close`. */
 export function rawResponse(status: number, body: unknown, headers: Readonly<Record<string, string>> = {}): string {
   const text = jsonText(body);
   const all = Object.entries({ ...headersOf(text), ...headers });
@@ -11,7 +11,7 @@ export function rawResponse(status: number, body: unknown, headers: Readonly<Rec
   return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${head.join('')}\r\n${text}`;
 }
 
-/** Sends an error response and closes the connection. Used for requests that are not passed to the app. */
+/** Sends an error response to a request that is not passed to the app, and closes the connection. */
 export function refuse(response: ServerResponse, error: ErrorName): void {
   const { status, message } = new HttpError(error);
   const text = jsonText({ error: message });

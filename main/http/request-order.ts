@@ -2,36 +2,31 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import type { Duplex } from 'node:stream';
 import { TurnLimit } from './turn-limit.ts';
 
-/**
- * Maximum number of requests that a listener starts to handle in one event loop turn. Each request takes about 0.1 ms,
- * and a thousand connections may send requests at the same moment.
- */
+/** Maximum number of requests that a listener starts in one event loop turn. One request takes about 0.1 ms. */
 export const REQUESTS_PER_TURN = 32;
 
-/** Maximum number of outstanding (unfinished) responses on a connection. A further request closes the connection. */
+/** Maximum number of unfinished responses on one connection. A further request closes the connection. */
 const MAX_OUTSTANDING = 100;
 
 /**
- * Handles the requests of each connection one at a time. Otherwise Node could handle several at once. If the connection
- * then closed, Node would not emit `close` on the queued responses, and their resources would leak.
+ * Handles the requests of each connection one at a time. If Node handled several, Node would not emit `close` on queued
+ * responses when the connection closes, and their resources would leak.
  */
 export class RequestOrder {
-  /** Outstanding (unfinished) responses of each connection, in order. Only the first request is being handled. */
   readonly #outstanding = new Map<Duplex, ServerResponse[]>();
   readonly #turns = new TurnLimit(REQUESTS_PER_TURN);
   readonly #onAnswered: (socket: Duplex) => void;
 
-  /** @param onAnswered called with the connection's socket after each response */
   constructor(onAnswered: (socket: Duplex) => void) {
     this.#onAnswered = onAnswered;
   }
 
-  /** Returns the outstanding (unfinished) responses of a connection, in order. */
+  /** Returns the unfinished responses of a connection, oldest first. */
   outstanding(socket: Duplex): readonly ServerResponse[] {
     return this.#outstanding.get(socket) ?? [];
   }
 
-  /** Yields the last outstanding (unfinished) response of each connection that has any. */
+  /** Yields the newest unfinished response of each connection. */
   *last(): Generator<ServerResponse> {
     for (const responses of this.#outstanding.values()) {
       const last = responses.at(-1);
@@ -39,7 +34,6 @@ export class RequestOrder {
     }
   }
 
-  /** Calls `answer` once all earlier responses of the connection have been sent. */
   enqueue(request: IncomingMessage, response: ServerResponse, answer: RequestListener): void {
     const { socket } = request;
     if (socket.writableEnded) {
@@ -55,7 +49,7 @@ export class RequestOrder {
       return;
     }
     const begin = () => {
-      // Skips a response without a socket, because the previous response closed the connection.
+      // A response loses its socket if the previous response closed the connection.
       if (response.socket !== null && !response.closed) answer(request, response);
     };
     if (previous !== undefined) previous.once('close', () => this.#turns.defer(1, begin));

@@ -1,4 +1,4 @@
-/** Headers of every JSON response. They prevent browsers from rendering, sniffing or caching the response. */
+/** Prevents browsers from rendering, sniffing or caching JSON responses. */
 export const apiHeaders: Readonly<Record<string, string>> = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'X-Content-Type-Options': 'nosniff',

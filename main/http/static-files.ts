@@ -10,16 +10,14 @@ import { answerOtherMethods } from './exact-router.ts';
 
 const www = fileURLToPath(new URL('../../www', import.meta.url));
 
-/** Headers sent with every file of the browser clients. */
 export const pageHeaders = {
-  // Pages may load from, and connect to, only their own origin.
   'Content-Security-Policy': [
     "default-src 'none'",
     "script-src 'self'",
     "style-src 'self'",
     "img-src 'self'",
     "connect-src 'self'",
-    // Scripts submit the forms. If the scripts fail to load, the browser must not submit the API key by itself.
+    // Only scripts submit the forms. Without scripts, the browser would send the API key in a plain form request.
     "form-action 'none'",
     "base-uri 'none'",
     "frame-ancestors 'none'",
@@ -28,29 +26,24 @@ export const pageHeaders = {
   ].join('; '),
   'X-Content-Type-Options': 'nosniff',
   'Referrer-Policy': 'no-referrer',
-  // File names do not contain a version, so browsers must revalidate cached files.
+  // File names contain no version, so browsers must revalidate cached files.
   'Cache-Control': 'no-cache',
 };
 
-/** koa-static's response for one file in one encoding. */
 interface StaticResponse {
   headers: OutgoingHttpHeaders;
   body: Buffer;
 }
 
-/** Encodings in order of preference. Browsers accept Brotli (`br`) only over HTTPS or from this machine. */
+/** Encodings in order of preference. Browsers accept Brotli (`br`) only over HTTPS or from loopback addresses. */
 const ENCODINGS = ['br', 'gzip', 'identity'] as const;
 type Encoding = (typeof ENCODINGS)[number];
 
-/** Prepared responses for one file, by encoding. */
 type StaticFile = Readonly<Record<Encoding, StaticResponse>>;
 
 /**
- * Returns middleware that serves the files in `www/<client>` at `/` and the files in `www/shared` at `/shared/`.
- * Supports GET, HEAD and OPTIONS. For unknown paths, service A (`ticker`) serves `index.html`, and service B
- * calls the next middleware.
- *
- * All files are read into memory before the promise is fulfilled, so slow clients do not keep files open.
+ * Returns middleware that serves the files of `www/<client>` and `www/shared` from memory. For unknown paths, the
+ * ticker serves `index.html`, and the task service calls the next middleware.
  *
  * @throws {Error} if a file cannot be read
  */
@@ -68,25 +61,21 @@ export async function staticClient(client: 'ticker' | 'tasks'): Promise<Middlewa
     const accepted = ENCODINGS.find((encoding) => ctx.acceptsEncodings(encoding, 'identity') === encoding);
     const { headers, body } = file[accepted ?? 'identity'];
     ctx.set(headers as Record<string, string>);
-    // Appends to `Vary`, because the CORS middleware may already have set it.
+    // Appended, because the CORS middleware may already have set `Vary`.
     ctx.vary('Accept-Encoding');
     ctx.body = body;
-    // Responds 304 if the client's cached copy is up to date.
     if (ctx.fresh) ctx.status = 304;
     return undefined;
   };
 }
 
-/** Reads a file below `www` with koa-static, in all encodings. */
 async function readFile(path: string): Promise<StaticFile> {
   const [br, gzip, identity] = await Promise.all(ENCODINGS.map((encoding) => readResponse(path, encoding)));
   return { br, gzip, identity } as StaticFile;
 }
 
 const koaStatic = serve(www);
-/**
- * Koa app that creates contexts for koa-static. Ignores `error` events, because `readResponse` reports failed reads.
- */
+// Errors are ignored, because `readResponse` reports failed reads.
 const reader = new Koa().on('error', () => {});
 
 async function readResponse(path: string, encoding: Encoding): Promise<StaticResponse> {
@@ -101,7 +90,6 @@ async function readResponse(path: string, encoding: Encoding): Promise<StaticRes
   return { headers, body: await buffer(ctx.body as Readable) };
 }
 
-/** Returns the relative paths of the files in a folder of `www`, except compressed copies (`.br`, `.gz`). */
 function files(folder: string): string[] {
   return readdirSync(`${www}/${folder}`, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && !/\.(br|gz)$/.test(entry.name))

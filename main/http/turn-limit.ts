@@ -1,20 +1,16 @@
-/** Limits how much work begins in one event loop turn. */
+/** Limits the total cost of the work begun in one event loop turn. */
 export class TurnLimit {
   readonly #limit: number;
-  /** Total cost of the work that has begun in this event loop turn. */
   #spent = 0;
   readonly #waiting: { cost: number; begin: () => void }[] = [];
   #isNextTurnScheduled = false;
 
-  /** @param limit maximum total cost of the work begun in one event loop turn; only the last piece may exceed it */
+  /** @param limit maximum total cost per event loop turn; only the last piece of work may exceed it */
   constructor(limit: number) {
     this.#limit = limit;
   }
 
-  /**
-   * Returns whether work of this cost may begin in this event loop turn. If so, adds the cost to the total of this
-   * turn.
-   */
+  /** Returns whether work of this cost may begin in this event loop turn. If so, counts the cost. */
   take(cost: number): boolean {
     if (this.#waiting.length > 0 || this.#spent >= this.#limit) return false;
     this.#spent += cost;
@@ -22,7 +18,7 @@ export class TurnLimit {
     return true;
   }
 
-  /** Calls `begin` in a later event loop turn, once the limit allows. Deferred work begins in call order. */
+  /** Calls `begin` in a later event loop turn, as soon as the limit allows. Deferred work begins in call order. */
   defer(cost: number, begin: () => void): void {
     this.#waiting.push({ cost, begin });
     this.#scheduleNextTurn();
