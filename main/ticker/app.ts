@@ -13,11 +13,10 @@ export interface TickerAppOptions extends AuthRouterOptions, WsRouterOptions, Pr
   relay: Pick<Relay, 'completeHandshake' | 'isHandshake' | 'acquire'>;
   requests: RequestMetrics;
   log: Log;
-  /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
   trustProxy: number;
 }
 
-/** Creates the Koa app of service A. @throws {Error} if a file of the browser client cannot be read */
+/** Creates the Koa app of the ticker service. @throws {Error} if a file of the browser client cannot be read */
 export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   const app = new Koa();
   app.on('error', logLateError(options.log));

@@ -16,7 +16,7 @@ import { answerUnavailable, type SecurityContext, tokenAuth } from './token-auth
 import { TokenStoreFull, TokenStoreUnavailable } from './token-store.ts';
 import type { Tokens, TokenUser } from './tokens.ts';
 
-/** Store of API keys. Its methods throw the same errors as the methods of `ApiKeys` in `db/sqlite/api-keys`. */
+/** Store of API keys. Its methods throw {@link DatabaseUnavailable} if the database cannot be used. */
 export interface ApiKeyStore {
   findOwner(apiKey: string): Awaitable<ApiKeyOwner | undefined>;
   ensureDemoUser(now: number): Awaitable<{ apiKey: string; created: boolean }>;
@@ -26,15 +26,14 @@ export interface AuthRouterOptions {
   apiKeys: Pick<ApiKeyStore, 'findOwner'>;
   tokens: Pick<Tokens, 'issue' | 'verify' | 'revoke' | 'lifetimeSeconds'>;
   rateLimit: Pick<RateLimit, 'take'>;
-  /** Scope (list of policies) of every issued token. */
   userScope: Scope;
 }
 
 const BODY_LIMIT = 4096;
-/** Maximum total size in bytes of all unparsed request bodies. */
+/** Limit on the total size of all request bodies that have not been parsed yet. */
 const BODY_BUDGET_BYTES = 8 * 1024 * 1024;
 
-/** Creates the router for `/auth/token`. `POST` exchanges an API key for a token. `DELETE` revokes a token. */
+/** Creates the router for `/auth/token`, which exchanges API keys for tokens and revokes tokens. */
 export function authRouter(options: AuthRouterOptions): Router<SecurityContext> {
   const { apiKeys, tokens, userScope, rateLimit } = options;
   const router = exactRouter<SecurityContext>({ prefix: '/auth' });

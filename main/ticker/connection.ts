@@ -9,26 +9,23 @@ import { textFrame } from './frame.ts';
 import type { Process } from './pid-registry.ts';
 
 export interface ClientTimeouts {
-  /** Milliseconds that a slow client's socket may take to drain before the client is disconnected. */
+  /** Time that a slow client's socket may take to drain before the client is disconnected. */
   slowMs: number;
-  /** Milliseconds from a pong to the next ping, and from an unanswered ping to the disconnection. */
+  /** Time from a pong to the next ping, and from an unanswered ping to the disconnection. */
   pingMs: number;
 }
 
 export const clientTimeouts: ClientTimeouts = { slowMs: 30_000, pingMs: 30_000 };
 
-/** Burst size in seconds. A client may send this many seconds' worth of messages in one burst. */
+/** Burst size: a client may send the messages of this many seconds at once. */
 const BURST_SECONDS = 2;
 
-/** Counters for all connections of the price stream. */
 export class StreamMetrics {
-  /** Number of text frames written to sockets. */
   framesSent = 0;
   /** Number of ticks not sent to slow clients because a newer tick replaced them. */
   framesSkipped = 0;
   /** Number of handshakes by outcome: `accepted`, or the reason for the failure. */
   readonly upgrades = new CounterByLabel(['accepted']);
-  /** Number of closed connections by close code. */
   readonly closes = new CounterByLabel();
 }
 
@@ -42,10 +39,8 @@ export interface ConnectionOptions {
 const PING_BYTES = 8;
 
 /**
- * Server side of a WebSocket. Writes all frames to the client, so that frames stay in order and backpressure is
- * detected. A client is slow while its socket buffers more than the high-water mark (`SOCKET_BUFFER`). The server does
- * not read from a slow client and skips ticks for it. When the socket drains, the client receives the newest tick.
- * Pings detect a client that reads nothing while the kernel still buffers its data.
+ * Server side of a WebSocket. A client is slow while its socket buffers more than the high-water mark. The server does
+ * not read from a slow client and keeps only the newest tick, which it sends when the socket drains.
  */
 export class Connection implements Process {
   readonly #ws: WebSocket;
@@ -54,10 +49,9 @@ export class Connection implements Process {
   readonly #metrics: StreamMetrics;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
-  /** Payload of the unanswered ping, if any. */
-  #ping: Buffer | undefined;
+  #unansweredPing: Buffer | undefined;
   #isFlooding = false;
-  /** Last time (`performance.now()`) at which a ping was sent, a pong arrived, or the client stopped being slow. */
+  /** Start of the ping timeout (`performance.now()`): the last ping, pong, or end of a client's slowness. */
   #pingSince = performance.now();
 
   constructor(ws: WebSocket, socket: Duplex, options: ConnectionOptions) {
@@ -76,7 +70,7 @@ export class Connection implements Process {
     ws.on('pong', (data) => {
       if (this.#admit()) this.#onPong(data);
     });
-    // Ignores errors, because the `ws` library closes the connection with the appropriate code and then emits `close`.
+    // After an error, the `ws` library closes the connection with the appropriate code and then emits `close`.
     ws.on('error', () => {});
     ws.once('close', onClose);
   }
@@ -95,17 +89,13 @@ export class Connection implements Process {
     this.#newestTick = frame;
   }
 
-  /**
-   * Sends a ping when due, and disconnects a dead or slow client. Call about once a second.
-   *
-   * @param now `performance.now()`
-   */
+  /** Sends a ping when due, and disconnects a dead or slow client. Must be called about once a second. */
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
       // A slow client is not pinged, because the server does not read from a slow client and would miss the pong.
       if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
-      if (this.#ping !== undefined) this.terminate();
+      if (this.#unansweredPing !== undefined) this.terminate();
       else this.#sendPing(now);
     }
   }
@@ -123,23 +113,19 @@ export class Connection implements Process {
 
   #sendPing(now: number): void {
     // Random bytes, so that a pong proves that the client has read everything sent before the ping.
-    this.#ping = randomBytes(PING_BYTES);
+    this.#unansweredPing = randomBytes(PING_BYTES);
     this.#pingSince = now;
-    this.#ws.ping(this.#ping);
+    this.#ws.ping(this.#unansweredPing);
   }
 
-  /**
-   * Applies the rate limit to a message, ping or pong. Closes the connection if the limit is exceeded.
-   *
-   * @returns whether to handle the message, ping or pong
-   */
+  /** Applies the rate limit to a message, ping or pong. Returns whether to handle it. */
   #admit(): boolean {
-    // Ignores further frames once the limit is exceeded, because one packet can contain thousands of frames.
+    // One packet can contain thousands of frames, so all frames after the limit was exceeded are ignored.
     if (this.#isFlooding) return false;
     if (this.#tokens.take(performance.now()) === 0) return true;
     this.#isFlooding = true;
     this.close(closeCodes.tooManyMessages);
-    // Stops reading without waiting for the client's close frame, so that the rest of the flood is not processed.
+    // Reading stops without waiting for the client's close frame, so that the rest of the flood is not processed.
     this.#ws.pause();
     this.#socket.end();
     return false;
@@ -152,8 +138,8 @@ export class Connection implements Process {
   }
 
   #onPong(data: Buffer): void {
-    if (!this.#ping?.equals(data)) return;
-    this.#ping = undefined;
+    if (!this.#unansweredPing?.equals(data)) return;
+    this.#unansweredPing = undefined;
     this.#pingSince = performance.now();
   }
 
@@ -175,7 +161,7 @@ export class Connection implements Process {
     this.#newestTick = undefined;
     if (tick !== undefined) this.#write(tick);
     if (this.#slowSince === undefined && this.#ws.readyState === this.#ws.OPEN) {
-      // Restarts the ping timeout, because pongs were not read while the client was slow.
+      // Pongs were not read while the client was slow, so the ping timeout starts again.
       this.#pingSince = performance.now();
       this.#ws.resume();
     }

@@ -1,7 +1,7 @@
 import { Sender } from 'ws';
 
 declare module 'ws' {
-  /** Exported by ws, but missing from its type definitions. */
+  /** Exported by `ws`, but missing from its type definitions. */
   const Sender: {
     frame(
       data: Buffer,
@@ -12,10 +12,10 @@ declare module 'ws' {
 
 const TEXT = 1;
 
-/** Most recent text and its frame. Cached, because clients that connect at the same time receive the same snapshot. */
+// Cached, because clients that connect at the same time receive the same text.
 let latest = { text: '', frame: frame('') };
 
-/** Encodes a string as a text frame from server to client. Callers must not modify the buffer, because it is cached. */
+/** Encodes a text frame. Callers must not modify the returned buffer, because it is cached. */
 export function textFrame(text: string): Buffer {
   if (text !== latest.text) latest = { text, frame: frame(text) };
   return latest.frame;

@@ -1,15 +1,9 @@
 import type { Pid, WsSend } from '../../workers/messages.ts';
 import type { PidRegistry } from './pid-registry.ts';
 
-/** Pid under which the ticker is registered. */
 export const TICKER = 'ticker';
 
-/**
- * Starts the handler of one connection. The handler sends a welcome message, subscribes its client to the ticker, and
- * answers the client's pings until the connection closes.
- *
- * @param actorId `user:<user_id>`
- */
+/** Starts the handler of a WebSocket connection. @param actorId `user:<user_id>` */
 export function createHandler(processes: PidRegistry, actorId: string): Pid {
   let client: Pid | undefined;
   const handler = processes.spawn('handler', () => ({
@@ -38,7 +32,6 @@ function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }):
 
 const pong = text({ type: 'pong' });
 
-/** Whether a client's message is JSON with the type `ping`. All other messages are ignored. */
 function isPing(data: string): boolean {
   try {
     const message: { type?: unknown } | null = JSON.parse(data);

@@ -3,7 +3,7 @@ import { closeCodes } from './close-codes.ts';
 import type { PidRegistry } from './pid-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
-/** Running connection handlers by token id. A handler is ended when its token is revoked or expires. */
+/** Ends the handlers of a token when the token is revoked or expires. */
 export class HandlersByToken {
   readonly #processes: PidRegistry;
   readonly #handlers = new Map<string, Set<Pid>>();

@@ -7,13 +7,12 @@ import {
   TokenStoreUnavailable,
 } from './token-store.ts';
 
-/** Maximum delay of a Node timer in milliseconds. For a longer wait, the timer is restarted. */
+/** Maximum delay of a Node timer in milliseconds. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
- * In-memory store of valid tokens. If an API key already has `maxTokensPerKey` tokens, a new token evicts the key's
- * oldest token. Any other new token is refused while the store is full, so API keys cannot evict each other's tokens.
- * All tokens have the same lifetime, so they expire in the order of issue.
+ * In-memory store of valid tokens. While the store is full, new tokens are refused, unless they replace the oldest
+ * token of the same API key. Tokens expire in the order of issue, because all have the same lifetime.
  */
 export class MemoryTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
@@ -42,22 +41,16 @@ export class MemoryTokenStore implements TokenStore {
     return this.#records.keys();
   }
 
-  /** Whether the API key has its maximum number of tokens. A new token would evict the key's oldest. */
+  /** Whether a new token of the API key would evict the key's oldest token. */
   isFull(keyId: string): boolean {
     return (this.#byKey.get(keyId)?.length ?? 0) >= this.#maxTokensPerKey;
   }
 
-  /** Returns the `order` of the API key's next token, one more than the `order` of the key's newest token. */
   nextOrder(keyId: string): number {
     return (this.#byKey.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }
 
-  /**
-   * Adds a token. A key's tokens are sorted by `order`, not by the time of the call, so that all nodes evict the same
-   * token.
-   *
-   * @returns the id of the evicted token, if any; can be the added token
-   */
+  /** Adds a token and returns the id of an evicted token. All nodes evict the token with the lowest `order`. */
   insert(record: TokenRecord, order: number): string | undefined {
     this.#check();
     const { id, keyId, expiresAt } = record;
@@ -68,7 +61,7 @@ export class MemoryTokenStore implements TokenStore {
     if (this.#timer === undefined) this.#arm(expiresAt);
     const tokens = this.#byKey.get(keyId) ?? [];
     this.#byKey.set(keyId, tokens);
-    // Searches from the end, because almost every added token is the newest.
+    // The search starts at the end, because almost every added token is the newest.
     const previous = tokens.findLastIndex((other) => other.order < order || (other.order === order && other.id < id));
     tokens.splice(previous + 1, 0, { id, order });
     const evicted = tokens.length > this.#maxTokensPerKey ? tokens[0]?.id : undefined;
@@ -82,7 +75,6 @@ export class MemoryTokenStore implements TokenStore {
     return record !== undefined && record.expiresAt > Date.now();
   }
 
-  /** Same as `has`, because this store is not shared with other nodes. */
   find(id: string): boolean {
     return this.has(id);
   }

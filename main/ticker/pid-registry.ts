@@ -1,18 +1,15 @@
 import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import type { CloseCode } from './close-codes.ts';
 
-/** Actor, not an OS process. Receives the messages sent to its pid. If `receive` throws, the actor ends. */
+/** Actor (not an OS process) that receives the messages sent to its pid. The actor ends if `receive` throws. */
 export interface Process {
   receive(message: LifecycleMessage): void;
 }
 
-/** Reason why an actor ended: `normal`, a close code for its client, or an error. */
+/** Why an actor ended: `normal`, a close code for its client, or an error. */
 export type ExitReason = 'normal' | CloseCode | Error;
 
-/**
- * Registry of the actors by pid: the ticker, the WebSocket clients, and one handler per client. Messages are delivered
- * synchronously. Messages to an unknown pid are discarded.
- */
+/** Registry of actors by pid. Delivers messages synchronously, and discards messages to an unknown pid. */
 export class PidRegistry {
   readonly #entries = new Map<Pid, { process: Process; monitors: Array<(reason: ExitReason) => void> }>();
   #spawned = 0;
@@ -21,11 +18,7 @@ export class PidRegistry {
     return this.#entries.size;
   }
 
-  /**
-   * Adds an actor under a new pid and returns the pid.
-   *
-   * @param create creates the actor; must not send messages to the new pid
-   */
+  /** Adds an actor and returns its new pid. @param create creates the actor; must not send messages to the new pid */
   spawn(kind: 'handler' | 'client', create: (pid: Pid) => Process): Pid {
     const pid = `${kind}:${++this.#spawned}`;
     this.#entries.set(pid, { process: create(pid), monitors: [] });

@@ -10,20 +10,19 @@ export interface Policy {
   effect: 'allow' | 'deny';
 }
 
-/** The policies of a token. An empty scope allows nothing. */
+/** Policies of a token. An empty scope allows nothing. */
 export type Scope = readonly Policy[];
 
-/** File containing the specification's user policy: all actions, all resources, effect `allow`, group `user`. */
 export const userPolicyFile = new URL('policies/user.json', import.meta.url);
 
-/** Reads a policy from a JSON file. @throws {Error} if the file cannot be read or does not contain a policy */
+/** Reads a policy from a JSON file. @throws {Error} if the file does not contain a policy */
 export async function loadPolicy(file: URL): Promise<Policy> {
   const policy: unknown = JSON.parse(await readFile(file, 'utf8'));
   if (!isPolicy(policy)) throw new Error(`${file.pathname} does not contain a policy`);
   return policy;
 }
 
-/** Loads the scope of all tokens. If the policy cannot be loaded, logs the error and returns an empty scope. */
+/** Loads the scope of all tokens. If the file cannot be loaded, logs the error and returns an empty scope. */
 export async function loadScope(file: URL, log: Log): Promise<Scope> {
   try {
     return [await loadPolicy(file)];
@@ -33,7 +32,7 @@ export async function loadScope(file: URL, log: Log): Promise<Scope> {
   }
 }
 
-/** Whether `scope` allows `action` on `resource`: at least one policy allows it, and none denies it. */
+/** Whether at least one policy of `scope` allows `action` on `resource`, and none denies it. */
 export function allows(scope: Scope, action: string, resource: string): boolean {
   const effects = scope
     .filter((policy) => covers(policy.actions, action) && covers(policy.resources, resource))

@@ -1,29 +1,23 @@
 import type { TickerSymbol } from '../../workers/symbols.ts';
 
-/** Length of the price history in seconds. */
 export const HISTORY_SECONDS = 900;
 
-/** Response of `GET /prices/history`. All arrays have the same length, and the oldest tick is first. */
+/** Response of `GET /prices/history`. All arrays have the same length, and the oldest tick comes first. */
 export interface PriceHistoryAnswer {
   interval_ms: number;
   /** Unix times in seconds, strictly ascending. */
   timestamps: number[];
-  /** Prices by symbol. */
   prices: Record<string, number[]>;
 }
 
-/**
- * Ticks of the last {@link HISTORY_SECONDS}, in a ring buffer with at most one tick per second. Takes 8 bytes for each
- * price and timestamp.
- */
+/** Ticks of the last {@link HISTORY_SECONDS}, in a ring buffer with at most one tick per second. */
 export class PriceHistory {
   readonly #symbols: readonly TickerSymbol[];
   readonly #intervalMs: number;
   readonly #capacity: number;
   readonly #timestamps: Float64Array;
-  /** Prices of all ticks. Each tick has one price per symbol, in the order of the symbols. */
+  /** Prices of all ticks: one price per symbol for each tick. */
   readonly #prices: Float64Array;
-  /** Index of the slot for the next tick. */
   #end = 0;
   #size = 0;
 
@@ -35,15 +29,14 @@ export class PriceHistory {
     this.#prices = new Float64Array(this.#capacity * symbols.length);
   }
 
-  /** Number of prices in the history. */
   get size(): number {
     return this.#size * this.#symbols.length;
   }
 
   /**
-   * Adds a tick. First removes ticks from the same second, and ticks from later seconds if the clock was set back.
+   * Adds a tick, replacing ticks of the same second, and of later seconds if the clock was set back.
    *
-   * @param message JSON text sent to the clients, which contains the timestamp
+   * @param message JSON text that contains the tick's timestamp
    * @param prices one price per symbol, in the order of the symbols
    */
   add(message: string, prices: readonly number[]): void {
@@ -57,7 +50,7 @@ export class PriceHistory {
     this.#size = Math.min(this.#size + 1, this.#capacity);
   }
 
-  /** Returns the ticks of the `seconds` seconds up to `now` (Unix time in seconds). */
+  /** Returns the ticks of the last `seconds` seconds before `now` (Unix time in seconds). */
   last(seconds: number, now: number): PriceHistoryAnswer {
     const slots = Array.from({ length: this.#size }, (_, index) => this.#slot(index)).filter(
       (slot) => (this.#timestamps[slot] as number) > now - seconds,
@@ -71,7 +64,7 @@ export class PriceHistory {
     };
   }
 
-  /** Returns the slot of the tick at an index. The oldest tick has index 0. */
+  /** Returns the slot of a tick. The oldest tick has index 0. */
   #slot(index: number): number {
     return (this.#end - this.#size + index + this.#capacity) % this.#capacity;
   }

@@ -15,12 +15,10 @@ export interface PricesRouterOptions {
   history: Pick<PriceHistory, 'last' | 'size'>;
 }
 
-/** Maximum total size in bytes of all unread responses. The largest possible response has about 1 MB. */
+/** Limit on the size of all unread responses together. One response has at most about 1 MB. */
 const RESPONSE_BUDGET_BYTES = 8 * 1024 * 1024;
-/** Approximate size of a price in a response, in bytes. */
 const PRICE_BYTES = 12;
 
-/** Creates the router for `GET /prices/history`, which responds with the newest ticks. */
 export function pricesRouter({ tokens, history }: PricesRouterOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/prices' });
   const budget = new ByteBudget(RESPONSE_BUDGET_BYTES);

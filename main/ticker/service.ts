@@ -21,39 +21,33 @@ import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
 
 export interface TickerService {
   listener: Listener;
-  /** API key of the demo user. */
   demoApiKey: string;
-  /** Objects from which the admin listener reads the metrics. */
   metrics: {
     requests: RequestMetrics;
     relay: Pick<Relay, 'size' | 'metrics'>;
     ticker: Pick<Ticker, 'subscriptions' | 'restarts' | 'lateness' | 'loopDelays' | 'source'>;
     tokens: Pick<Tokens, 'store'>;
   };
-  /** Readiness checks of service A by name. */
   checks: Checks;
-  /** Checks, by name, that only warn. The service stays ready. */
+  /** Checks that only warn: a problem does not make the service unready. */
   warnings: Checks;
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
-  /** `/auth/token` routes for service B's listener. They share a rate limit with service A's own routes. */
+  /** Routes of `/auth/token` for the task service's listener, under the same rate limit as on the ticker's listener. */
   tokenRoutes: Middleware;
-  /**
-   * Stops service A. Terminates open connections at `deadline`. Closes the token store once `tokensUnused` resolves.
-   */
+  /** Stops the service. Terminates connections at `deadline`. Closes the token store once `tokensUnused` resolves. */
   stop(deadline: Promise<void>, tokensUnused?: Promise<unknown>): Promise<void>;
 }
 
-/** The part of the backend that service A needs. */
 export interface TickerBackend {
   apiKeys: ApiKeyStore;
   openTokenStore(): Awaitable<TokenStore>;
-  /** Opens the feed of the leader's ticks. @returns undefined if each node makes its own ticks */
+  /** Returns undefined if each node makes its own ticks. */
   openTickFeed(): Awaitable<TickFeed | undefined>;
 }
 
 const TICK_TIMEOUT_MS = 3_000;
 
-/** Starts service A. @throws {Error} if any part of the service cannot be started */
+/** Starts the ticker service. @throws {Error} if a part of the service cannot be started */
 export async function startTicker(
   { http, tokens: tokenSettings, ticker: settings }: Pick<Config, 'http' | 'tokens' | 'ticker'>,
   backend: TickerBackend,
@@ -77,7 +71,7 @@ export async function startTicker(
   });
   startedParts.defer(() => tokens.close());
   const maxConnections = Math.min(settings.maxConnections, shares.webSockets);
-  // Not logged if `MAX_CONNECTIONS` has its default value, which is only an upper bound.
+  // The default of `MAX_CONNECTIONS` is only an upper bound, so falling below the default is not logged.
   if (maxConnections < settings.maxConnections && settings.maxConnections !== defaults.ticker.maxConnections) {
     const { openFiles } = shares;
     log.info({ openFiles, maxConnections }, 'the limit on open files allows fewer connections than MAX_CONNECTIONS');
@@ -151,7 +145,7 @@ function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {
   return size < maxTokens ? undefined : `the token store holds ${size} tokens and takes no more`;
 }
 
-/** Readiness check. Returns a problem after three intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
+/** Returns a problem after three tick intervals without a tick, but not before {@link TICK_TIMEOUT_MS}. */
 function checkTicks(
   { lastDue, refusesTicks }: Pick<Ticker, 'lastDue' | 'refusesTicks'>,
   intervalMs: number,

@@ -2,31 +2,27 @@ import { SourceCount } from '../../workers/messages.ts';
 import { RepeatLimit } from '../log/repeat-limit.ts';
 import type { Log } from '../log.ts';
 
-/** Maximum number of characters of price source output in one log line. */
-const MAX_OUTPUT = 8192;
+const MAX_OUTPUT_CHARACTERS = 8192;
 
-/** Status of the price source, as reported by the ticker thread. Logs status changes and the source's own output. */
+/** Status of the price source, as reported by the ticker thread. */
 export class SourceStatus {
-  /** Counters that the thread increments, indexed by {@link SourceCount}. */
+  /** Counters that the ticker thread increments, indexed by {@link SourceCount}. */
   readonly memory = new SharedArrayBuffer(SourceCount.count * Float64Array.BYTES_PER_ELEMENT);
   readonly #source: string | undefined;
   readonly #log: Log;
-  /** Limits repeated `info` lines, because the log itself limits only warnings and errors. */
   readonly #infoLimit = new RepeatLimit();
   #problem: string | undefined;
 
-  /** @param source value of `PRICE_SOURCE` */
   constructor(source: string | undefined, log: Log) {
     this.#source = source;
     this.#log = log;
   }
 
-  /** Current problem of the price source. Undefined if the source works. */
+  /** Undefined if the price source works. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** Numbers of failed calls, stalled ticks and refused prices; see {@link SourceCount}. */
   get counts(): { failed: number; stalled: number; refused: number } {
     const [failed = 0, stalled = 0, refused = 0] = new Float64Array(this.memory);
     return { failed, stalled, refused };
@@ -39,13 +35,12 @@ export class SourceStatus {
     else this.#log.warn({ source, problem }, 'the price source fails: the last prices are kept');
   }
 
-  /** Logs the output of the price source. The number and length of the log lines are limited. */
   onOutput(text: string): void {
     const source = this.#source;
     const isAdmitted = this.#infoLimit.admit('output', (suppressed) =>
       this.#log.warn({ source, suppressed }, 'output of the price source was suppressed'),
     );
-    if (isAdmitted) this.#log.info({ source }, text.trimEnd().slice(0, MAX_OUTPUT));
+    if (isAdmitted) this.#log.info({ source }, text.trimEnd().slice(0, MAX_OUTPUT_CHARACTERS));
   }
 
   #logRecovery(): void {
@@ -57,7 +52,6 @@ export class SourceStatus {
     if (isAdmitted) this.#log.info({ source }, recovered);
   }
 
-  /** Clears the problem, because the thread that reported it has ended. */
   onExit(): void {
     this.#problem = undefined;
   }

@@ -1,10 +1,7 @@
 import { isObject } from '../../workers/json-object.ts';
 import { SUBSCRIBERS, type TickerToMain } from '../../workers/messages.ts';
 
-/**
- * Whether a message from the ticker thread is well-formed. A user's price source module runs in the same thread and can
- * post any value.
- */
+/** Validates a message of the ticker thread, because a user's price source module can post any value. */
 export function isThreadMessage(message: unknown): message is TickerToMain {
   if (!isObject(message)) return false;
   if ('topic' in message) return message.topic === 'ready' || isSourceMessage(message);

@@ -23,33 +23,27 @@ import type { Tick, TickFeed } from './tick-feed.ts';
 export interface TickerOptions {
   intervalMs: number;
   symbols: readonly TickerSymbol[];
-  /** Seed for reproducible prices; see `workers/seeded-prices`. If undefined, prices are random. */
   seed?: string | undefined;
-  /** File or module that supplies the prices; see `workers/open-price-source`. If undefined, prices are computed. */
+  /** CSV file or module that supplies the prices. If undefined, prices follow a random walk. */
   source?: string | undefined;
   processes: PidRegistry;
   broadcast: (clients: Iterable<Pid>, message: WsSend) => void;
-  /** Sends the leader's ticks to the other nodes. Undefined if each node makes its own ticks. */
+  /** Exchanges ticks with other nodes. Undefined if each node makes its own ticks. */
   feed?: TickFeed | undefined;
   log: Log;
-  /** Module of the ticker thread. Replaced in tests. */
   file?: URL;
 }
 
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
 
-/**
- * Actor that passes subscriptions to the ticker thread, and snapshots and ticks from the thread to the clients. Prices
- * and subscriptions survive a restart of the thread.
- */
+/** Passes subscriptions to the ticker thread and ticks to the clients. Subscriptions survive a thread restart. */
 export class Ticker implements Process {
   readonly #options: TickerOptions;
   /** Seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
   readonly loopDelays: Histogram;
   readonly source: SourceStatus;
-  /** History of the ticks made by this node or accepted from other nodes. */
   readonly history: PriceHistory;
   readonly #prices: Float64Array<SharedArrayBuffer>;
   readonly #symbolNames: string;
@@ -58,12 +52,11 @@ export class Ticker implements Process {
   readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
   /** Client pid of each subscription, by handler pid. */
   readonly #subscriptions = new Map<Pid, Pid>();
-  /** Clients waiting for a snapshot from the thread. These clients do not receive ticks yet. */
+  /** Clients that wait for a snapshot from the ticker thread and do not receive ticks yet. */
   readonly #waiting = new Set<Pid>();
-  /** Clients whose snapshot has been sent. Ticks are sent only to these clients. */
+  /** Clients that have received a snapshot and now receive ticks. */
   readonly #live = new Set<Pid>();
   readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
-  /** Messages for the thread, collected until the end of the event loop turn and sent together. */
   #outbox: Array<HandlerToTicker | RelayedTick> = [];
   #isStopped = false;
 
@@ -112,15 +105,11 @@ export class Ticker implements Process {
     return this.#refusesTicks;
   }
 
-  /**
-   * Time at which the last tick was due, or arrived from another node, in milliseconds since the epoch. 0 before the
-   * first tick.
-   */
+  /** Unix time in milliseconds at which the last tick was due or received; 0 before the first tick. */
   get lastDue(): number {
     return this.#lastDue[0] as number;
   }
 
-  /** Starts the ticker thread. @throws {Error} if the thread ends before it is ready */
   start(): Promise<void> {
     return this.#thread.ready();
   }
@@ -151,7 +140,7 @@ export class Ticker implements Process {
     this.#post({ topic: 'tick', data: tick.data, due });
   }
 
-  /** Copies the prices from another node's tick. A symbol that is not in the tick keeps its price. */
+  /** Copies the prices of another node's tick. A symbol that is not in the tick keeps its price. */
   #setPrices({ symbols, prices }: Tick): void {
     const names = symbols.split(',');
     for (const [index, { symbol }] of this.#options.symbols.entries()) {
@@ -228,9 +217,7 @@ export class Ticker implements Process {
     };
   }
 
-  /**
-   * Requests snapshots from a new thread for waiting clients. The other subscriptions are in the thread's `workerData`.
-   */
+  /** Requests snapshots for waiting clients. All other subscriptions are in the thread's `workerData`. */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {

@@ -4,16 +4,15 @@ import { HttpError } from '../http/errors.ts';
 import { TokenStoreUnavailable } from './token-store.ts';
 import type { Identity, Tokens } from './tokens.ts';
 
-/** WebSocket subprotocol that the server selects. A browser offers a second subprotocol, which contains its token. */
+/** WebSocket subprotocol that the server selects. A browser also offers `bearer.<token>`, which contains its token. */
 export const SUBPROTOCOL = 'ticker.v1';
 const TOKEN_PROTOCOL = 'bearer.';
 
-/** Koa state of a request: the identity of its bearer token, or undefined if the token is missing or invalid. */
 export interface SecurityContext {
   identity: Identity | undefined;
 }
 
-/** Creates middleware that sets `identity`. Endpoints must refuse requests whose `identity` is undefined. */
+/** Creates middleware that sets `ctx.state.identity`. Endpoints must refuse requests whose identity is undefined. */
 export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityContext> {
   return async (ctx, next) => {
     ctx.state.identity = await verifyToken(tokens, bearerToken(ctx.req));
@@ -21,24 +20,19 @@ export function tokenAuth(tokens: Pick<Tokens, 'verify'>): Middleware<SecurityCo
   };
 }
 
-/**
- * Returns the identity of a token, or undefined if the token is missing or invalid.
- *
- * @throws {HttpError} `token store unavailable`
- */
+/** Returns undefined if the token is missing or invalid. @throws {HttpError} `token store unavailable` */
 export async function verifyToken(tokens: Pick<Tokens, 'verify'>, token?: string): Promise<Identity | undefined> {
   return token === undefined ? undefined : tokens.verify(token).catch(answerUnavailable);
 }
 
-/** Rethrows an error, but converts {@link TokenStoreUnavailable} to the `HttpError` `token store unavailable`. */
+/** Rethrows an error, with {@link TokenStoreUnavailable} converted to the HTTP error `token store unavailable`. */
 export function answerUnavailable(cause: unknown): never {
   throw cause instanceof TokenStoreUnavailable ? new HttpError('tokenStoreUnavailable', { cause }) : cause;
 }
 
 /**
- * Returns a request's bearer token from the `Authorization` header, the `bearer.<token>` subprotocol, or the `token`
- * query parameter, in this order. Browsers use the subprotocol, because they cannot set headers of a WebSocket
- * handshake.
+ * Returns a request's bearer token from the `Authorization` header, the WebSocket subprotocol or the query, in this
+ * order. Browsers use the subprotocol, because they cannot set headers of a WebSocket handshake.
  */
 export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'headers' | 'url'>): string | undefined {
   if (headers.authorization !== undefined) return authorizationToken(headers);
@@ -49,7 +43,7 @@ export function bearerToken({ headers, url = '' }: Pick<IncomingMessage, 'header
   return query < 0 ? undefined : (new URLSearchParams(url.slice(query)).get('token') ?? undefined);
 }
 
-/** Returns the token from the `Authorization: Bearer …` header, or undefined if the header is missing or invalid. */
+/** Returns the token of an `Authorization: Bearer` header, or undefined if the header is missing or invalid. */
 export function authorizationToken({ authorization = '' }: IncomingHttpHeaders): string | undefined {
   return /^Bearer +(\S+) *$/i.exec(authorization)?.[1];
 }

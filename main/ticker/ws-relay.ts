@@ -21,31 +21,28 @@ export interface RelayTarget {
   metadata: { user_id: string; auth_time: number };
 }
 
-/** High-water mark of a client's socket in bytes. A client is slow while its socket buffers more. */
+/** High-water mark of a client's socket in bytes. A client whose socket buffers more counts as slow. */
 export const SOCKET_BUFFER = 8 * 1024;
 
-/** Maximum size of a client's message. The only message that has an effect, `{"type":"ping"}`, is 15 bytes long. */
+/** The only client message that has an effect, `{"type":"ping"}`, is 15 bytes long. */
 const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
-/** Maximum number of buffered chunks per frame. A small chunk can take a hundred times its size in memory. */
+/** Maximum number of buffered chunks per frame, because a small chunk can take a hundred times its size in memory. */
 const MAX_BUFFERED_CHUNKS = 64;
-/** Timeout of the closing handshake in milliseconds, after which the socket is destroyed. */
-const CLOSING_TIME_MS = 5_000;
-/** Handshake timeout in milliseconds, after which the socket of a pending or refused handshake is destroyed. */
-const HANDSHAKE_TIME_MS = 10_000;
+const CLOSING_HANDSHAKE_TIMEOUT_MS = 5_000;
+const OPENING_HANDSHAKE_TIMEOUT_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
 
 export interface RelayLimits extends ConnectionBounds {
-  /** Maximum average number of messages, pings and pongs that a client may send per second. */
+  /** Maximum average rate of a client's messages, pings and pongs together. */
   maxMessagesPerSecond: number;
   clientTimeouts?: ClientTimeouts;
   handshakeMs?: number;
 }
 
 /**
- * Owns the sockets of the WebSocket clients, and passes messages between clients and handlers. The Koa app handles a
- * handshake like any other request. If the response has the {@link RELAY_HEADER}, the relay completes the handshake and
- * connects the socket to the handler named in the header. Any other response is sent to the client as plain HTTP.
+ * Owns the sockets of the WebSocket clients. The Koa app handles a handshake like any other request. If the response
+ * has the {@link RELAY_HEADER}, the relay completes the handshake; otherwise the client gets the response.
  */
 export class Relay {
   readonly metrics = new StreamMetrics();
@@ -57,7 +54,6 @@ export class Relay {
     IncomingMessage,
     { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
   >();
-  /** Sockets with a pending or refused handshake. The timer destroys the socket after the handshake timeout. */
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   readonly #server: WebSocketServer;
   readonly #timer: NodeJS.Timeout;
@@ -65,20 +61,19 @@ export class Relay {
 
   constructor(processes: PidRegistry, limits: RelayLimits) {
     this.#processes = processes;
-    this.#limits = { clientTimeouts, handshakeMs: HANDSHAKE_TIME_MS, ...limits };
+    this.#limits = { clientTimeouts, handshakeMs: OPENING_HANDSHAKE_TIMEOUT_MS, ...limits };
     this.#limiter = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
-      // Not `allowSynchronousEvents: false`, although one packet can contain 10,000 pings, which take 15 ms together: ws
-      // 8.23.0 then throws in its receiver after some invalid frames, which ends the process.
+      // `allowSynchronousEvents` stays true, because ws 8.23.0 would otherwise throw after some invalid frames.
       clientTracking: false,
       autoPong: false,
       perMessageDeflate: false,
       maxPayload: MAX_MESSAGE_BYTES,
       maxFragments: MAX_FRAGMENTS,
       maxBufferedChunks: MAX_BUFFERED_CHUNKS,
-      closeTimeout: CLOSING_TIME_MS,
-      // Never selects another subprotocol, because an offered subprotocol may contain the client's token.
+      closeTimeout: CLOSING_HANDSHAKE_TIMEOUT_MS,
+      // Only one subprotocol is ever selected, because another offered subprotocol may contain the client's token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
     this.#server = new WebSocketServer(options);
@@ -98,12 +93,10 @@ export class Relay {
     return this.#connections.size;
   }
 
-  /** Number of open connections and pending handshakes that count against the limits. */
   get slotsTaken(): number {
     return this.#limiter.taken;
   }
 
-  /** Whether a request is a WebSocket handshake that this relay can complete. */
   isHandshake(request: IncomingMessage): boolean {
     return this.#handshakes.has(request);
   }
@@ -114,16 +107,11 @@ export class Relay {
     if (handshake !== undefined) this.#limiter.acquire(handshake.socket, address);
   }
 
-  /**
-   * Returns a listener for the server's `upgrade` event.
-   *
-   * @param handle responds to the handshake
-   * @param onJoin called when the handshake is complete
-   */
+  /** Returns a listener for the server's `upgrade` event. @param onJoin called when the handshake is complete */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
     return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
       socket.on('error', () => socket.destroy());
-      // If the request has timed out, an error response has already ended the socket.
+      // The error response to a timed-out request may already have ended the socket.
       if (this.#closing !== undefined || socket.writableEnded) {
         socket.destroy();
         return;
@@ -131,8 +119,7 @@ export class Relay {
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // Node creates no response for an upgrade, so this code does. The response writes to a stream, because assigning
-      // the socket itself would add listeners to the socket.
+      // The response writes to a separate stream, because `assignSocket` would add listeners to the socket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
@@ -143,7 +130,7 @@ export class Relay {
     };
   }
 
-  /** Outermost middleware of the app. Completes a handshake if the response has the {@link RELAY_HEADER}. */
+  /** Outermost middleware, which completes a handshake if the response has the {@link RELAY_HEADER}. */
   readonly completeHandshake: Middleware = async (ctx, next) => {
     await next();
     const handshake = this.#handshakes.get(ctx.req);
@@ -170,7 +157,7 @@ export class Relay {
     socket.uncork();
     // The handshake fails if the client has disconnected or the request is malformed.
     if (!joined) this.#processes.exit(handler, 'normal');
-    // Status and error are set only for the request metrics. The response has already been written to the socket.
+    // The response is already on the socket, so status and error are set only for the request metrics.
     const { error } = handshake;
     ctx.status = joined ? 101 : (error?.status ?? CLIENT_CLOSED_REQUEST);
     ctx.state.error = error?.message;
@@ -182,7 +169,7 @@ export class Relay {
     for (const client of clients) this.#connections.get(client)?.tick(frame);
   }
 
-  /** Closes all connections. Terminates connections that are still open at `deadline`. */
+  /** Closes all connections, and terminates connections that are still open at `deadline`. */
   async close(deadline: Promise<void>): Promise<void> {
     clearInterval(this.#timer);
     this.#closing ??= Promise.withResolvers();
@@ -229,7 +216,6 @@ export class Relay {
   }
 }
 
-/** Returns the close code for a client whose handler has ended. */
 function closeCodeOf(reason: ExitReason): CloseCode {
   return reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason;
 }

@@ -13,21 +13,18 @@ import { RELAY_HEADER, type Relay, type RelayTarget } from './ws-relay.ts';
 export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
-  /** Starts the handler of one connection and returns the handler's pid. */
   createHandler: (actorId: string) => Pid;
-  /** Registry that ends a handler when its token is revoked or expires. */
+  /** Ends a handler when its token is revoked or expires. */
   holders: Pick<HandlersByToken, 'add'>;
 }
 
-/** Creates the router for the WebSocket endpoint `GET /ws/ticker`. */
 export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOptions): Router<SecurityContext> {
   const router = exactRouter<SecurityContext>({ prefix: '/ws' });
 
   router.all('/ticker', cors({ origin: '*' }), tokenAuth(tokens), (ctx) => {
     if (ctx.method !== 'GET') throw new HttpError('methodNotAllowed', { headers: { Allow: 'GET' } });
     const { identity } = ctx.state;
-    // Checks the token again, because the token may have been revoked meanwhile. No `await` is allowed between this
-    // check and the registration of the handler.
+    // A token may be revoked during an `await`, so no `await` is allowed between the check and the handler's start.
     if (identity === undefined || !tokens.isLive(identity)) throw authenticationRequired();
     if (!relay.isHandshake(ctx.req)) {
       throw new HttpError('upgradeRequired', { headers: { Upgrade: 'websocket', Connection: 'Upgrade' } });
@@ -54,7 +51,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   return router;
 }
 
-/** Serializes a value as ASCII JSON for a header, because `user_id` may contain any character. */
+/** Serializes a value as ASCII JSON, because a user id may contain characters that a header must not contain. */
 function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,
