@@ -14,24 +14,20 @@ import { adminPages, indexRouter } from './index-page.ts';
 export interface AdminAppOptions {
   /** Readiness checks by name. The process is ready if all checks pass. Checks must not block the main thread. */
   checks: Checks;
-  /** Checks by name. `/readyz` reports their problems as warnings, which do not make the process unready. */
+  /** Checks whose problems `/readyz` reports as warnings, which do not make the process unready. */
   warnings?: Checks;
   metrics: { metrics(): Promise<string>; contentType: string };
-  /** Task submission rules, described in the OpenAPI document. Empty by default. */
   rules?: SubmissionRules;
-  /** Symbols listed in the AsyncAPI document. */
   symbols?: readonly TickerSymbol[];
-  /** Web origins whose pages may send cross-origin requests. */
   corsOrigins: readonly string[];
   log: Log;
 }
 
-/** Creates the Koa app of the admin listener. */
 export function createAdminApp(options: AdminAppOptions): Koa {
   const app = new Koa();
   app.on('error', logLateError(options.log));
   app.use(jsonErrors(options.log));
-  // Registered before the check of cross-site requests, so that links on other sites can open the page.
+  // The index page precedes the middleware that refuses cross-site requests, so that other sites can link to the page.
   app.use(indexRouter().routes());
   for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'all' })) app.use(middleware);
   app.use(adminRouter(options).routes());
@@ -41,7 +37,7 @@ export function createAdminApp(options: AdminAppOptions): Koa {
 
 const NO_RULES: SubmissionRules = { actions: new Map(), rejectUnknown: false };
 
-/** Creates the router for health checks, metrics, and the contracts of all listeners. */
+/** Creates the router for health checks, metrics, and the OpenAPI and AsyncAPI documents. */
 export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'>): Router {
   const { checks, warnings = {}, metrics, rules = NO_RULES, symbols = defaultSymbols } = options;
   const router = exactRouter();
@@ -55,7 +51,7 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
     replyJson(ctx, isReady ? 200 : 503, { status, checks: Object.fromEntries(states) });
   });
 
-  // Admits one scrape per event loop turn, because rendering takes milliseconds and delays ticks.
+  // Rendering the metrics takes milliseconds and delays ticks, so each event loop turn admits only one scrape.
   const admission = new Admission();
   router.get('/metrics', async (ctx) => {
     await admission.enter(TURN_BYTES);
@@ -63,7 +59,7 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
     ctx.body = await metrics.metrics();
   });
 
-  // Imported on the first request, because loading hundreds of modules would take a quarter of the startup time.
+  // Imported on the first request, because loading the contract modules would take a quarter of the startup time.
   router.get('/openapi.json', async (ctx) => {
     const { openApi } = await import('../contracts/openapi.ts');
     const { describeActions } = await import('../contracts/action-schemas.ts');
@@ -80,11 +76,6 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
   return router;
 }
 
-/**
- * Starts all checks. Returns one promise per check, for the name and state of the check.
- *
- * @param problem state to report for a check that finds a problem
- */
 function run(checks: Checks, problem: 'failed' | 'warning') {
   return Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
 }

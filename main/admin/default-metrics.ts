@@ -1,12 +1,8 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 
-/** Registry of prom-client's default metrics, created on first use. */
 let defaults: Registry | undefined;
 
-/**
- * Registers prom-client's default metrics. All registries share the same metrics, because prom-client never removes the
- * observers that collect them.
- */
+/** Registers prom-client's default metrics, which are collected only once because their observers are never removed. */
 export function registerDefaultMetrics(registry: Registry): void {
   if (defaults === undefined) {
     defaults = new Registry();

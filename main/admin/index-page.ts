@@ -2,7 +2,6 @@ import type Router from '@koa/router';
 import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { pageHeaders } from '../http/static-files.ts';
 
-/** Paths of the admin listener, with the descriptions on the page that lists them. */
 export const adminPages: Readonly<Record<string, string>> = {
   '/healthz': '200 while the process is alive',
   '/readyz': 'whether clients should be sent to this process, and the state of each check',
@@ -25,7 +24,7 @@ ${Object.entries(adminPages)
 </html>
 `;
 
-/** Creates the router for `/`, a page with links to the other paths of the admin listener. */
+/** Creates the router for `/`, a page with links to all paths of the admin listener. */
 export function indexRouter(): Router {
   const router = exactRouter();
   router.get('/', (ctx) => {

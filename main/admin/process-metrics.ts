@@ -3,19 +3,14 @@ import type { LogMetrics } from '../log.ts';
 import type { Labelled, MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestMetrics, RequestSeries } from '../metrics/request-metrics.ts';
 
-/** Data from which {@link processMetrics} creates its metrics. */
 interface ProcessMetrics {
   log: LogMetrics;
-  /** Request metrics by service name. */
   requests: Readonly<Record<string, RequestMetrics>>;
-  /** Event loop delays by thread name. Task threads are excluded, because they block while waiting for tasks. */
+  /** Event loop delays by thread name, except of task worker threads, which block while they wait for a task. */
   loopDelays: Readonly<Record<string, Histogram>>;
 }
 
-/**
- * Returns metrics for lost log lines, event loop delays and request durations. Request metrics are named after
- * OpenTelemetry's semantic conventions.
- */
+/** Returns metrics for lost log lines, event loop delays and request durations. */
 export function processMetrics({ log, requests, loopDelays }: ProcessMetrics): MetricsTable {
   return {
     counter: {

@@ -21,12 +21,7 @@ export interface AdminService {
   stop(deadline: Promise<void>): Promise<void>;
 }
 
-/**
- * Starts the admin listener.
- *
- * @returns undefined if `ADMIN_PORT` is `off`
- * @throws {Error} if the port cannot be bound
- */
+/** Starts the admin listener, unless `ADMIN_PORT` is `off`. @throws {Error} if the port cannot be bound */
 export async function startAdmin(
   { http, admin: { host, port }, ticker: { symbols } }: Pick<Config, 'http' | 'admin' | 'ticker'>,
   { backend, ticker, tasks }: { backend: Pick<Backend, 'checks'>; ticker: TickerService; tasks: TasksService },

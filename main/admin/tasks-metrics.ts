@@ -1,7 +1,6 @@
 import { labelled, type MetricsTable } from '../metrics/metrics-table.ts';
 import type { TasksMetrics } from '../tasks/service.ts';
 
-/** Returns the metrics of service B, the task queue. */
 export function tasksMetrics(sources: TasksMetrics): MetricsTable {
   const { queue, storage, bounds, dispatcher, pool, events, requests, bodies, responses } = sources;
   const { metrics: dispatched } = dispatcher;

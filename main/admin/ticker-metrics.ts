@@ -2,7 +2,6 @@ import { labelled, type MetricsTable } from '../metrics/metrics-table.ts';
 import type { RequestSeries } from '../metrics/request-metrics.ts';
 import type { TickerService } from '../ticker/service.ts';
 
-/** Returns the metrics of service A, the ticker. */
 export function tickerMetrics({ relay, ticker, tokens, requests }: TickerService['metrics']): MetricsTable {
   const { metrics } = relay;
   const isExchange = ({ route, method }: RequestSeries) => route === '/auth/token' && method === 'POST';

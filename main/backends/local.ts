@@ -11,17 +11,12 @@ import { MemoryTokenStore } from '../ticker/memory-token-store.ts';
 import type { Backend } from './backend.ts';
 import { runMigration } from './migration.ts';
 
-/** Maximum wait for a database lock. Short, because the wait blocks the event loop. */
+/** Maximum wait for a SQLite lock. Short, because the wait blocks the event loop. */
 const BUSY_TIMEOUT_MS = 50;
 
 type LocalConfig = Pick<Config, 'storage' | 'queue' | 'tokens' | 'retention'>;
 
-/**
- * Opens the single-node backend, with databases in `DATA_DIR` and tokens in memory. Locks the folder first, so that a
- * refused start changes nothing in it.
- *
- * @throws {Error} if the folder is in use or the migration fails
- */
+/** Opens the storage of a single node. @throws {Error} if another process uses `DATA_DIR`, or the migration fails */
 export async function openLocalBackend(config: LocalConfig, log: Log): Promise<Backend> {
   const { dataDir } = config.storage;
   const unlock = lockDataFolder(dataDir);

@@ -4,17 +4,13 @@ import type { CreatedDatabase } from '../../db/sqlite/migrate.ts';
 import type { MigrationReport, TaskStoreLocation } from '../../workers/messages.ts';
 import { workerFile } from '../worker-file.ts';
 
-/**
- * Time until the migration steps begin or none is needed. Startup fails after this time instead of hanging on an
- * unresponsive disk or server. The steps have no timeout, because their time depends on the number of rows.
- */
+/** Maximum time until the migration begins. The migration itself may take long, depending on the number of rows. */
 const TIME_LIMIT_MS = 60_000;
 
 /**
- * Migrates the databases in a worker thread.
+ * Migrates the databases in a worker thread, and returns the created database files (none for PostgreSQL).
  *
- * @returns the created database files; always empty for PostgreSQL
- * @throws {Error} with the reason if the migration fails or takes too long
+ * @throws {Error} with the reason if the migration fails or takes too long to begin
  */
 export async function runMigration(location: TaskStoreLocation): Promise<CreatedDatabase[]> {
   const worker = new Worker(workerFile('migrate'), { workerData: location, name: 'migration' });

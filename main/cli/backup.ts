@@ -24,11 +24,10 @@ await runCommand(USAGE, async (args) => {
   console.log(`copied ${files.map(({ file, bytes }) => `${file} (${size(bytes)})`).join(', ')} to ${path}`);
 });
 
-/** Returns an AbortSignal that is aborted by SIGINT, SIGTERM or SIGHUP. */
 function abortedBySignal(): AbortSignal {
   const controller = new AbortController();
   for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-    // Uses `on`, not `once`. Otherwise a second signal would end the process before the partial files are deleted.
+    // A second signal without a listener would end the process before the partial files are deleted.
     process.on(name, () => controller.abort(new Error(`ended by ${name}`)));
   }
   return controller.signal;

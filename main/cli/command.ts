@@ -1,22 +1,19 @@
-/** Invalid command line arguments. `runCommand` prints the usage text after the message. */
+/** Invalid command line arguments. The usage text is printed after the message. */
 export class UsageError extends Error {
   override name = 'UsageError';
 }
 
-/** Returns the folder of the SQLite files from `DATA_DIR`, without loading the other settings. */
+/** Returns the folder of the SQLite files (`DATA_DIR`), without validating other settings. */
 export function dataFolder(): string {
   return process.env.DATA_DIR || 'data';
 }
 
-/** Returns the PostgreSQL URL from `DATABASE_URL`, or undefined if SQLite is used. */
+/** Returns the PostgreSQL URL (`DATABASE_URL`), or undefined if SQLite is used. */
 export function databaseUrl(): string | undefined {
   return process.env.DATABASE_URL || undefined;
 }
 
-/**
- * Calls `work` with the command line arguments. If `work` fails, prints the error message and sets exit code 1. For a
- * usage error, also prints the usage text.
- */
+/** Calls `work` with the command line arguments. Prints a thrown error and sets exit code 1. */
 export async function runCommand(usage: string, work: (args: string[]) => void | Promise<void>): Promise<void> {
   const args = process.argv.slice(2);
   if (args.includes('--help') || args.includes('-h')) {
@@ -28,7 +25,6 @@ export async function runCommand(usage: string, work: (args: string[]) => void |
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException;
     const line = message.replace(/\p{Cc}+/gu, ' ');
-    // Errors thrown by `parseArgs` also count as usage errors.
     const isUsageError = error instanceof UsageError || code?.startsWith('ERR_PARSE_ARGS_');
     process.stderr.write(isUsageError ? `${line}\n\n${usage}` : `${line}\n`);
     process.exitCode = 1;

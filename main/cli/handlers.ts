@@ -59,7 +59,6 @@ function describeAction(name: string, { schema, timeoutMs, maxAttempts }: Action
   return present.length === 0 ? name : `${name} (${present.join(', ')})`;
 }
 
-/** Parses a task's data. @throws {UsageError} if the text is not a JSON object */
 function readData(text: string): object {
   try {
     const data: unknown = JSON.parse(text);
@@ -68,7 +67,7 @@ function readData(text: string): object {
   throw new UsageError(`the data must be a JSON object, got ${text}`);
 }
 
-/** Runs a handler for one task in a worker thread and prints the outcome. The database is in a temporary folder. */
+/** Runs a handler for one task in a worker thread, with a temporary database, and prints the outcome. */
 async function runHandler(
   settings: Config['tasks'],
   actions: HandlersManifest,

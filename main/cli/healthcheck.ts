@@ -1,10 +1,7 @@
-/**
- * `node dist/main healthcheck [/healthz|/readyz]` requests a health check from the admin listener, for container
- * images without curl. Exits with code 0 after a 2xx response. Otherwise prints the reason and exits with code 1.
- */
-/** Timeout of the request. */
-const TIMEOUT_MS = 4000;
-/** Address to connect to if the admin listener is bound to a wildcard address. */
+/** `node dist/main healthcheck [/healthz|/readyz]`: health check for container images without curl. */
+
+const REQUEST_TIMEOUT_MS = 4000;
+/** Addresses to connect to if the admin listener is bound to a wildcard address. */
 const LOOPBACK: Readonly<Record<string, string>> = { '0.0.0.0': '127.0.0.1', '::': '::1' };
 
 const [path = '/healthz'] = process.argv.slice(2);
@@ -15,7 +12,7 @@ const url = `http://${address.includes(':') ? `[${address}]` : address}:${port}$
 
 try {
   if (port === 'off') throw new Error('ADMIN_PORT is off: set a port, or start the container without its health check');
-  const response = await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+  const response = await fetch(url, { signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS) });
   if (!response.ok) throw new Error(`${url} answered ${response.status}: ${(await response.text()).trimEnd()}`);
 } catch (error) {
   const { message, cause } = error as Error;

@@ -6,21 +6,15 @@ import { Database, DatabaseUnavailable } from '../../db/sqlite/database.ts';
 import type { Awaitable } from '../awaitable.ts';
 import { databaseUrl, dataFolder } from './command.ts';
 
-/** API keys stored in SQLite or PostgreSQL. */
 type KeyRecords = Pick<ApiKeys | PostgresApiKeys, 'list' | 'create' | 'revoke' | 'ensureDemoUser'>;
 
-/** Lock timeout of the SQLite file in milliseconds, much longer than any write by the services. */
+/** Lock timeout of the SQLite file, much longer than any write by the services. */
 const BUSY_TIMEOUT_MS = 2000;
 const SQLITE_BUSY = 5;
-/** PostgreSQL statement timeout in milliseconds. */
-const TIME_LIMIT_MS = 5000;
+const STATEMENT_TIMEOUT_MS = 5000;
 const UNDEFINED_TABLE = '42P01';
 
-/**
- * Opens the API key database, calls `work`, and closes the database.
- *
- * @throws {Error} with a one-line message that says what to fix
- */
+/** Opens the API key database for `work`. @throws {Error} with a one-line message that says what to fix */
 export function withKeys<T>(work: (keys: KeyRecords) => Awaitable<T>): Promise<T> {
   const url = databaseUrl();
   return url === undefined ? withKeysOfFile(join(dataFolder(), 'auth.db'), work) : withKeysOfServer(url, work);
@@ -49,7 +43,7 @@ async function withKeysOfServer<T>(url: string, work: (keys: KeyRecords) => Awai
     import('../../db/postgres/database.ts'),
     import('../../db/postgres/api-keys.ts'),
   ]);
-  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: TIME_LIMIT_MS });
+  const database = new PostgresDatabase(url, { connections: 1, timeLimitMs: STATEMENT_TIMEOUT_MS });
   try {
     return await work(new PostgresApiKeys(database));
   } catch (error) {

@@ -13,7 +13,7 @@ const USAGE = `npm run keys -- <command>
 The keys are in the databases in DATA_DIR (default: data), or in PostgreSQL if DATABASE_URL is set.
 `;
 
-/** Maximum length of a user or role name. Tokens contain both names and are sent in a header of limited size. */
+/** Limited, because tokens contain the user and role names and are sent in a header of limited size. */
 const MAX_NAME_LENGTH = 128;
 
 const commands = new Map(Object.entries({ list, create, demo, revoke }));
@@ -65,11 +65,6 @@ async function revoke(args: string[]): Promise<void> {
   }
 }
 
-/**
- * Validates a user or role from the command line.
- *
- * @throws {UsageError} if the name is empty, too long, or contains control characters
- */
 function readName(option: string, text: string): string {
   if (text.trim() === '') throw new UsageError(`${option} must not be empty`);
   if (/\p{Cc}/u.test(text)) throw new UsageError(`${option} must hold no control characters`);

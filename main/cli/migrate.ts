@@ -28,7 +28,7 @@ function migrateFolder(dataDir: string): string {
 }
 
 async function migrateServer(url: string): Promise<string> {
-  // Imported lazily, because a migration of SQLite files does not need the PostgreSQL client.
+  // Imported lazily, because SQLite files do not need the PostgreSQL client.
   const { migratePostgres } = await import('../../db/postgres/migrate.ts');
   return `PostgreSQL at ${await migratePostgres(url)} is up to date`;
 }

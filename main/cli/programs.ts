@@ -8,7 +8,7 @@ ticker-and-tasks handlers ...     checks a handlers module, or runs one of its h
 ticker-and-tasks healthcheck ...  requests a health check of the running services
 `;
 
-/** Programs by name. A program runs when its module is imported. */
+/** Programs by name. Importing a program's module runs the program. */
 const programs: Readonly<Record<string, () => Promise<unknown>>> = {
   keys: () => import('./keys.ts'),
   backup: () => import('./backup.ts'),

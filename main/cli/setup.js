@@ -1,7 +1,6 @@
 /**
- * `npm run setup [-- <npm options>]` installs the dependencies with npm, if any are missing. If that is not possible,
- * prints one line that says what to do, and sets exit code 1. JavaScript that Node 12 can parse and that imports no
- * package, because it runs before anything is installed.
+ * `npm run setup [-- <npm options>]`: installs missing dependencies with npm. Node 12 must be able to parse this file,
+ * and the file must import no package, because nothing is installed yet.
  */
 import { spawnSync } from 'node:child_process';
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs';
@@ -12,11 +11,11 @@ const folder = fileURLToPath(new URL('../..', import.meta.url));
 const pathOf = (name) => join(folder, name);
 
 const INSTALL = ['install', '--include=dev', '--no-save', '--prefer-offline', '--no-audit', '--no-fund'];
-/** Limits of npm's downloads. npm's defaults would wait for minutes if a connection fails during the installation. */
+/** With its default limits, npm would wait for minutes if a connection fails during the installation. */
 const DOWNLOAD_LIMITS = ['--fetch-retries=2', '--fetch-retry-mintimeout=1000', '--fetch-retry-maxtimeout=5000'];
-/** Longest wait for the first response of the registry. npm itself would wait for minutes for a silent server. */
+/** Timeout of the registry's first response, because npm itself would wait for minutes for a silent server. */
 const PING_TIMEOUT_MS = 15000;
-/** Error codes of a failed connection, and of npm's setting `offline`, as opposed to an error response. */
+/** Error codes of failed connections and of npm's `offline` setting. */
 const UNREACHABLE = /\b(ENOTCACHED|ECONN[A-Z]+|ENOTFOUND|EAI_[A-Z]+|E[A-Z]*TIMED?OUT|ENET[A-Z]+|EHOST[A-Z]+|EPROTO)\b/;
 const NOT_WRITABLE = /\b(EACCES|EPERM|EROFS)\b/;
 
@@ -33,7 +32,6 @@ function unusableRuntime() {
     : `Node 18 or newer is needed, this is ${node}: install it from https://nodejs.org`;
 }
 
-/** Returns the problem if a folder of the project, or the project's folder if there is none, cannot be written. */
 function notWritable(name) {
   const path = existsSync(pathOf(name)) ? pathOf(name) : folder;
   try {
@@ -46,7 +44,7 @@ function notWritable(name) {
   }
 }
 
-/** Whether node_modules has the packages of package-lock.json, and package-lock.json those of package.json. */
+/** Whether `node_modules` matches package-lock.json, and package-lock.json matches package.json. */
 function isInstalled() {
   const [project, wanted, present] = ['package.json', 'package-lock.json', 'node_modules/.package-lock.json'].map(read);
   if (project === undefined || wanted === undefined || present === undefined) return false;
@@ -55,7 +53,6 @@ function isInstalled() {
   if (!isSame(project.devDependencies, own.devDependencies)) return false;
   return Object.entries(wanted.packages).every(([path, { version, optional }]) => {
     if (path === '') return true;
-    // Optional packages for other platforms are not installed.
     const found = present.packages[path];
     return found === undefined ? optional : found.version === version && existsSync(pathOf(`${path}/package.json`));
   });
@@ -74,20 +71,18 @@ function read(name) {
   }
 }
 
-/** Installs the dependencies. Returns the problem, or an empty string. */
 function install() {
   const problem = notWritable('node_modules');
   if (problem !== '') return problem;
   console.error('Installing the dependencies …');
   const ping = npm(['ping', '--fetch-retries=0'], PING_TIMEOUT_MS);
   const isOnline = ping.status === 0 || (!ping.timedOut && !UNREACHABLE.test(ping.output));
-  // Without a registry, npm's cache may have all packages.
+  // Without a reachable registry, npm's cache may still contain all packages.
   const limits = isOnline ? DOWNLOAD_LIMITS : ['--offline'];
   const { status, output } = npm([...INSTALL, ...limits, ...process.argv.slice(2)]);
   return status === 0 ? '' : failure(output, isOnline);
 }
 
-/** Runs npm, with the Node.js that runs the npm of `npm run`. */
 function npm(options, timeout) {
   const cli = process.env.npm_execpath || '';
   const isNpm = cli.endsWith('npm-cli.js');
@@ -102,7 +97,7 @@ function npm(options, timeout) {
   return { status, timedOut, output: `${stdout}${stderr}${error === undefined ? '' : `spawn ${error.code}`}` };
 }
 
-/** Returns one line for a failed installation. npm's own text has a stack and the address of the registry. */
+/** Describes a failed installation in one line, because npm prints a stack trace and the registry's address. */
 function failure(output, isOnline) {
   if (output.includes('spawn ENOENT')) return 'npm is needed: install it with Node from https://nodejs.org';
   const [notWritable] = NOT_WRITABLE.exec(output) || [];
@@ -115,7 +110,7 @@ function failure(output, isOnline) {
   return `npm could not install the dependencies (${code}): "npm install" shows the reason`;
 }
 
-/** Returns the problem if neither this Node.js nor the Node.js of the npm package `node` can run the services. */
+/** Returns the problem if neither this Node.js nor an installed one can run the services, or an empty string. */
 function unusableNode() {
   const { dependencies, engines } = read('package.json');
   const installed = pathOf('node_modules/node/bin/node');
