@@ -5,7 +5,7 @@ interface Document {
   components: { schemas: { Submission: object } };
 }
 
-/** Returns a copy of the OpenAPI document in which `Submission` describes the data of each action that has a schema. */
+/** Returns a copy of the OpenAPI document whose schema `Submission` describes the data of each action. */
 export function describeActions<Own extends Document>(document: Own, { actions, rejectUnknown }: SubmissionRules): Own {
   const described = new Map<string, object>();
   for (const [name, { schema }] of actions) if (schema !== undefined) described.set(name, schema);
@@ -26,16 +26,14 @@ export function describeActions<Own extends Document>(document: Own, { actions, 
     };
   });
   const rest = { type: 'object', properties: { action: otherAction, data: { type: 'object' } }, required: ['action'] };
-  // Omits the examples, because they may not match the new schema.
+  // Examples are omitted, because they may not match the extended schema.
   const { examples: _, ...base } = document.components.schemas.Submission as { examples?: unknown };
   const Submission = { ...base, anyOf: others.length > 0 ? [...branches, rest] : branches };
   const schemas = { ...document.components.schemas, Submission, ...dataSchemas };
   return { ...document, components: { ...document.components, schemas } };
 }
 
-/**
- * Returns a copy of a schema in which each local `$ref`, such as `#/$defs/a`, points below `place` instead of the root.
- */
+/** Moves local references such as `#/$defs/a` below `place`, because the schema becomes part of a larger document. */
 function moveReferences(schema: object, place: string): object {
   return JSON.parse(JSON.stringify(schema), (key, value) =>
     key === '$ref' && /^#(\/|$)/.test(value) ? place + value.slice(1) : value,

@@ -4,7 +4,6 @@ import { errors, json } from './responses.ts';
 import { servers } from './servers.ts';
 import { ref, strict } from './task-schemas.ts';
 
-/** OpenAPI schemas of the admin listener's responses, by name. */
 export const adminSchemas = {
   Health: Type.Object({ status: Type.Literal('ok') }, { ...strict, examples: [{ status: 'ok' }] }),
   Readiness: Type.Object(
@@ -27,7 +26,7 @@ export const adminSchemas = {
   ),
 };
 
-/** Returns the path item of an admin path. Admin paths support only `GET` and refuse all cross-site requests. */
+/** Describes an admin path, which supports only `GET` and refuses all cross-site requests. */
 function adminPath(operationId: string, summary: string, responses: OperationDetails['responses']): PathItem {
   const get: OperationDetails = { operationId, summary, responses, errors: ['crossSiteRequest'] };
   return pathItem('admin', [servers.admin], { get, others: errors(['crossSiteRequest']) });
@@ -35,7 +34,6 @@ function adminPath(operationId: string, summary: string, responses: OperationDet
 
 const document = { 200: json('The document.', ref('Document')) };
 
-/** OpenAPI path items of the admin listener, by path. */
 export const adminPaths: Readonly<Record<string, PathItem>> = {
   '/healthz': adminPath('getHealth', 'Liveness of the process', { 200: json('Alive.', ref('Health')) }),
   '/readyz': adminPath('getReadiness', 'Readiness of both services', {

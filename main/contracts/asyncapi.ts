@@ -22,7 +22,7 @@ const messages = {
   },
 };
 
-/** AsyncAPI security schemes. OpenAPI's type `apiKey` is called `httpApiKey` in AsyncAPI. */
+/** OpenAPI's type `apiKey` is called `httpApiKey` in AsyncAPI. */
 const securitySchemes = mapValues(openApiSchemes, (scheme) => {
   return { ...scheme, type: scheme.type === 'apiKey' ? 'httpApiKey' : scheme.type };
 });
@@ -73,7 +73,7 @@ const document = {
   },
 };
 
-/** Returns the AsyncAPI 3.0 document, which describes the price stream of `symbols`. */
+/** Returns the AsyncAPI 3.0 document of the price stream for `symbols`. */
 export function asyncApi(symbols: readonly TickerSymbol[] = defaultSymbols) {
   const { components } = document;
   return { ...document, components: { ...components, messages: { ...messages, ticker: tickerMessage(symbols) } } };
@@ -101,7 +101,6 @@ function tickerMessage(symbols: readonly TickerSymbol[]) {
   );
 }
 
-/** Returns the AsyncAPI message of type `name` with the given `fields`. @param example example values of `fields` */
 function message(name: string, summary: string, fields: TProperties = {}, example: object = {}) {
   const payload = Type.Object({ type: Type.Literal(name), ...fields }, strict);
   const examples = [{ payload: { type: name, ...example } }];
@@ -120,7 +119,7 @@ function operation(action: 'send' | 'receive', summary: string, name: string, re
   };
 }
 
-/** Formats a row of the close code table. If a code has no reason text, its name is the description. */
+/** Formats a row of the table of close codes. A code without a reason text is described by its name. */
 function row([name, { code, reason, reconnect }]: [string, CloseCode]): string {
   const why = reason || name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
   return `| ${code} | ${why} | ${reconnect ? 'yes' : 'no'} |`;

@@ -44,7 +44,7 @@ const unknown = {
 };
 const refused = errors(['crossSiteRequest']);
 
-/** OpenAPI path items of the browser clients. `/{path}` describes all requests that match no other path. */
+/** OpenAPI paths of the browser clients. `/{path}` stands for all requests that match no other path. */
 export const browserClientPaths: Readonly<Record<string, PathItem>> = {
   '/': pathItem(TAG, [servers.ticker, servers.tasks, servers.admin], {
     get: {

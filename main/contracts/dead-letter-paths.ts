@@ -18,7 +18,6 @@ const filters: Parameter[] = [
   },
 ];
 
-/** OpenAPI path items of the dead letters. */
 export const deadLetterPaths = {
   '/dead-letters': tasksPath({
     get: {

@@ -39,7 +39,6 @@ const reasonCount = Type.Object(
   strict,
 );
 
-/** OpenAPI schemas of the requests and responses about dead letters, by name. */
 export const deadLetterSchemas = {
   FailedTask: taskState(
     'A dead letter: a task that failed and will not be retried.',

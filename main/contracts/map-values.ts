@@ -1,4 +1,3 @@
-/** Returns a copy of `object` in which each value is replaced by the result of `change`. */
 export function mapValues<Value, Result>(
   object: Readonly<Record<string, Value>>,
   change: (value: Value, key: string) => Result,

@@ -12,7 +12,6 @@ import { taskSchemas } from './task-schemas.ts';
 import { tasksPaths } from './tasks-paths.ts';
 import { securitySchemes, tickerPaths, tickerSchemas } from './ticker-paths.ts';
 
-/** OpenAPI 3.1 document: every path, method, status, header and error text of both services and the admin listener. */
 export const openApi = {
   openapi: '3.1.1',
   info: {

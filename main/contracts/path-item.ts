@@ -20,7 +20,7 @@ export interface Parameter {
   schema: TSchema;
 }
 
-/** OpenAPI operation object. {@link pathItem} adds the tag and the error responses. */
+/** OpenAPI operation without its tag and the error responses common to all operations. */
 export interface OperationDetails {
   operationId: string;
   summary: string;
@@ -28,33 +28,29 @@ export interface OperationDetails {
   parameters?: Parameter[];
   requestBody?: ReturnType<typeof jsonBody>;
   responses: OpenApiResponses;
-  /** Names of the operation's own errors. {@link pathItem} adds the errors common to all operations. */
+  /** Names of errors besides the errors common to all operations. */
   errors?: readonly ErrorName[];
-  /** Security requirements, of which a request must meet at least one. The default is none. */
+  /** Alternative security requirements, of which a request must meet one. If undefined, there are none. */
   security?: readonly object[];
 }
 
 type Operation = Omit<OperationDetails, 'errors'> & { tags: string[] };
 type Method = 'get' | 'head' | 'post' | 'delete' | 'options';
 
-/** OpenAPI path item object: a path's operations by method, and the servers that serve the path. */
 export interface PathItem extends Partial<Record<Method, Operation>> {
   servers: readonly Server[];
-  /** Responses to all methods that the path does not support. */
   'x-other-methods': OpenApiResponses;
 }
 
 export type Operations = Partial<Record<Exclude<Method, 'head'>, OperationDetails>>;
 
-/** Description of a path, from which {@link pathItem} builds a path item. */
 export interface PathDetails extends Operations {
-  /** Responses to unsupported methods, in addition to 405 and the errors common to all operations. */
+  /** Responses to unsupported methods, besides 405 and the errors common to all operations. */
   others?: OpenApiResponses;
-  /** Whether pages from any origin may use the path. */
   anyOrigin?: boolean;
 }
 
-/** Builds a path item. Adds a `HEAD` operation for each `GET` operation, except for a WebSocket handshake. */
+/** Builds an OpenAPI path item. Adds a `HEAD` operation for each `GET` operation, except for a WebSocket handshake. */
 export function pathItem(tag: string, servers: readonly Server[], details: PathDetails): PathItem {
   const { others, anyOrigin, ...methods } = details;
   const complete = (answers: OpenApiResponses) => (anyOrigin ? allowAnyOrigin(answers) : answers);
@@ -72,7 +68,7 @@ export function pathItem(tag: string, servers: readonly Server[], details: PathD
   return { servers, ...operations, 'x-other-methods': complete(otherMethods) };
 }
 
-/** Returns the response to `OPTIONS`. `Allow` is optional, because the response to a CORS preflight does not have it. */
+/** `Allow` is optional, because the response to a CORS preflight lacks the header. */
 function optionsAnswer(allowed: readonly string[]): OpenApiResponse {
   return {
     description: 'The response to `OPTIONS`, or to the CORS preflight from an origin in `CORS_ORIGINS`.',
@@ -89,18 +85,16 @@ function headOf(get: Operation): Operation {
   };
 }
 
-/** Returns the OpenAPI request body for JSON data. The server ignores the `Content-Type` header. */
 export function jsonBody(schema: TSchema) {
   return { required: true, content: { 'application/json': { schema } } };
 }
 
 const ALLOW_ORIGIN = 'Access-Control-Allow-Origin';
 
-/** Returns copies of responses with `Access-Control-Allow-Origin: *`. */
 function allowAnyOrigin(answers: OpenApiResponses): OpenApiResponses {
   return mapValues(answers, (answer, status) => {
     if ('$ref' in answer) return answer;
-    // Optional in error responses, because errors sent before the Koa app runs do not have the header.
+    // Not required in error responses, because errors sent before the Koa app runs lack the CORS header.
     const header: Header = { schema: { type: 'string', const: '*' }, required: Number(status) < 300 };
     const own = answer.headers?.[ALLOW_ORIGIN];
     return { ...answer, headers: { ...answer.headers, [ALLOW_ORIGIN]: own ?? header } };

@@ -5,7 +5,7 @@ const count = Type.Integer({ minimum: 0 });
 const seconds = Type.Number({ minimum: 0, description: 'seconds' });
 const column = Type.Array(count, { maxItems: 900 });
 
-/** Returns the schema of percentiles. The value is null if no attempt ended in the measured period. */
+/** Returns the schema of percentiles, whose value is null if no attempt ended in the measured period. */
 function percentiles(description: string) {
   const fields = Type.Object({ p50: seconds, p95: seconds, p99: seconds }, strict);
   return Type.Union([fields, Type.Null()], { description });
@@ -41,7 +41,6 @@ const latency = Type.Object(
   { ...strict, description: 'Estimates for the attempts of the last five minutes on the node that answers.' },
 );
 
-/** OpenAPI schemas of the queue's state and history, by name. */
 export const queueSchemas = {
   Queue: strictObject(
     'At any time, accepted = completed + dead + dropped + cancelled + waiting + delayed + in_flight.',

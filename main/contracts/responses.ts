@@ -6,7 +6,6 @@ import type { ServiceName } from './servers.ts';
 
 type Headers = Readonly<Record<string, Header>>;
 
-/** OpenAPI responses object: response objects by status. */
 export type OpenApiResponses = Readonly<Record<string, OpenApiResponse | { $ref: string }>>;
 
 export interface OpenApiResponse {
@@ -43,17 +42,15 @@ const retryAfter: Header = {
   schema: { type: 'integer', minimum: 1 },
 };
 
-/** Headers of every JSON response, as reusable components of the OpenAPI document. */
 export const apiHeaderComponents: Headers = mapValues(apiHeaders, constant);
 
 const dataHeaderRefs = mapValues(apiHeaders, (_, name) => ({ $ref: `#/components/headers/${name}` }));
 
-/** Returns a response with a JSON body. @param headers headers in addition to the headers of every JSON response */
+/** Describes a JSON response. @param headers headers besides those of every JSON response */
 export function json(description: string, schema: TSchema, headers: Headers = {}): OpenApiResponse {
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { 'application/json': { schema } } };
 }
 
-/** Headers sent only with certain errors, by error name. */
 const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
   invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },
@@ -63,11 +60,10 @@ const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   tooManyConnectionsFromAddress: { 'Retry-After': retryAfter },
   tooManyConnections: { 'Retry-After': retryAfter },
   serverBusy: { 'Retry-After': retryAfter },
-  // `Retry-After` is sent only if the queue is full.
+  // Optional, because `Retry-After` is sent only if the queue is full.
   failedToQueueTask: { 'Retry-After': optional(retryAfter) },
 };
 
-/** Additional fields of the responses for certain errors, by error name. */
 const errorFields: Partial<Record<ErrorName, Readonly<Record<string, object>>>> = {
   invalidData: {
     path: { type: 'string', description: 'JSON Pointer of the first wrong field within `data`' },
@@ -75,7 +71,6 @@ const errorFields: Partial<Record<ErrorName, Readonly<Record<string, object>>>> 
   },
 };
 
-/** Returns one response for several errors with the same status. @param further additional headers */
 function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResponse {
   const texts = names.map((name) => catalogue[name][1]);
   const fields = Object.assign({}, ...names.map((name) => errorFields[name]));
@@ -92,19 +87,18 @@ function errorAnswer(names: readonly ErrorName[], further: Headers): OpenApiResp
   return json(texts.map((text) => `\`${text}\``).join(', '), schema as TSchema, headers);
 }
 
-/** Returns the responses for the errors in `names`, by status. @param headers additional headers of each response */
+/** Describes the responses for the errors in `names`, by status. @param headers additional headers of each response */
 export function errors(names: readonly ErrorName[], headers: Headers = {}): OpenApiResponses {
   const byStatus = Map.groupBy(new Set(names), (name) => catalogue[name][0]);
   return Object.fromEntries([...byStatus].map(([status, same]) => [String(status), errorAnswer(same, headers)]));
 }
 
-/** Returns the 405 response for unsupported methods. Its `Allow` header lists the `allowed` methods. */
+/** Describes the 405 response, whose `Allow` header lists the `allowed` methods. */
 export function methodNotAllowed(...allowed: string[]): OpenApiResponses {
   return errors(['methodNotAllowed'], { Allow: constant(allowed.join(', ')) });
 }
 
-/** Errors common to all operations: internal errors, and errors sent before the Koa app runs. */
-const ALWAYS: readonly ErrorName[] = [
+const COMMON_ERRORS: readonly ErrorName[] = [
   'badRequest',
   'requestTimeout',
   'expectationFailed',
@@ -113,7 +107,7 @@ const ALWAYS: readonly ErrorName[] = [
   'internalError',
 ];
 
-/** Errors that do not share their status with another error. Their responses are reusable OpenAPI components. */
+/** Errors whose status belongs to no other error. Their responses are reusable OpenAPI components. */
 const UNIQUE = ['requestTimeout', 'bodyTooLarge', 'expectationFailed', 'hostNotAllowed', 'headersTooLarge'] as const;
 
 export const errorComponents: Readonly<Record<string, OpenApiResponse>> = Object.fromEntries(
@@ -124,12 +118,12 @@ const componentRefs: OpenApiResponses = Object.fromEntries(
   UNIQUE.map((name) => [catalogue[name][0], { $ref: `#/components/responses/${name}` }]),
 );
 
-/** Returns the responses, by status, for the errors in `names` and the errors common to all operations. */
+/** Describes the responses for the errors in `names` and the errors common to all operations, by status. */
 export function allErrors(names: readonly ErrorName[] = []): OpenApiResponses {
-  return mapValues(errors([...ALWAYS, ...names]), (answer, status) => componentRefs[status] ?? answer);
+  return mapValues(errors([...COMMON_ERRORS, ...names]), (answer, status) => componentRefs[status] ?? answer);
 }
 
-/** Marks responses as sent only by the services in `names`. Used for paths that several services share. */
+/** Marks responses as sent only by the services in `names`, for paths that several services share. */
 export function onlyAt(names: readonly ServiceName[], answers: OpenApiResponses): OpenApiResponses {
   return mapValues(answers, (answer) => ({ ...answer, 'x-servers': names }));
 }

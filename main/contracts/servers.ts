@@ -1,6 +1,5 @@
 import { defaults } from '../config.ts';
 
-/** OpenAPI server objects for the listeners of the process, with their default ports. */
 export const servers = {
   ticker: server(defaults.ticker.port, 'service A, the ticker'),
   tasks: server(defaults.tasks.port, 'service B, the task queue'),

@@ -3,7 +3,6 @@ import { count, examples, ID, QUEUED_AT, strictObject, taskFields, taskState } f
 
 const { attempt, progress, attempts, reason, retryProperties } = taskFields;
 
-/** Returns the schema of an event's data. */
 function eventData(status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { action: eventAction, ...properties, at: eventTime };
   return taskState('', status, fields, { action: 'uppercase', ...example, at: QUEUED_AT * 1000 + 5 });
@@ -19,7 +18,6 @@ const eventAction = Type.Optional(
   }),
 );
 
-/** Schemas of the event data of `GET /tasks/events`, by event name. */
 export const taskEvents = {
   accepted: eventData('queued'),
   started: eventData('running', { attempt }, { attempt: 1 }),
@@ -43,5 +41,4 @@ export const taskEvents = {
   ),
 };
 
-/** Example of a server-sent event of `GET /tasks/events`, in wire format. */
 export const EVENT_EXAMPLE = `id: 17\nevent: started\ndata: {"id":"${ID}","action":"uppercase","status":"running","attempt":1,"at":${QUEUED_AT}005}\n\n`;

@@ -8,17 +8,15 @@ const action = Type.Union([Type.String({ maxLength: 256 }), Type.Null()], {
   description: 'first 256 characters of the action; null if the payload was written by another program',
 });
 
-/** Returns the schema of a field that contains only the start of a text. */
 function start(name: string) {
   return Type.String({ maxLength: 256, description: `first 256 characters of the ${name}` });
 }
 
-/** Returns the schema of a field with the full size of a text in bytes. */
 function size(name: string) {
   return Type.Integer({ minimum: 0, description: `size of the whole ${name} in bytes` });
 }
 
-/** OpenAPI schemas of task lists, by name. A list contains only the start of each payload and result. */
+/** OpenAPI schemas of task lists, which contain only the start of each payload and result. */
 export const taskListSchemas = {
   TaskSummary: strictObject(
     'The start of a completed task, for lists.',

@@ -1,6 +1,5 @@
 import Type, { type TProperties } from 'typebox';
 
-/** Returns a reference to the schema `name` in the OpenAPI document. */
 export function ref(name: string) {
   return Type.Ref(`#/components/schemas/${name}`);
 }
@@ -9,7 +8,7 @@ export const strict = { additionalProperties: false } as const;
 export const count = Type.Integer({ minimum: 0 });
 export const unixSeconds = Type.Integer({ minimum: 0, description: 'Unix seconds' });
 
-/** Returns the schema of an object that has only the fields in `properties`. @param description omitted if empty */
+/** Returns the schema of an object that allows no additional fields. @param description omitted if empty */
 export function strictObject(description: string, properties: TProperties, ...examples: object[]) {
   return Type.Object(properties, { ...strict, ...(description !== '' && { description }), examples });
 }
@@ -32,7 +31,6 @@ export const payload = Type.String({
 export const reason = Type.String({ description: 'why the last attempt failed' });
 export const attempts = Type.Integer({ minimum: 0, description: 'number of failed attempts' });
 
-/** Schema of a task's failed attempts. */
 export const failedAttempts = Type.Array(
   Type.Object({ at_ms: Type.Integer({ minimum: 0 }), reason: Type.String({ maxLength: 1000 }) }, strict),
   { maxItems: 20, description: 'The newest failed attempts, oldest first. `at_ms` is in Unix milliseconds.' },
@@ -61,24 +59,16 @@ const submitted = {
 };
 const retryProperties = { attempts, reason, next_attempt_at: unixSeconds, next_attempt_at_ms: nextAttemptAt };
 
-/** Schemas of fields that occur in both responses and events. */
 export const taskFields = { taskId, attempt, startedAt, progress, attempts, reason, retryProperties, submitted };
 
-/** Examples of the fields of {@link taskFields}. */
 export const examples = { PAYLOAD, SUBMITTED, PROGRESS, RETRY, FAILURE };
 
-/**
- * Returns the schema of a task in state `status`.
- *
- * @param properties schemas of the other fields
- * @param example example values of the other fields
- */
+/** Returns the schema of a task in state `status`. `properties` and `example` describe the other fields. */
 export function taskState(description: string, status: string, properties: TProperties = {}, example: object = {}) {
   const fields = { id: taskId, status: Type.Literal(status), ...properties };
   return strictObject(description, fields, { id: ID, status, ...example });
 }
 
-/** OpenAPI schemas of service B's requests and responses, by name. */
 export const taskSchemas = {
   Submission: Type.Object(
     {

@@ -9,7 +9,7 @@ import { ref, strictObject } from './task-schemas.ts';
 
 const TOKEN_ERRORS: readonly ErrorName[] = ['authenticationRequired', 'tokenStoreUnavailable'];
 
-/** Returns the path item of a task queue path, with errors for cross-site writes and missing tokens or permissions. */
+/** Describes a path of the task service. Adds the errors for cross-site writes and missing tokens or permissions. */
 export function tasksPath(operations: Operations): PathItem {
   const secured = Object.entries(operations).map(([method, { errors = [], ...details }]) => {
     const refusals: ErrorName[] = method === 'get' ? ['actionNotAllowed'] : ['crossSiteRequest', 'actionNotAllowed'];
@@ -92,7 +92,6 @@ export const queued = json('The task is in the queue.', ref('QueuedTask'), {
 
 const paused = (value: boolean) => strictObject('', { paused: Type.Literal(value) }, { paused: value });
 
-/** OpenAPI path items of service B, except those of its dead letters and its browser client. */
 export const tasksPaths: Readonly<Record<string, PathItem>> = {
   '/tasks': tasksPath({
     get: {

@@ -20,7 +20,6 @@ import { ref, strict, strictObject, unixSeconds } from './task-schemas.ts';
 
 const TAG = 'ticker';
 
-/** OpenAPI schemas of service A's requests and responses, by name. */
 export const tickerSchemas = {
   TokenRequest: Type.Object(
     { api_key: Type.String({ minLength: 1, description: 'The API key of the demo user is in the log.' }) },
@@ -56,7 +55,6 @@ export const tickerSchemas = {
   ),
 };
 
-/** OpenAPI security schemes: three alternative ways to send the bearer token. */
 export const securitySchemes = {
   bearer: {
     type: 'http',
@@ -88,11 +86,7 @@ const switched: OpenApiResponse = {
 /** Response to an `OPTIONS` request that is not a CORS preflight. */
 const ALLOW_ONLY = '204 with the header `Allow`';
 
-/**
- * Returns the operation that answers CORS preflights from any origin.
- *
- * @param other description of the response to other `OPTIONS` requests
- */
+/** Describes the response to CORS preflights from any origin. @param other response to other `OPTIONS` requests */
 function preflight(operationId: string, other: string, responses: OpenApiResponses): OperationDetails {
   return {
     operationId,
@@ -103,9 +97,7 @@ function preflight(operationId: string, other: string, responses: OpenApiRespons
   };
 }
 
-/**
- * Responses sent only by service B: 404 if `TASKS_REQUIRE_TOKEN` is not `true`, and an error for cross-site requests.
- */
+/** The task service responds 404 unless `TASKS_REQUIRE_TOKEN` is true, and refuses cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';
@@ -127,17 +119,13 @@ const tokenPreflight: OpenApiResponse = {
   },
 };
 
-/**
- * Returns a copy of a preflight response that also describes other `OPTIONS` requests: all headers are optional, and
- * `Allow` is added.
- */
+/** Extends a preflight response to all `OPTIONS` requests: makes its headers optional and adds `Allow`. */
 function withAllow({ description, headers }: OpenApiResponse, ...supported: string[]): OpenApiResponse {
   const allowed = { 'Access-Control-Allow-Origin': constant('*'), ...headers } as Readonly<Record<string, Header>>;
   const allow = constant([...supported, 'OPTIONS'].join(', '));
   return { description, headers: { ...mapValues(allowed, optional), Allow: optional(allow) } };
 }
 
-/** OpenAPI path items of service A, except those of its browser client. */
 export const tickerPaths: Readonly<Record<string, PathItem>> = {
   '/auth/token': pathItem(TAG, [servers.ticker, servers.tasks], {
     anyOrigin: true,
