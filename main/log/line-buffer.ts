@@ -1,12 +1,11 @@
 import type { StandardOutput } from './standard-output.ts';
 
-/** Maximum number of buffered bytes. Log lines that do not fit are lost. */
+/** Maximum size of the buffer. Log lines that do not fit are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Maximum number of bytes per write, equal to the capacity of a pipe. A longer line is written alone. */
+/** Maximum size of a write, equal to the capacity of a pipe. A longer line is written alone. */
 const CHUNK_BYTES = 64 * 1024;
-/** Delay in milliseconds before a write is retried because standard output was full. */
-const RETRY_MS = 20;
-/** Maximum time in milliseconds that `end` waits for a stalled reader of standard output. */
+const RETRY_DELAY_MS = 20;
+/** Maximum time that `end` waits for a stalled reader of standard output. */
 const END_TIMEOUT_MS = 1000;
 const NEWLINE = 0x0a;
 
@@ -14,23 +13,19 @@ const NEWLINE = 0x0a;
 export class LineBuffer {
   readonly #output: StandardOutput;
   readonly #onRecovered: (lost: number) => void;
-  /** Buffered lines, joined into chunks. `ends` contains each line's end offset in bytes. */
+  /** Buffered lines, joined into chunks. `ends` contains the end offset of each line in bytes. */
   readonly #chunks: { text: string; ends: number[] }[] = [];
   #waitingBytes = 0;
   #writing = false;
   #retryTimer: NodeJS.Timeout | undefined;
-  /** Promise returned by `end`. Undefined until `end` is called. */
   #end: Promise<void> | undefined;
-  /** Whether to close the output when the write in progress ends. */
   #closing = false;
   #lost = 0;
   #reportedLost = 0;
-  /** Whether the last line on standard output is incomplete because an error interrupted its write. */
+  /** Whether the last line on standard output is incomplete because its write failed. */
   #cut = false;
-  /** Promise that `end` waits for. Resolved when the buffer is empty. */
   #empty = Promise.withResolvers<void>();
 
-  /** @param onRecovered called with the total number of lost lines when lines can be written again */
   constructor(output: StandardOutput, onRecovered: (lost: number) => void) {
     this.#output = output;
     this.#onRecovered = onRecovered;
@@ -58,10 +53,7 @@ export class LineBuffer {
     if (!this.#writing) this.#writeNext();
   }
 
-  /**
-   * Writes the buffered lines for at most {@link END_TIMEOUT_MS}, then closes the output. Lines logged after the call
-   * are lost.
-   */
+  /** Writes the buffered lines for at most one second, then closes the output. Later lines are lost. */
   end(): Promise<void> {
     this.#end ??= this.#finish();
     return this.#end;
@@ -90,7 +82,7 @@ export class LineBuffer {
       this.#empty.resolve();
       return;
     }
-    // Ends a line that was cut off by an error, so the next line starts on its own line.
+    // A line that was cut off by an error is ended, so that the next line starts on its own line.
     const prefix = this.#cut ? '\n' : '';
     const ends = chunk.ends.map((end) => end + prefix.length);
     this.#writeFrom(0, Buffer.from(prefix + chunk.text), (reached) => {
@@ -100,10 +92,7 @@ export class LineBuffer {
     });
   }
 
-  /**
-   * Writes `bytes` starting at `offset`. Calls `onDone` with the end offset, which is lower than `bytes.length` if
-   * writing fails.
-   */
+  /** @param onDone receives the offset after the last written byte, lower than `bytes.length` if writing fails */
   #writeFrom(offset: number, bytes: Buffer, onDone: (reached: number) => void): void {
     this.#output.write(bytes.subarray(offset), (error, written) => {
       const isFull = error === null ? written === 0 : error.code === 'EAGAIN';
@@ -118,16 +107,15 @@ export class LineBuffer {
   }
 
   #retry(write: () => void): void {
-    // Unreferenced, because a pending retry must not keep the process alive.
+    // A pending retry must not keep the process alive.
     this.#retryTimer = setTimeout(() => {
       this.#retryTimer = undefined;
       write();
-    }, RETRY_MS).unref();
+    }, RETRY_DELAY_MS).unref();
   }
 
   #reportLost(): void {
-    // Reports lost lines only when the buffer is at least half empty. Otherwise a slow reader would cause a report per
-    // write.
+    // Waiting until the buffer is half empty prevents a report for every write to a slow reader.
     if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
       return;
     this.#reportedLost = this.#lost;

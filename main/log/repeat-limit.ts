@@ -1,8 +1,6 @@
-/** Length in milliseconds of the period in which log lines are counted. */
 const PERIOD_MS = 10_000;
-/** Maximum number of log lines written per kind and period. */
-const MAX_LINES = 20;
-/** Maximum number of kinds per period. Additional kinds are counted as a single kind. */
+const MAX_LINES_PER_KIND = 20;
+/** Lines of further kinds in a period count as a single kind. */
 const MAX_KINDS = 256;
 
 interface Kind {
@@ -11,7 +9,7 @@ interface Kind {
   report: (suppressed: number) => void;
 }
 
-/** Limits repeated log lines. Each period admits the first lines of each kind, and suppresses and counts the rest. */
+/** Limits repeated log lines: each period admits the first lines of each kind, and counts the suppressed rest. */
 export class RepeatLimit {
   readonly #kinds = new Map<string, Kind>();
   #suppressed = 0;
@@ -21,15 +19,12 @@ export class RepeatLimit {
     return this.#suppressed;
   }
 
-  /**
-   * Counts a line of kind `name`, and returns whether to write the line. Calls `report` after the period if lines were
-   * suppressed.
-   */
+  /** Returns whether to write a line of kind `name`. Reports suppressed lines at the end of the period. */
   admit(name: string, report: (suppressed: number) => void): boolean {
-    // Unreferenced, because the timer must not keep the process alive.
+    // The timer must not keep the process alive.
     this.#timer ??= setTimeout(() => this.endPeriod(), PERIOD_MS).unref();
     const kind = this.#kind(name, report);
-    if (kind.admitted < MAX_LINES) {
+    if (kind.admitted < MAX_LINES_PER_KIND) {
       kind.admitted += 1;
       return true;
     }
@@ -38,7 +33,6 @@ export class RepeatLimit {
     return false;
   }
 
-  /** Reports the suppressed lines of each kind and starts a new period. */
   endPeriod(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -3,22 +3,18 @@ import { Socket } from 'node:net';
 
 export type OnWritten = (error: NodeJS.ErrnoException | null, written: number) => void;
 
-/** Writes to standard output without blocking the calling thread. */
 export interface StandardOutput {
-  /** Starts a write. Calls `onWritten` once when the write ends or fails, with `EAGAIN` if standard output is full. */
+  /** Calls `onWritten` once, when the write ends. The error code is `EAGAIN` if standard output is full. */
   write(bytes: Buffer, onWritten: OnWritten): void;
-  /** Closes the descriptor opened by `openStandardOutput`, never descriptor 1. Must not be called during a write. */
+  /** Closes the output, but never descriptor 1. Must not be called during a write. */
   close(): void;
 }
 
 const STDOUT = 1;
 
 /**
- * Opens standard output for non-blocking writes, because a blocking write to a stalled reader would keep the process
- * from exiting.
- *
- * A pipe or terminal is opened again with O_NONBLOCK, because setting the flag on descriptor 1 would affect other
- * processes. A file is not opened again, because standard error may share its offset.
+ * Opens standard output for non-blocking writes, so that a stalled reader cannot keep the process from exiting. A pipe
+ * or terminal is opened again, because O_NONBLOCK on descriptor 1 would affect other processes.
  */
 export function openStandardOutput(): StandardOutput {
   const stats = fstatSync(STDOUT);
@@ -40,7 +36,7 @@ function file(descriptor: number, close: () => void): StandardOutput {
   return { write: (bytes, onWritten) => write(descriptor, bytes, 0, bytes.length, null, onWritten), close };
 }
 
-/** Socket for standard output. All logs share the socket, because libuv polls a descriptor for only one handle. */
+/** Shared by all logs, because libuv polls a descriptor for only one handle. */
 let shared: Socket | undefined;
 
 function socket(): StandardOutput {
@@ -56,7 +52,7 @@ function socket(): StandardOutput {
 function openSocket(): Socket {
   const output = new Socket({ fd: STDOUT, readable: false, writable: true });
   output.unref();
-  // An error without a listener would crash the process. The callback of `write` handles errors.
+  // An `error` event without a listener would end the process. The callback of `write` handles errors.
   output.on('error', () => {});
   return output;
 }

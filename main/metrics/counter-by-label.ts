@@ -1,12 +1,11 @@
-/** Maximum number of names per counter. Events with other names are counted as {@link OTHERS}. */
+/** Maximum number of names per counter. Events with further names are counted as {@link OTHERS}. */
 const MAX_NAMES = 100;
 const OTHERS = 'other';
 
-/** Counts events by name. The name becomes a metric's label value. */
+/** Counts events by name, which becomes the metric's label value. */
 export class CounterByLabel {
   readonly #counts = new Map<string, number>();
 
-  /** @param names names that start with a count of 0 */
   constructor(names: readonly string[] = []) {
     for (const name of names) this.#counts.set(name, 0);
   }

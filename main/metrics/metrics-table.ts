@@ -5,33 +5,25 @@ type Labels = Readonly<Record<string, string | number>>;
 
 export type Labelled<Value> = readonly [labels: Labels, value: Value];
 
-/** Metrics by name, each with its help text and a function that reads its current value or values. */
 type Metrics<Read extends Values> = Readonly<Record<string, readonly [help: string, read: () => Read]>>;
 
-/** Value of a metric without labels, or one value per set of labels. */
 type Values = number | Iterable<Labelled<number | readonly Histogram[]>>;
 
-/** Metrics by type and name. */
 export interface MetricsTable {
   gauge?: Metrics<number | Iterable<Labelled<number>>>;
   counter?: Metrics<number | Iterable<Labelled<number>>>;
-  /** Histograms by name. Histograms with the same labels are added up, and must have the same bucket bounds. */
+  /** Histograms with the same labels are added up, so they must have the same bucket bounds. */
   histogram?: Metrics<Iterable<Labelled<readonly Histogram[]>>>;
 }
 
 interface Line {
-  /** Name of the line, if it differs from the metric's name (for example `…_bucket` in a histogram). */
+  /** Name of the line if it differs from the metric's name, for example `…_bucket` in a histogram. */
   metricName?: string;
   labels: Labels;
   value: number;
 }
 
-/**
- * Registers metrics that are read at each scrape, because updating prom-client's counters can cost more than the
- * counted event.
- *
- * @throws {Error} if a metric with the same name is already registered
- */
+/** Registers metrics whose values are read at each scrape. @throws {Error} if a metric's name is already registered */
 export function registerMetrics(registry: Registry, table: MetricsTable): void {
   for (const [type, metrics] of Object.entries(table)) {
     for (const [name, [help, read]] of Object.entries<Metrics<Values>[string]>(metrics)) {
@@ -42,7 +34,7 @@ export function registerMetrics(registry: Registry, table: MetricsTable): void {
   }
 }
 
-/** Yields each value of `entries`, labelled with its key. @param name name of the label */
+/** Adds a label to each entry's value: `name` is the label's name, and the entry's key is the label's value. */
 export function* labelled(name: string, entries: Iterable<readonly [string, number]>): Generator<Labelled<number>> {
   for (const [label, value] of entries) yield [{ [name]: label }, value];
 }

@@ -1,18 +1,17 @@
 import type { Context, Middleware } from 'koa';
 import { DURATION_BOUNDS, Histogram } from '../../workers/histogram.ts';
 
-/** Durations of all requests with the same method, route, status and error. */
 export interface RequestSeries {
   method: string;
   /** Path pattern of the route, or `*` if no route matched. */
   route: string;
   status: number;
-  /** Error text of the response. Empty if the request succeeded. */
+  /** Error text of the response, or an empty string if the request succeeded. */
   error: string;
   durations: Histogram;
 }
 
-/** Maximum number of series, more than the possible combinations. Requests beyond the limit are not counted. */
+/** Requests that would need a further series are not counted, to bound memory. */
 const MAX_SERIES = 500;
 
 /** Request durations of a service by method, route, status and error. */
@@ -30,7 +29,6 @@ export class RequestMetrics {
     series.durations.observe(seconds);
   }
 
-  /** Returns the number of requests in all series for which `matches` returns true. */
   count(matches: (series: RequestSeries) => boolean): number {
     return [...this.series()].filter(matches).reduce((sum, { durations }) => sum + durations.cumulative().count, 0);
   }
@@ -40,13 +38,13 @@ export class RequestMetrics {
   }
 }
 
-/** HTTP methods counted by name. Other methods are counted as `_OTHER`, to limit the number of series. */
+/** Other methods are counted as `_OTHER`, to limit the number of series. */
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Status recorded for a request whose client disconnected before the response began. nginx uses the same status. */
+/** Status of a request whose client disconnected before the response began, as in nginx. */
 export const CLIENT_CLOSED_REQUEST = 499;
 
-/** Creates an app's outermost middleware. It records a request when the response is ready or begins to stream. */
+/** Creates an app's outermost middleware, which records a request when its response is ready or begins to stream. */
 export function recordRequests(metrics: RequestMetrics): Middleware {
   return async (ctx, next) => {
     const startedAt = performance.now();
