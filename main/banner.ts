@@ -1,6 +1,5 @@
 import { isLoopbackAddress } from './http/host-header.ts';
 
-/** Address of a listener. */
 interface Address {
   host: string;
   port: number;

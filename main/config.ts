@@ -19,59 +19,56 @@ import {
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 
-/** Queue drivers available on a single node. Several nodes always use the `nats` driver. */
+/** Queue drivers that a single node can use. Nodes that share NATS servers always use the driver `nats`. */
 export const embeddedDrivers = ['memory', 'sqlite'] as const;
 
 const MIB = 1024 * 1024;
 
 const bodyLimit = integer('BODY_LIMIT', MIB, 1, 256 * MIB);
 
-/** Parsers of all settings, grouped by the part of the process that uses the settings. */
 const parsers = {
   http: {
-    /** Address that both services listen on. If undefined, the services listen on all interfaces. */
+    /** Address to listen on. Undefined means all interfaces. */
     host: text('HOST'),
-    /** Whether other processes on this machine may listen on the same ports. */
+    /** Whether other processes may listen on the same ports (`SO_REUSEPORT`). */
     reusePort: flag('REUSE_PORT', { '1': true, '0': false }),
-    /** Hosts allowed in a request's `Host` header, in addition to loopback names and IP addresses; see `hostCheck`. */
+    /** Hosts allowed in the `Host` header, in addition to loopback names and IP addresses. */
     allowedHosts: list(
       'ALLOWED_HOSTS',
       (item) => item === '*' || isHost(item),
       'names or addresses without ports, separated by commas, or *',
     ),
-    /** Web origins allowed to send cross-site requests to service B and the admin listener. */
+    /** Web origins from which browsers may send cross-site requests. */
     corsOrigins: list('CORS_ORIGINS', isOrigin, 'origins like https://app.example.com, separated by commas'),
     /** Number of trusted reverse proxies. If 0, `X-Forwarded-For` is ignored. */
     trustProxy: integer('TRUST_PROXY', 0, 0, 16),
   },
   admin: {
-    /** Address of the admin listener, which must not be exposed to clients. */
+    // Loopback by default, because clients must not reach the admin listener.
     host: text('ADMIN_HOST', '127.0.0.1'),
-    /** Port of the admin listener. Undefined disables the admin listener. */
+    /** Undefined if `ADMIN_PORT` is `off`, which disables the admin listener. */
     port: (source: Source) =>
       source.env.ADMIN_PORT === 'off' ? undefined : integer('ADMIN_PORT', 9464, 0, 65_535, ', or off')(source),
   },
   nats: {
-    /** NATS servers shared by all nodes. Set if and only if `storage.databaseUrl` is set. */
+    /** URLs of the NATS servers. Set if and only if `DATABASE_URL` is set. */
     url: serverUrl('NATS_URL', /^(nats|tls):\/\/./, 'a URL like nats://127.0.0.1:4222'),
-    /** Prefix of all NATS stream, bucket and subject names, so that several deployments can share a server. */
+    /** Prefix of stream, bucket and subject names, so that several deployments can share a NATS server. */
     prefix: variable(
       'NATS_PREFIX',
       'ticker-and-tasks',
       (value) => /^[\w-]{1,32}$/.exec(value)?.[0],
       'up to 32 letters, digits, _ and -',
     ),
-    /** Number of replicas of each JetStream stream. */
     replicas: integer('NATS_REPLICAS', 1, 1, 5),
   },
   storage: {
-    /** PostgreSQL database shared by all nodes. Set if and only if `nats.url` is set. */
+    /** URL of the PostgreSQL database. Set if and only if `NATS_URL` is set. */
     databaseUrl: serverUrl('DATABASE_URL', /^postgres(ql)?:\/\/./, 'a URL like postgres://127.0.0.1/test'),
-    /** Folder that holds `auth.db` and `tasks.db`. */
     dataDir: text('DATA_DIR', 'data'),
   },
   tokens: {
-    /** Secret used to derive the encryption key of bearer tokens. If undefined, each start uses a random secret. */
+    /** Secret from which the encryption key of tokens is derived. If undefined, each start uses a random secret. */
     key: variable(
       'TOKEN_KEY',
       undefined,
@@ -80,51 +77,44 @@ const parsers = {
       (value) => `${Buffer.byteLength(value)} bytes`,
     ),
     lifetimeSeconds: integer('TOKEN_LIFETIME_SECONDS', 3600, 1, 3600),
-    /** Whether to close a WebSocket when its token expires. */
     expiryCloses: flag('TOKEN_EXPIRY_CLOSES'),
-    /** Maximum number of valid tokens per API key. A new token beyond this limit evicts the oldest token. */
+    /** Maximum number of valid tokens per API key. A further token evicts the oldest token of the key. */
     perKey: integer('TOKENS_PER_KEY', 1000, 1, 100_000),
-    /** Maximum number of token requests per minute and client address. */
+    /** Maximum number of token requests per minute from one client address. */
     requestsPerMinute: integer('TOKEN_REQUESTS_PER_MINUTE', 1200, 1, 60_000_000),
   },
   ticker: {
     port: integer('TICKER_PORT', 8081, 0, 65_535),
     intervalMs: integer('TICK_INTERVAL_MS', 1000, 10, 60_000),
-    /** Symbols with their initial prices. */
     symbols: symbols('TICKER_SYMBOLS'),
     /** Seed for reproducible prices. If undefined, prices are random. */
     seed: text('TICKER_SEED'),
-    /** CSV file of recorded prices, or a module that supplies prices. If undefined, prices are computed. */
+    /** CSV file of recorded prices, or a module that supplies prices. If undefined, prices follow a random walk. */
     priceSource: (source: Source) => (source.env.PRICE_SOURCE === 'walk' ? undefined : text('PRICE_SOURCE')(source)),
     maxConnections: integer('MAX_CONNECTIONS', 50_000, 1, 1_000_000),
-    // High, because all clients behind a proxy share one address.
+    // The default is high, because all clients behind a proxy share one address.
     maxConnectionsPerAddress: integer('MAX_CONNECTIONS_PER_ADDRESS', 25_000, 1, 1_000_000),
     maxMessagesPerSecond: integer('MAX_MESSAGES_PER_SECOND', 50, 1, 1_000_000),
   },
   tasks: {
     port: integer('TASKS_PORT', 8080, 0, 65_535),
-    /** Whether every request to service B needs a token. */
     requireToken: flag('TASKS_REQUIRE_TOKEN'),
     concurrency: integer('TASK_CONCURRENCY', 2, 1, 64),
     prefetch: integer('TASK_PREFETCH', 5, 1, 10_000),
-    /** Timeout of one run of a task handler, after which the worker thread is terminated. */
+    /** Timeout of one handler run. The worker thread is then terminated. */
     timeoutMs: integer('TASK_TIMEOUT_MS', 30_000, 1, 86_400_000),
-    /** Time for a handler to finish after its signal is aborted. The worker thread is then terminated. */
+    /** Time for a handler to finish after its abort signal fires. The worker thread is then terminated. */
     cancelGraceMs: integer('TASK_CANCEL_GRACE_MS', 1000, 0, 60_000),
-    /** Module with the user's task handlers: a path relative to the working directory, or a package name. */
     handlers: text('TASK_HANDLERS'),
-    /** Whether a task with an unknown action is processed (its output is `processed`) or refused on submission. */
+    /** Whether tasks with an unknown action are rejected, or processed with the output `processed`. */
     unknownActions: oneOf('TASK_UNKNOWN_ACTIONS', 'process', ['process', 'reject']),
-    /** Heap limit of a task worker thread. A thread that exceeds the limit is terminated. */
+    /** Heap limit of each worker thread. */
     memoryMb: integer('TASK_MEMORY_MB', 256, 16, 65_536),
     bodyLimit,
-    /** Limit on the total size of service B's unparsed request bodies. At least twice `bodyLimit`. */
+    /** Limit on the total size of all request bodies that have not been parsed yet. */
     bodyBudgetBytes: (source: Source) =>
       Math.max(integer('BODY_BUDGET_BYTES', heapShare(64 * MIB, 32), 2)(source), 2 * bodyLimit(source)),
-    /**
-     * Limit on the total size of service B's unread responses. At least ten times `bodyLimit`, so that the two largest
-     * possible rows fit.
-     */
+    /** Limit on the total size of all responses that clients have not read yet. */
     responseBudgetBytes: (source: Source) =>
       Math.max(integer('RESPONSE_BUDGET_BYTES', heapShare(128 * MIB, 16), 4 * MIB)(source), 10 * bodyLimit(source)),
   },
@@ -145,7 +135,6 @@ const parsers = {
       ifShared(() => 256 * MIB, heapShare(256 * MIB, 8)),
       1,
     ),
-    /** Maximum number of stored idempotency keys. */
     maxKeys: integer('IDEMPOTENCY_MAX_KEYS', 100_000, 1, 10_000_000),
   },
   shutdownTimeoutMs: integer('SHUTDOWN_TIMEOUT_MS', 10_000, 0, 3_600_000),
@@ -161,8 +150,8 @@ export type Config = Parsed<typeof parsers>;
 /**
  * Reads the settings from environment variables. An empty variable counts as unset.
  *
- * @param terminal whether standard output is a terminal; if so, the default log format is `pretty`
- * @param heapLimitBytes heap limit of the main thread, used to limit the default byte budgets
+ * @param terminal whether standard output is a terminal, which makes `pretty` the default log format
+ * @param heapLimitBytes heap limit of the main thread, which bounds the default byte budgets
  * @throws {ConfigError} for the first invalid variable
  */
 export function loadConfig(
@@ -186,7 +175,6 @@ export function loadConfig(
   return config;
 }
 
-/** Parser for a comma-separated list of symbols with prices. */
 function symbols(name: string) {
   return (source: Source): readonly TickerSymbol[] => {
     const items = text(name)(source)?.split(',') ?? [];
@@ -204,5 +192,5 @@ function symbols(name: string) {
   };
 }
 
-/** Default settings: the result for an empty environment and an unlimited heap. */
+/** Settings for an empty environment and an unlimited heap. */
 export const defaults = loadConfig({}, false, Number.POSITIVE_INFINITY) as Config & { admin: { port: number } };

@@ -1,7 +1,4 @@
-/**
- * Entry point of the npm package, imported by task handler modules and by programs that embed the services.
- * {@link start} imports the services lazily, because handler modules import this file in every worker thread.
- */
+/** Entry point of the npm package. Must import the services lazily, because every worker thread imports this file. */
 import { isatty } from 'node:tty';
 import { fileURLToPath } from 'node:url';
 
@@ -16,26 +13,24 @@ export {
   type TaskLog,
 } from '../workers/handlers-api.ts';
 
-/** Options of {@link start}. */
 export interface StartOptions {
-  /** Handlers module: path relative to the working directory, file URL, or package name. Same as `TASK_HANDLERS`. */
+  /** Task handlers module: path relative to the working directory, file URL or package name (`TASK_HANDLERS`). */
   handlers?: string | URL | undefined;
-  /** Initial prices by symbol. Same as `TICKER_SYMBOLS`. */
+  /** Initial prices by symbol (`TICKER_SYMBOLS`). */
   symbols?: Readonly<Record<string, number>> | undefined;
-  /** Price source: a CSV file of recorded prices, or a module given as for `handlers`. Same as `PRICE_SOURCE`. */
+  /** Price source: a CSV file, or a module given as path, file URL or package name (`PRICE_SOURCE`). */
   priceSource?: string | URL | undefined;
   /** Settings by environment variable name. The process's own environment variables are not read. */
   settings?: Readonly<Record<string, string | number | boolean | undefined>> | undefined;
 }
 
-/** The running services. */
 export interface RunningServices {
   /** Ports of the listeners. `admin` is undefined if the setting `ADMIN_PORT` is `off`. */
   readonly ports: { readonly ticker: number; readonly tasks: number; readonly admin: number | undefined };
   /**
    * Stops both services within `SHUTDOWN_TIMEOUT_MS`. Further calls return the same promise.
    *
-   * @returns the number of accepted tasks left unfinished, and whether the queue has kept them for the next start
+   * @returns the number of unfinished tasks, and whether the queue has kept them for the next start
    */
   stop(): Promise<{ unfinished: number; kept: boolean }>;
 }
@@ -70,7 +65,6 @@ export async function start(options: StartOptions = {}): Promise<RunningServices
   };
 }
 
-/** Converts the options to environment variables. For example, `handlers` overrides `settings.TASK_HANDLERS`. */
 function environment({ handlers, symbols, priceSource, settings = {} }: StartOptions): Record<string, string> {
   const variables = {
     ...settings,
@@ -86,17 +80,13 @@ function environment({ handlers, symbols, priceSource, settings = {} }: StartOpt
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
 }
 
-/** Formats a price in decimal notation, because `TICKER_SYMBOLS` does not accept exponents such as `1e-7`. */
+/** Formats a price without an exponent, because the setting `TICKER_SYMBOLS` does not accept `1e-7`. */
 function withoutExponent(price: number): string {
   const [, fraction = '', exponent] = /^\d(?:\.(\d+))?e-(\d)$/.exec(String(price)) ?? [];
   return exponent === undefined ? String(price) : price.toFixed(fraction.length + Number(exponent));
 }
 
-/**
- * Converts a file URL to a path, and returns a path or package name unchanged.
- *
- * @throws {TypeError} for any other URL
- */
+/** Returns the path of a file URL, or a path or package name unchanged. @throws {TypeError} for other URLs */
 function moduleName(module: string | URL): string {
   return module instanceof URL ? fileURLToPath(module) : module;
 }

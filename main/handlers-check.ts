@@ -6,9 +6,8 @@ import { workerFile } from './worker-file.ts';
 const TIME_LIMIT_MS = 10_000;
 
 /**
- * Loads and checks the handlers module in a separate thread.
+ * Loads the configured task handlers module in a separate thread, and returns the module's actions.
  *
- * @returns the module's actions; empty if no module is set
  * @throws {Error} if the module cannot be used; the message names the module and the reason
  */
 export async function checkHandlers(

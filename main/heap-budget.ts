@@ -1,21 +1,17 @@
 import type { Config } from './config.ts';
 
-/** Maximum share of the heap for all byte budgets combined. Connections, tokens and garbage need the rest. */
-const MAX_SHARE = 0.5;
+/** Maximum share of the heap for all byte budgets. Connections, tokens and garbage need the rest. */
+const MAX_HEAP_SHARE = 0.5;
 const MIB = 1024 * 1024;
 
-/**
- * Checks the byte budgets of queue, request bodies and responses.
- *
- * @throws {Error} if their sum exceeds half of the heap
- */
+/** @throws {Error} if the byte limits of queue, request bodies and responses exceed half of the heap */
 export function checkHeapBudget({ queue, tasks }: Pick<Config, 'queue' | 'tasks'>, heapLimitBytes: number): void {
-  // With NATS, the servers store the queue, so the queue uses no heap memory.
+  // With the driver `nats`, the NATS servers store the queue, so the queue uses no heap.
   const queueBytes = queue.driver === 'nats' ? 0 : queue.maxBytes;
   const bytes = queueBytes + tasks.bodyBudgetBytes + tasks.responseBudgetBytes;
-  if (bytes <= heapLimitBytes * MAX_SHARE) return;
+  if (bytes <= heapLimitBytes * MAX_HEAP_SHARE) return;
   const names = [...(queueBytes > 0 ? ['QUEUE_MAX_BYTES'] : []), 'BODY_BUDGET_BYTES', 'RESPONSE_BUDGET_BYTES'];
-  const heapMb = Math.ceil(bytes / MAX_SHARE / MIB);
+  const heapMb = Math.ceil(bytes / MAX_HEAP_SHARE / MIB);
   throw new Error(
     `${names.join(' + ')} is ${mib(bytes)}, more than half of the heap limit of ${mib(heapLimitBytes)}: lower them, or set NODE_OPTIONS=--max-old-space-size=${heapMb}`,
   );

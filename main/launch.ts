@@ -1,8 +1,8 @@
 import { reexec, runtimeIsNewEnough } from './reexec.ts';
 
-/** Runs the services, or the program named by the first argument. Must be importable by Node 18. */
+/** Runs the services, or the program that the first argument names. Node 18 must be able to import this file. */
 export async function launch(): Promise<void> {
-  // Ignores SIGUSR1. By default, Node.js starts its inspector on this signal.
+  // Without a listener, Node.js starts its inspector on SIGUSR1.
   process.on('SIGUSR1', () => {});
   const [name] = process.argv.slice(2);
   if (!runtimeIsNewEnough()) {

@@ -6,23 +6,21 @@ import { openStandardOutput } from './log/standard-output.ts';
 export type Log = Logger;
 
 export interface LogMetrics {
-  /** Returns the number of log lines lost because standard output did not accept them. */
   lost: () => number;
-  /** Returns the number of repeated warnings and errors left out of the log. */
   suppressed: () => number;
 }
 
 type Hooks = Required<NonNullable<LoggerOptions['hooks']>>;
 
-/** Matches bearer tokens, which may appear in logged URLs, headers and error messages. */
+/** Bearer tokens, which may appear in logged URLs, headers and error messages. */
 const TOKEN = /v3\.local\.[\w-]+/g;
 
 export interface LogOutput {
   log: Log;
   metrics: LogMetrics;
-  /** Writes text that is not a log line, if the log is for people (`LOG_FORMAT=pretty`) and has level `info`. */
+  /** Writes text that is not a log line, if `LOG_FORMAT` is `pretty` and the log level includes `info`. */
   print(text: string): void;
-  /** Writes the buffered lines, for at most one second. Call before the process exits. Later log lines are lost. */
+  /** Writes the buffered lines for at most one second, then closes the log. Later log lines are lost. */
   end(): Promise<void>;
 }
 
@@ -48,7 +46,6 @@ export async function createLog(options: { level: LevelWithSilent; format: 'json
   };
 }
 
-/** Redacts bearer tokens in a serialized log line, in whatever field they occur. */
 function redact(line: string): string {
   return line.replace(TOKEN, 'v3.local.[redacted]');
 }
@@ -70,7 +67,7 @@ function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
 
 type Fields = { err?: unknown; failure?: unknown };
 
-/** Returns a key that groups repeated log lines: level, message, error name, error code and task failure. */
+/** Returns a log line's kind. The log limits the number of lines of the same kind. */
 function kindOf(args: readonly unknown[], level: number): string {
   const [first] = args;
   const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;

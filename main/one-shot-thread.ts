@@ -5,7 +5,6 @@ import type { OneShotReport } from '../workers/messages.ts';
 export interface OneShotThreadOptions {
   workerData: object;
   timeLimitMs: number;
-  /** Heap limit of the thread in MB. */
   memoryMb: number;
 }
 
@@ -13,8 +12,7 @@ export interface OneShotThreadOptions {
 const UNSETTLED = 13;
 
 /**
- * Runs a module in a new thread until the thread sends a {@link OneShotReport}, and returns the report. Discards the
- * thread's output and all other messages, because the module may load a user's code.
+ * Runs a module in a new thread and returns the report that the thread sends. Discards the thread's output.
  *
  * @throws {Error} if the thread fails, ends without a report, or exceeds the time limit
  */

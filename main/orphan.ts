@@ -1,10 +1,6 @@
-/** Interval between checks of the parent process, in milliseconds. */
-const INTERVAL_MS = 250;
+const PARENT_CHECK_INTERVAL_MS = 250;
 
-/**
- * Calls `onOrphaned` when the parent process has ended, if npm or npx started this process as `ticker-and-tasks`.
- * Needed, because npx sends SIGTERM only to a shell, which exits without stopping this process.
- */
+/** Calls `onOrphaned` when npx, which started this process, has ended, because npx sends SIGTERM only to its shell. */
 export function whenOrphaned(onOrphaned: () => void): void {
   if (!/(^|[\s'"])ticker-and-tasks($|[\s'"])/.test(process.env.npm_lifecycle_script ?? '')) return;
   const parent = process.ppid;
@@ -12,6 +8,6 @@ export function whenOrphaned(onOrphaned: () => void): void {
     if (process.ppid === parent) return;
     clearInterval(timer);
     onOrphaned();
-  }, INTERVAL_MS);
+  }, PARENT_CHECK_INTERVAL_MS);
   timer.unref();
 }

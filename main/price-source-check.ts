@@ -4,11 +4,11 @@ import { runOneShotThread } from './one-shot-thread.ts';
 import { workerFile } from './worker-file.ts';
 
 const TIME_LIMIT_MS = 10_000;
-/** Heap limit of the thread in MB, three times the size that the largest allowed recording needs. */
+/** Heap limit in MB, three times the size of the largest allowed price recording. */
 const MEMORY_MB = 1024;
 
 /**
- * Loads and checks the price source, if set, in a separate thread. Does not call the functions of a module.
+ * Loads and checks the configured price source in a separate thread, without calling a module's functions.
  *
  * @throws {Error} if the price source cannot be used; the message names the source and the reason
  */

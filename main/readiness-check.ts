@@ -1,5 +1,4 @@
 /** Readiness check. Returns the problem, or undefined if healthy. A thrown error also counts as a problem. */
 export type Check = () => string | undefined | Promise<string | undefined>;
 
-/** Readiness checks by the name shown in `/readyz`. */
 export type Checks = Readonly<Record<string, Check>>;

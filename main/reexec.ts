@@ -5,35 +5,31 @@ import { dirname, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { whenOrphaned } from './orphan.ts';
 
-/** Oldest supported Node.js version, where `node:sqlite` became a release candidate. Same as in package.json. */
+/** Oldest supported Node.js version (major, minor). Must match `engines` in package.json. */
 const OLDEST = [24, 15] as const;
 const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
-/** Environment variable of the child process. Prevents endless re-execution if the installed Node.js is too old. */
+/** Set in the child process, so that a child with a too old Node.js does not start another child. */
 const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
-/** Whether a version of Node.js can run the services. */
+/** Whether a Node.js version, by default that of this process, can run the services. */
 export function runtimeIsNewEnough(version = process.versions.node): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   return major > OLDEST[0] || (major === OLDEST[0] && minor >= OLDEST[1]);
 }
 
-/** Returns an error message: this Node.js version is too old, and how to install a newer version. */
+/** Returns the error message for a Node.js that is too old. */
 export function tooOld(): string {
   const isDependency = fileURLToPath(import.meta.url)
     .split(sep)
     .includes('node_modules');
-  // npm runs the install script of a dependency only after approval, and the npm package `node` needs its install
-  // script.
+  // npm runs a dependency's install script only after approval. The npm package `node` needs its install script.
   const remedy = isDependency
     ? 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project'
     : 'run "npm install" here to install one';
   return `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: ${remedy}`;
 }
 
-/**
- * Runs this command with the Node.js in `node_modules`, and exits with the same exit code or signal. If Node.js is not
- * installed there, prints an error and sets exit code 1.
- */
+/** Runs this command with the Node.js in `node_modules`, and exits with the child's exit code or signal. */
 export async function reexec(): Promise<void> {
   const installed = installedNode();
   if (installed === undefined || process.env[HANDED_OVER] !== undefined) {
@@ -42,11 +38,11 @@ export async function reexec(): Promise<void> {
     return;
   }
   const child = spawn(installed, [...process.execArgv, ...process.argv.slice(1)], {
-    // The IPC channel carries no messages. The child emits `disconnect` when this process ends, even after SIGKILL.
+    // The IPC channel carries no messages. The child receives `disconnect` when this process ends, even after SIGKILL.
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     env: { ...process.env, [HANDED_OVER]: process.versions.node },
   });
-  // Ctrl-C sends SIGINT to both processes, so the child gets the signal twice. run.ts ignores the second signal.
+  // Ctrl-C sends SIGINT to both processes, so the child gets the signal twice. `run` ignores the second signal.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => child.kill(signal));
   whenOrphaned(() => child.disconnect());
   const [code, signal] = await new Promise<[number | null, NodeJS.Signals | null]>((resolve, reject) => {
@@ -58,7 +54,6 @@ export async function reexec(): Promise<void> {
   process.kill(process.pid, signal);
 }
 
-/** Returns the path of the Node.js executable from the npm package `node`, or undefined if not installed. */
 function installedNode(): string | undefined {
   try {
     const manifest = createRequire(import.meta.url).resolve('node/package.json');

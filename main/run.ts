@@ -7,16 +7,15 @@ import { whenOrphaned } from './orphan.ts';
 import { type Services, startServices } from './services.ts';
 import { ConfigError } from './setting-parsers.ts';
 
-/** Exit codes, as listed in www/guide/running.md. */
 const ExitCode = {
   stopped: 0,
-  /** Startup failed, an exception was not caught, or a second signal forced the process to exit. */
+  /** Startup failed, an exception was not caught, or a second signal forced the exit. */
   failed: 1,
   /** The process stopped and lost accepted tasks. Node.js and shells do not use this exit code. */
   tasksLost: 20,
 } as const;
 
-/** Milliseconds after the first signal during which other signals are ignored, because Ctrl-C can send several. */
+/** Milliseconds after the first signal during which other signals are ignored, because one Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
 /** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */
@@ -24,7 +23,7 @@ export async function run(): Promise<void> {
   const config = readConfig();
   const output = await createLog(config.log);
   const { log } = output;
-  // Ignores write errors. Otherwise output of a worker thread to a closed terminal would end the process.
+  // Without a listener, a failed write to a closed terminal would end the process.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
 
   let unsaved = () => 0;
@@ -46,11 +45,11 @@ export async function run(): Promise<void> {
       void end(ExitCode.failed);
     },
   );
-  // Emitted when the Node.js process that ran `reexec` to start this process has ended.
+  // The IPC channel to the parent process disconnects when the parent process ends.
   process.once('disconnect', () => stopped.resolve('disconnect'));
   whenOrphaned(() => stopped.resolve('disconnect'));
 
-  // After a signal during startup, waits until the services have started, but at most for the shutdown timeout.
+  // After a signal during startup, the startup may continue for at most the shutdown timeout.
   const startTimeout = stopped.promise.then(() => setTimeout(config.shutdownTimeoutMs, undefined));
   try {
     const start = startServices(config, output, (ofTasks) => {
@@ -84,10 +83,7 @@ function readConfig(): Config {
   }
 }
 
-/**
- * Calls `onFirst` for the first signal and `onForce` for later signals. Later SIGHUPs are ignored, because closing a
- * terminal can send two.
- */
+/** Calls `onFirst` for the first signal and `onForce` for later signals. Closing a terminal can send SIGHUP twice. */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {

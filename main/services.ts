@@ -16,17 +16,15 @@ import { tokenAccess } from './token-access.ts';
 
 export interface Services {
   listeners: { ticker: Listener; tasks: Listener; admin?: Listener };
-  /** API key of the demo user. */
   demoApiKey: string;
-  /** Stops the services within `shutdownTimeoutMs`: closes connections, and processes or stores accepted tasks. */
+  /** Closes all connections, and processes or stores accepted tasks, within `SHUTDOWN_TIMEOUT_MS`. */
   stop(): Promise<Unfinished>;
 }
 
 /**
- * Starts service A, service B and the admin listener.
+ * Starts the ticker service, the task service and the admin listener.
  *
- * @param onTasks called when service B has started; its argument returns how many accepted tasks would be lost if the
- *   process ended
+ * @param onTasks receives a function that returns how many accepted tasks would be lost if the process ended
  * @throws {Error} if a service cannot start; the message says what to fix
  */
 export async function startServices(
@@ -38,7 +36,7 @@ export async function startServices(
   const { http, tokens, storage, nats, queue, retention, shutdownTimeoutMs } = config;
   checkHeapBudget({ queue, tasks: config.tasks }, getHeapStatistics().heap_size_limit);
   const shares = shareDescriptors(openFilesLimit(), config.tasks.concurrency);
-  // The user's modules are checked before any database file or server connection is opened.
+  // User modules are checked before any database or connection is opened, so that a refused start changes nothing.
   const actions = await checkHandlers(config.tasks);
   await checkPriceSource(config.ticker);
   const planned = plannedListeners(config);
@@ -80,7 +78,7 @@ export async function startServices(
       const abort = Promise.withResolvers<void>();
       const all = Promise.withResolvers<void>();
       const timers = [
-        // Connections are closed after half of the timeout, so that slow clients leave time for processing tasks.
+        // Connections get only half of the shutdown timeout, so that slow clients leave time for processing tasks.
         setTimeout(connections.resolve, shutdownTimeoutMs / 2),
         setTimeout(abort.resolve, Math.max(0, shutdownTimeoutMs - config.tasks.cancelGraceMs)),
         setTimeout(all.resolve, shutdownTimeoutMs),
@@ -99,7 +97,6 @@ export async function startServices(
   };
 }
 
-/** Returns the addresses of the listeners that the settings describe. */
 function plannedListeners({ http: { host, reusePort }, ticker, tasks, admin }: Config) {
   const service = (port: number, name: string) => ({ host, port, reusePort, variables: { host: 'HOST', port: name } });
   const { host: adminHost, port: adminPort = 0 } = admin;

@@ -2,13 +2,13 @@
 export class ConfigError extends Error {
   override name = 'ConfigError';
   constructor(variable: string, expected: string, got: string) {
-    // Escapes the Unicode line separators, which `JSON.stringify` does not escape.
+    // `JSON.stringify` does not escape U+2028 and U+2029, which would split the message into several lines.
     const oneLine = got.replace(/[\u2028\u2029]/g, (separator) => `\\u${separator.charCodeAt(0).toString(16)}`);
     super(`${variable} must be ${expected}, got ${oneLine}`);
   }
 }
 
-/** Input of a {@link Parser}. `shared` is true if several nodes share NATS and PostgreSQL. */
+/** Input of a setting's parser. `shared` is true if several nodes share NATS and PostgreSQL servers. */
 export interface Source {
   env: Readonly<Record<string, string | undefined>>;
   terminal: boolean;
@@ -16,7 +16,6 @@ export interface Source {
   shared: boolean;
 }
 
-/** Reads a setting. @throws {ConfigError} if the environment variable is invalid */
 export type Parser<T> = (source: Source) => T;
 
 /**
@@ -41,12 +40,11 @@ export function variable<T, D extends string | number | boolean | readonly strin
   };
 }
 
-/** Creates a parser for any string. An empty variable counts as unset. */
 export function text<D extends string | undefined = undefined>(name: string, fallback?: D): Parser<string | D> {
   return ({ env }) => env[name] || (fallback as D);
 }
 
-/** Creates a parser for a whole number from `min` to `max`. @param others other values to mention in the error message */
+/** Creates a parser for a whole number. @param others further accepted values, for the error message */
 export function integer(
   name: string,
   fallback: number | Parser<number>,
@@ -62,7 +60,7 @@ export function integer(
   return variable(name, fallback, parse, `a whole number ${range}${others}`);
 }
 
-/** Creates a parser for one of `choices`. @param condition condition on which they depend, for the error message */
+/** Creates a parser for one of `choices`. @param condition when the choices apply, for the error message */
 export function oneOf<T extends string>(
   name: string,
   fallback: T | Parser<T>,
@@ -73,7 +71,7 @@ export function oneOf<T extends string>(
   return variable(name, fallback, (value) => choices.find((each) => each === value), expected);
 }
 
-/** Creates a parser for a boolean, false by default. @param aliases other accepted values, such as `1` for true */
+/** Creates a parser for a boolean, false by default. @param aliases further accepted values, such as `1` for true */
 export function flag(name: string, aliases: Record<string, boolean> = {}): Parser<boolean> {
   const values = new Map(Object.entries({ true: true, false: false, ...aliases }));
   return variable(name, false, (value) => values.get(value), 'one of true, false');
@@ -88,7 +86,7 @@ export function list(name: string, isValid: (item: string) => boolean, expected:
   return variable(name, [], parse, expected);
 }
 
-/** Creates a parser for comma-separated URLs. User names and passwords must be valid percent-encoding. */
+/** Creates a parser for comma-separated URLs whose user names and passwords are valid percent-encoding. */
 export function serverUrl(name: string, scheme: RegExp, expected: string): Parser<string | undefined> {
   const isValid = (url: string) => {
     try {
@@ -100,26 +98,25 @@ export function serverUrl(name: string, scheme: RegExp, expected: string): Parse
     }
   };
   const parse = (value: string) => (value.split(',').every(isValid) ? value : undefined);
-  // Omits the value from the error message, because a URL may contain a password.
+  // The error message must not contain the value, because a URL may contain a password.
   return variable(name, undefined, parse, expected, () => 'another value');
 }
 
-/** Creates a parser that uses `several` if several nodes share servers, otherwise `single`. */
+/** Creates a parser that uses `several` if nodes share servers, and `single` on a single node. */
 export function ifShared<A, B>(several: Parser<A>, single: Parser<B>): Parser<A | B> {
   return (source) => (source.shared ? several(source) : single(source));
 }
 
-/** Creates a parser that returns a default byte budget: `bytes`, but at most the heap limit divided by `divisor`. */
+/** Creates a parser that returns `bytes`, but at most the heap limit divided by `divisor`. */
 export function heapShare(bytes: number, divisor: number): Parser<number> {
   return ({ heapLimitBytes }) => Math.min(bytes, Math.floor(heapLimitBytes / divisor));
 }
 
-/** Settings returned by a table of parsers, nested like the table. */
 export type Parsed<Table> = {
   [Name in keyof Table]: Table[Name] extends Parser<infer Value> ? Value : Parsed<Table[Name]>;
 };
 
-/** Applies all parsers in a nested table. @throws {ConfigError} for the first invalid variable */
+/** Applies all parsers of a nested table. @throws {ConfigError} for the first invalid variable */
 export function parseAll<Table extends object>(table: Table, source: Source): Parsed<Table> {
   const parse = (each: object) => (typeof each === 'function' ? each(source) : parseAll(each, source));
   return Object.fromEntries(Object.entries(table).map(([name, each]) => [name, parse(each)])) as Parsed<Table>;

@@ -4,36 +4,26 @@ import type { Log } from './log.ts';
 export interface SupervisedWorkerOptions<FromWorker> {
   name: string;
   file: URL;
-  /**
-   * Returns the thread's `workerData`.
-   *
-   * @param heartbeat Int32 counter that the thread must increment several times a second if `onHeartbeat` is set
-   */
+  /** @param heartbeat Int32 counter that the thread must increment several times a second if `onHeartbeat` is set */
   workerData: (heartbeat: SharedArrayBuffer) => object;
-  /** Delay in milliseconds before each consecutive restart. The last delay is used for all further restarts. */
+  /** Delays before consecutive restarts. The last delay also applies to all further restarts. */
   restartDelaysMs: readonly number[];
-  /** Milliseconds that a thread must run to count as stable. The end of a stable thread resets the restart delay. */
+  /** Run time after which a thread counts as stable. The end of a stable thread resets the restart delay. */
   stableAfterMs: number;
-  /**
-   * Validates messages from the thread. Invalid messages are discarded. Required if the thread imports a user's module,
-   * which can post any value.
-   */
+  /** Validates messages. Needed if the thread imports a user's module, which can post any value. */
   isMessage?: (message: unknown) => message is FromWorker;
   onMessage?: (message: FromWorker) => void;
-  /** Receives standard output and error of the thread. If undefined, the output goes to the process's streams. */
+  /** Receives the thread's standard output and error. If undefined, the output goes to the process's own streams. */
   onOutput?: ((text: string) => void) | undefined;
-  /** Called after the thread is created, and after each restart. */
   onSpawn?: () => void;
-  /** Called when a thread has ended, before it is restarted. */
   onExit?: () => void;
-  /** Called once a second. `isAlive` is whether the heartbeat has advanced. If undefined, hangs are not detected. */
+  /** Called once a second. `isAlive` is whether the heartbeat advanced. If undefined, hangs are not detected. */
   onHeartbeat?: (isAlive: boolean) => void;
   log: Log;
 }
 
 const CHECK_INTERVAL_MS = 1_000;
-/** Number of consecutive missed heartbeats after which a thread is terminated. */
-const MAX_MISSED = 4;
+const MAX_MISSED_HEARTBEATS = 4;
 
 /** Worker thread that is restarted when it ends, and terminated when it hangs. */
 export class SupervisedWorker<ToWorker, FromWorker> {
@@ -42,7 +32,6 @@ export class SupervisedWorker<ToWorker, FromWorker> {
   readonly #firstMessage = Promise.withResolvers<void>();
   #worker: Worker | undefined;
   #restartTimer: NodeJS.Timeout | undefined;
-  /** Number of consecutive restarts. Reset when a thread ends after running for `stableAfterMs`. */
   #failures = 0;
   #restarts = 0;
   #isStopped = false;
@@ -67,12 +56,11 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     await promise;
   }
 
-  /** Sends a message to the thread, or discards the message if the thread is not running. */
+  /** Sends a message to the thread. Discards the message if the thread is not running. */
   post(message: ToWorker): void {
     this.#worker?.postMessage(message);
   }
 
-  /** Terminates the thread and does not restart it. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#restartTimer);
@@ -112,14 +100,14 @@ export class SupervisedWorker<ToWorker, FromWorker> {
     const { name, log } = this.#options;
     const cell = new Int32Array(this.#heartbeat);
     let last = Atomics.load(cell, 0);
-    // Missed heartbeats are counted only after the first heartbeat, so that a slow start is not mistaken for a hang.
+    // -Infinity until the first heartbeat, so that a slowly starting thread does not count as hanging.
     let missed = Number.NEGATIVE_INFINITY;
     const timer = setInterval(() => {
       const current = Atomics.load(cell, 0);
       missed = current === last ? missed + 1 : 0;
       last = current;
       if (missed >= 0) onHeartbeat(missed === 0);
-      if (missed < MAX_MISSED) return;
+      if (missed < MAX_MISSED_HEARTBEATS) return;
       clearInterval(timer);
       log.error(`the ${name} thread hangs: it is terminated`);
       void worker.terminate();
@@ -138,7 +126,7 @@ export class SupervisedWorker<ToWorker, FromWorker> {
       try {
         this.#spawn();
       } catch (error) {
-        // Creating a thread fails if the process has reached its thread limit.
+        // `#spawn` throws if the process has reached its limit of threads.
         log.error({ err: error }, `the ${name} thread failed`);
         this.#restart(1);
       }

@@ -3,10 +3,7 @@ import { allows } from './ticker/policy.ts';
 import type { TickerService } from './ticker/service.ts';
 import { authorizationToken, verifyToken } from './ticker/token-auth.ts';
 
-/**
- * Creates service B's access control, which accepts service A's bearer tokens. Reads tokens only from the
- * `Authorization` header, because tokens in query strings end up in logs.
- */
+/** Accepts the ticker service's bearer tokens, but only in the `Authorization` header, because URLs end up in logs. */
 export function tokenAccess({ tokens, tokenRoutes }: Pick<TickerService, 'tokens' | 'tokenRoutes'>): TaskAccess {
   return {
     tokenRoutes,

@@ -1,6 +1,6 @@
 import { extname } from 'node:path';
 
-/** Returns the URL of a worker thread's module. The extension is `.ts`, or `.js` when compiled. */
+/** Returns the URL of a worker thread's module: a `.ts` file, or a `.js` file when compiled. */
 export function workerFile(
   name:
     | 'handlers-check'
