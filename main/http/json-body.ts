@@ -51,8 +51,7 @@ export async function withBody<T>(
 
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // The rest of a refused body is read, because a client may read the error response only after sending the whole
-    // body.
+    // A refused body is read before the connection closes, because many clients send all of it before they read.
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED_BYTES : 0;
     let refusal: unknown;
     let discarded = 0;

@@ -11,7 +11,7 @@ export interface PlannedListener {
 
 /**
  * Binds all addresses briefly, so that startup reports every unusable port before it changes anything. Skips listeners
- * that share their port, because the temporary listener would receive connections meant for other processes.
+ * with `reusePort`, because other processes may already listen on their port.
  *
  * @throws {Error} with a one-line message that names the settings to change
  */
