@@ -8,17 +8,16 @@ export type Resource = 'task' | 'dead_letter' | 'queue';
 /** The authenticated user of a request. */
 export interface Actor {
   userId: string;
-  /** Whether the token's policies allow an action on a resource. */
   allows(action: Action, resource: Resource): boolean;
-  /** Whether the token is still valid. */
+  /** Whether the user's token is still valid. */
   isSignedIn(): boolean;
 }
 
-/** Access control for service B. Routes get an {@link Actor} for each request, but never the token. */
+/** Access control of the task service. */
 export interface TaskAccess {
-  /** Returns the actor of a request, or undefined if its token is missing or invalid. @throws {HttpError} if the token cannot be checked */
+  /** Returns undefined if the request's token is missing or invalid. @throws {HttpError} if it cannot be checked */
   authenticate(request: IncomingMessage): Promise<Actor | undefined>;
-  /** Routes for `/auth/token`. The task board uses them to exchange its API key for a token and to revoke the token. */
+  /** Routes under `/auth/token` that exchange an API key for a token and revoke tokens. */
   tokenRoutes: Middleware;
 }
 
@@ -27,7 +26,7 @@ export interface AccessState {
   actor?: Actor;
 }
 
-/** Returns middleware that requires a valid token for every route registered after it. */
+/** Returns middleware that responds 401 to requests without a valid token. */
 export function requireToken({ authenticate }: TaskAccess): Middleware<AccessState> {
   return async (ctx, next) => {
     const actor = await authenticate(ctx.req);
@@ -37,7 +36,7 @@ export function requireToken({ authenticate }: TaskAccess): Middleware<AccessSta
   };
 }
 
-/** Throws the HttpError `action not allowed` unless the actor may perform the action or access control is off. */
+/** @throws {HttpError} if the actor's token does not allow the action; an undefined actor may do everything */
 export function authorize({ actor }: AccessState, action: Action, resource: Resource): void {
   if (actor?.allows(action, resource) === false) throw new HttpError('actionNotAllowed');
 }

@@ -24,7 +24,7 @@ import { queueStatusRouter } from './queue-status-router.ts';
 import type { SubmissionThread } from './submission-thread.ts';
 import { tasksRouter } from './tasks-router.ts';
 
-/** Read access to task rows. The methods throw the same errors as `Tasks` in `db`. */
+/** Read access to stored task rows. */
 export interface TaskStore {
   list(filter: TaskFilter): Awaitable<TaskRecord[]>;
   summarize(filter: TaskFilter): Awaitable<TaskSummary[]>;
@@ -41,15 +41,12 @@ export interface TasksAppOptions {
   monitor: Pick<QueueMonitor, 'status' | 'history'>;
   bodies: BodyBounds;
   submissions: Pick<SubmissionThread, 'parse'>;
-  /** Checks submissions against the rules of the handlers module. If undefined, all actions and data are accepted. */
+  /** Checks submissions against the rules of the handlers module. If undefined, all submissions are accepted. */
   check?: MainThreadCheck | undefined;
-  /** Actions of the handlers module, and whether all other actions are rejected. */
   rules: SubmissionRules;
-  /** Byte budget for responses that clients have not read yet. */
   responses: ByteBudget;
-  /** Access control. If undefined, requests do not need a token. */
+  /** If undefined, requests need no token. */
   access: TaskAccess | undefined;
-  /** Origins whose pages may send requests and read responses; see `crossSite`. */
   corsOrigins: readonly string[];
   requests: RequestMetrics;
   /** Number of proxies whose `X-Forwarded-For` is trusted. */
@@ -58,11 +55,10 @@ export interface TasksAppOptions {
 }
 
 export interface TasksRouterOptions extends TasksAppOptions {
-  /** Limits the work done for requests in each event loop turn. */
   admission: Admission;
 }
 
-/** Creates service B's Koa app. @throws {Error} if a file of the browser client cannot be read */
+/** Creates the Koa app of the task service. @throws {Error} if a file of the browser client cannot be read */
 export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   const app = new Koa();
   const admission = new Admission();
@@ -77,7 +73,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
     app.use(options.access.tokenRoutes);
     app.use(requireToken(options.access));
   }
-  // Registered before the tasks router, which would take `events` in `/tasks/events` for a task id.
+  // Registered before `tasksRouter`, whose route `/tasks/:id` would match `/tasks/events`.
   app.use(eventsRouter(options).routes());
   app.use(actionsRouter(options).routes());
   app.use(tasksRouter({ ...options, admission }).routes());

@@ -12,16 +12,12 @@ import type { TasksRouterOptions } from './app.ts';
 import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
 import { failedTask, failedTaskSummary } from './task-status.ts';
 
-/** Maximum number of dead letters in a listing. Equals the limit of `GET /tasks`. */
 const LISTING_SIZE = 100;
-/** Estimated maximum size of a dead letter's summary in the response, in bytes. */
-const SUMMARY_BYTES = 8 * 1024;
-/** Maximum number of ids in the body of a bulk redrive or purge. */
-const MAX_IDS = 1000;
-/** Maximum size in bytes of the body of a bulk redrive or purge. The longest possible lists of ids and reasons fit. */
-const SELECTION_BYTES = 64 * 1024;
+const ESTIMATED_SUMMARY_BYTES = 8 * 1024;
+const MAX_SELECTED_IDS = 1000;
+/** Maximum size in bytes of the body of a bulk redrive or purge request. A list of 1000 UUIDs takes about 40 kB. */
+const MAX_SELECTION_BYTES = 64 * 1024;
 
-/** Routes for dead letters (`/dead-letters`). */
 export function deadLettersRouter({ queue, admission, responses, bodies }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
   const selectionIn = (request: IncomingMessage) => readSelection(request, bodies, (bytes) => admission.enter(bytes));
@@ -36,7 +32,7 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
     });
     await replyListing(ctx, 'dead_letters', letters, {
       budget: responses,
-      bytes: ({ bytes }) => (isSummary ? Math.min(bytes, SUMMARY_BYTES) : bytes),
+      bytes: ({ bytes }) => (isSummary ? Math.min(bytes, ESTIMATED_SUMMARY_BYTES) : bytes),
       admit: (bytes) => admission.enter(bytes),
       read: async (listed) => {
         const letter = await listed.read().catch(unavailable);
@@ -71,7 +67,7 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
     replyQueued(ctx, id);
   });
 
-  // Registered before `/dead-letters/:id`, which would match these paths too.
+  // Registered before `/dead-letters/:id`, which would match `reasons`, `redrive` and `purge` as ids.
   router.all('/dead-letters/reasons', answerOtherMethods('GET', 'HEAD'));
   router.all('/dead-letters/redrive', answerOtherMethods('POST'));
   router.all('/dead-letters/purge', answerOtherMethods('POST'));
@@ -89,19 +85,17 @@ export function deadLettersRouter({ queue, admission, responses, bodies }: Tasks
   return router;
 }
 
-/** Returns a query parameter. @throws {HttpError} with the name `givenTwice` if the parameter is repeated */
 function single(value: string | string[] | undefined, givenTwice: ErrorName): string | undefined {
   if (Array.isArray(value)) throw new HttpError(givenTwice);
   return value;
 }
 
-/** Reads which dead letters to redrive or purge from a request body. @throws {HttpError} if the body is not valid */
 async function readSelection(
   request: IncomingMessage,
   { budget }: BodyBounds,
   admit: (bytes: number) => Promise<void>,
 ): Promise<DeadLetterSelection> {
-  const { ids, reason, all } = await readJsonObject(request, { limit: SELECTION_BYTES, budget }, admit);
+  const { ids, reason, all } = await readJsonObject(request, { limit: MAX_SELECTION_BYTES, budget }, admit);
   const given = [ids, reason, all].filter((each) => each !== undefined);
   if (given.length === 1) {
     if (isIds(ids)) return { ids };
@@ -112,6 +106,6 @@ async function readSelection(
 }
 
 function isIds(value: unknown): value is string[] {
-  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_IDS) return false;
+  if (!Array.isArray(value) || value.length === 0 || value.length > MAX_SELECTED_IDS) return false;
   return value.every((id) => typeof id === 'string');
 }

@@ -9,12 +9,11 @@ import type { Cursor, QueueEvent, TaskEvents } from '../task-events.ts';
 import { type AccessState, type Actor, authorize } from './access.ts';
 import { retryFields } from './task-status.ts';
 
-/** Limits on open event streams. The response is 503 above the total limit, and 429 above the limit per address. */
-const BOUNDS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
+const STREAM_LIMITS = { maxConnections: 100, maxConnectionsPerAddress: 25 };
 /** Delay before new events are written, so that several events share one write. */
 const WRITE_DELAY_MS = 50;
 const MAX_EVENTS_PER_WRITE = 1_000;
-/** Interval between the empty comments (`:`) that keep proxies from closing an idle event stream. */
+/** Interval between empty comments (`:`), which keep proxies from closing an idle event stream. */
 const HEARTBEAT_MS = 15_000;
 /** Delay after which a disconnected client reconnects, sent in the event stream's `retry` field. */
 const RECONNECT_MS = 1_000;
@@ -29,7 +28,7 @@ const headers = {
 /** Routes `GET /tasks/events`, which streams the state changes and progress of all tasks as server-sent events. */
 export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessState> {
   const router = exactRouter<AccessState>();
-  const limiter = new ConnectionLimiter(BOUNDS);
+  const limiter = new ConnectionLimiter(STREAM_LIMITS);
 
   router.get('/tasks/events', (ctx) => {
     authorize(ctx.state, 'read', 'task');
@@ -47,10 +46,7 @@ export function eventsRouter({ events }: { events: TaskEvents }): Router<AccessS
   return router;
 }
 
-/**
- * Streams all events after the event with the id `lastId`, or only new events if `lastId` is empty. A client that reads
- * too slowly receives the number of events that it missed. The stream ends once the actor's token is no longer valid.
- */
+/** Sends the events after the event with id `lastId` (if empty, new events only) until the user's token is invalid. */
 function stream(events: TaskEvents, lastId: string, response: ServerResponse, actor: Actor | undefined): void {
   const known = lastId === '' ? undefined : events.after(lastId);
   const cursor = known ?? events.now();
@@ -58,7 +54,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
 
   const send = () => {
     timer = undefined;
-    // Does not write while the response's buffer is full. The `drain` event calls `wake` later.
+    // Writes nothing while the response's buffer is full. The `drain` event calls `wake` later.
     if (response.writableNeedDrain) return;
     if (actor?.isSignedIn() === false) return close();
     const text = nextText(events, cursor);
@@ -76,7 +72,7 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
     response.off('drain', wake);
     unsubscribe();
   };
-  // Stops all timers first, because writing after `end` is an error.
+  // Stops the heartbeat timer before `end`, because a write after `end` is an error.
   const close = () => {
     release();
     response.end();
@@ -95,7 +91,6 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   wake();
 }
 
-/** Encodes the next events and moves the cursor past them. Returns an empty string if there are no new events. */
 function nextText(events: TaskEvents, cursor: Cursor): string {
   const missed = events.skipMissed(cursor);
   let text = missed > 0 ? gap(events, cursor, missed) : '';
@@ -107,16 +102,12 @@ function nextText(events: TaskEvents, cursor: Cursor): string {
   return text;
 }
 
-/**
- * Encodes a `gap` event, which tells a client to reload.
- *
- * @param missed number of events that the client missed, or null if unknown
- */
+/** Encodes a `gap` event, which reports the number of missed events (null if unknown) so that the client reloads. */
 function gap(events: TaskEvents, cursor: Cursor, missed: number | null): string {
   return `id: ${events.idOf(cursor)}\nevent: gap\ndata: ${JSON.stringify({ missed })}\n\n`;
 }
 
-/** Returns the data of an event, with the same field names as the response to `GET /tasks/<id>`. */
+/** Returns an event's data, with the field names of the response to `GET /tasks/:id`. */
 function dataOf(event: QueueEvent): object {
   if (!('id' in event)) return { at: event.at };
   if (event.event === 'purged') return { id: event.id, action: event.action, at: event.at };
@@ -124,7 +115,6 @@ function dataOf(event: QueueEvent): object {
   return { id, action, status: STATUSES[name], ...fieldsOf(event, details), at };
 }
 
-/** Returns the fields of an event that depend on its name. */
 function fieldsOf(event: TaskEvent, details: object): object {
   if (event.event === 'retrying') return retryFields(event);
   if (event.event !== 'progress') return details;

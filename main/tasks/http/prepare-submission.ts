@@ -15,18 +15,11 @@ import type { KeyedSubmission, Message } from '../queue/queue.ts';
 /** Maximum size of a body that the main thread parses, which takes up to 3 ms. A worker thread parses larger bodies. */
 export const SMALL_BODY_BYTES = 16 * 1024;
 
-/** Maximum time that a client can wait for its task to finish (header `Prefer: wait=...`). */
 const LONGEST_WAIT_SECONDS = 30;
 
-/** Valid values of the header `Idempotency-Key`: 1 to 255 visible ASCII characters. */
 export const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/;
 
-/**
- * Converts a request to a queue message and an idempotency key.
- *
- * @param parseInThread parses and checks large bodies, and bodies for which `check` returns `DEFERRED`
- * @throws {HttpError} if the key or the body is not valid
- */
+/** Converts a request to a queue message and its idempotency key. @throws {HttpError} if the key or body is invalid */
 export async function prepare(
   body: BodyBuffer,
   headers: IncomingHttpHeaders,
@@ -46,22 +39,17 @@ export async function prepare(
   return { message: { id, body: text }, key: key && fingerprint ? { key, fingerprint, createMessage } : undefined };
 }
 
-/**
- * Returns the request's idempotency key, followed by a hash of `userId` if given. Returns undefined if the request has
- * no key.
- *
- * @throws {HttpError} if the key is malformed
- */
+/** Returns the request's idempotency key, with a hash of `userId` appended. @throws {HttpError} if it is malformed */
 export function idempotencyKey(headers: IncomingHttpHeaders, userId?: string): string | undefined {
   const key = headers['idempotency-key'];
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !IDEMPOTENCY_KEY.test(key)) throw new HttpError('invalidIdempotencyKey');
   if (userId === undefined) return key;
-  // Keys cannot contain a space, so a key with a hash never equals a key without a hash.
+  // Keys from clients cannot contain a space, so a key with an appended hash never equals a key without one.
   return `${key} ${createHash('sha256').update(userId).digest('base64')}`;
 }
 
-/** Returns how many seconds a client wants to wait (`Prefer: wait=10`, RFC 7240), up to 30, or 0 if the header is absent or malformed. */
+/** Parses the header `Prefer: wait=SECONDS` (RFC 7240). Returns 0 to 30, and 0 if the header is absent or malformed. */
 export function preferredWait(headers: IncomingHttpHeaders): number {
   const { prefer } = headers;
   if (prefer === undefined) return 0;

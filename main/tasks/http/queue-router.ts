@@ -7,10 +7,9 @@ import { KeyInUse, KeyReused, QueueFull } from '../queue/queue.ts';
 import { type AccessState, authorize } from './access.ts';
 import type { TasksRouterOptions } from './app.ts';
 
-/** Header that tells the client to retry after one second, sent if the queue is full or the idempotency key is in use. */
 const RETRY_AFTER = { 'Retry-After': '1' };
 
-/** Routes that pause and resume the queue (`/queue/pause`, `/queue/resume`). */
+/** Routes `POST /queue/pause` and `POST /queue/resume`. */
 export function queueRouter({ queue }: Pick<TasksRouterOptions, 'queue'>): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
@@ -40,12 +39,10 @@ export function failedToQueue(cause: unknown): never {
   throw new HttpError('failedToQueueTask', { cause, overload, headers: overload ? RETRY_AFTER : {} });
 }
 
-/** Wraps an error from the queue in the HttpError `queue unavailable` and throws it. */
 export function unavailable(cause: unknown): never {
   throw new HttpError('queueUnavailable', { cause });
 }
 
-/** Responds with 202, the queued task's id and its `Location`. */
 export function replyQueued(ctx: ParameterizedContext, id: string): void {
   replyJson(ctx, 202, { id, status: 'queued' }, { Location: `/tasks/${id}` });
 }

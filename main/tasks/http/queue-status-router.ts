@@ -11,13 +11,12 @@ import type { TasksRouterOptions } from './app.ts';
 import { unavailable } from './queue-router.ts';
 import { listedTask } from './task-status.ts';
 
-/** Admission cost of a history request. An event loop turn admits eight such requests. */
 const HISTORY_COST = TURN_BYTES / 8;
 
-/** Admission cost of listing tasks. An event loop turn admits one listing, because a listing can read many messages. */
+/** Admission cost that allows one listing per event loop turn, because a listing can read many messages. */
 const LISTING_COST = TURN_BYTES;
 
-/** Routes `GET /queue/tasks`, `GET /queue` and `GET /queue/history`. */
+/** Routes `GET /queue`, `GET /queue/history` and `GET /queue/tasks`. */
 export function queueStatusRouter({ queue, monitor, admission, responses }: TasksRouterOptions): Router<AccessState> {
   const router = exactRouter<AccessState>();
 
@@ -41,7 +40,7 @@ export function queueStatusRouter({ queue, monitor, admission, responses }: Task
     await admission.enter(LISTING_COST);
     const listing = await queue.listTasks(state, (bytes) => admission.enter(bytes)).catch(unavailable);
     const tasks = listing.tasks.map(listedTask);
-    // `total` can be a second older than `tasks`, so it can be too low.
+    // `listing.total` may have been counted a second before `listing.tasks` was read, so `total` can be too low.
     const total = Math.max(listing.total, tasks.length);
     if (!replyWithin(responses, ctx, { tasks, count: tasks.length, total })) throw serverBusy();
   });
@@ -57,7 +56,6 @@ function isListedState(state: unknown): state is ListedState {
   return state === 'queued' || state === 'running' || state === 'retrying';
 }
 
-/** Returns the fields of `GET /queue` other than the counts. */
 function statusFields({ limits, oldestAge, threads, paused, stalled, waiting, running }: QueueStatus): object {
   const { deadLetters: dead_letters, ...others } = limits;
   return {
@@ -70,7 +68,6 @@ function statusFields({ limits, oldestAge, threads, paused, stalled, waiting, ru
   };
 }
 
-/** Parses the query parameter `since`. @throws {HttpError} if it is not a whole number of Unix seconds */
 function unixSeconds(since: string | string[] | undefined): number | undefined {
   if (since === undefined) return undefined;
   if (typeof since !== 'string' || !/^\d{1,12}$/.test(since)) throw new HttpError('invalidSince');

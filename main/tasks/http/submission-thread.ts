@@ -11,41 +11,28 @@ import type { Log } from '../../log.ts';
 import { workerFile } from '../../worker-file.ts';
 
 export interface SubmissionThreadOptions {
-  /** Heap limit of the thread in MB. */
   memoryMb: number;
   /** Idle time after which the thread is terminated. */
   idleMs?: number;
-  /** Rules for checking submissions in the thread. */
   rules?: SubmissionRules | undefined;
-  /** Time limit for checking one submission, after which the thread is terminated. */
   checkTimeoutMs?: number;
   log: Log;
-  /** Module that the thread runs. Replaced in tests. */
   file?: URL;
 }
 
 const IDLE_MS = 2000;
 const CHECK_TIMEOUT_MS = 2000;
 
-/**
- * Parses large submissions, and submissions whose check needs a time limit, in a worker thread, one at a time. If the
- * thread dies or a check exceeds its time limit, only the current submission fails. The next submission starts a new
- * thread.
- */
+/** Parses submissions in a worker thread, one at a time. If the thread dies, only the current submission fails. */
 export class SubmissionThread {
   readonly #options: Required<SubmissionThreadOptions>;
   #worker: Worker | undefined;
-  /** The thread's reply to the submission that it is parsing. */
   #reply = Promise.withResolvers<ParsedSubmission>();
-  /** Resolves once the latest submission is parsed or has failed. The next submission waits for this promise. */
-  #last: Promise<unknown> = Promise.resolve();
-  /** Number of threads that died while loading their code. */
+  #previousEnded: Promise<unknown> = Promise.resolve();
   #failedStarts = 0;
   #idleTimer: NodeJS.Timeout | undefined;
-  /** Timer of the current check, if the check has a time limit. */
   #checkTimer: NodeJS.Timeout | undefined;
-  /** Resolves once the last thread terminated by `#retire` has exited. */
-  #retired: Promise<unknown> = Promise.resolve();
+  #retiredExit: Promise<unknown> = Promise.resolve();
   #stopped = false;
 
   constructor(options: SubmissionThreadOptions) {
@@ -58,27 +45,22 @@ export class SubmissionThread {
     };
   }
 
-  /**
-   * Parses a body in the thread. The body's buffer is transferred, so the caller can no longer use it.
-   *
-   * @throws {HttpError} `failed to queue task` if the thread dies, `server busy` if it cannot start or has been stopped
-   */
+  /** Parses a body and detaches its buffer. @throws {HttpError} if the thread dies, cannot start or is stopped */
   parse(body: SubmittedBody): Promise<ParsedSubmission> {
     const failedStarts = this.#failedStarts;
-    const parsed = this.#last.then(() => {
+    const parsed = this.#previousEnded.then(() => {
       // If the thread fails to start, refuses all waiting submissions instead of starting another thread for each.
       if (this.#stopped || this.#failedStarts > failedStarts) throw serverBusy();
       return this.#parseNext(body);
     });
-    this.#last = parsed.catch(() => {});
+    this.#previousEnded = parsed.catch(() => {});
     return parsed;
   }
 
-  /** Terminates the thread. All unparsed submissions fail. Safe to call more than once. */
   async stop(): Promise<void> {
     this.#stopped = true;
     clearTimeout(this.#idleTimer);
-    await Promise.all([this.#worker?.terminate(), this.#retired]);
+    await Promise.all([this.#worker?.terminate(), this.#retiredExit]);
   }
 
   async #parseNext(body: SubmittedBody): Promise<ParsedSubmission> {
@@ -99,16 +81,14 @@ export class SubmissionThread {
     }
   }
 
-  /** Terminates the thread to free its memory. The next submission starts a new thread. */
   #retire(): void {
-    if (this.#worker !== undefined) this.#retired = this.#worker.terminate();
+    if (this.#worker !== undefined) this.#retiredExit = this.#worker.terminate();
     this.#worker = undefined;
   }
 
-  /** Starts the timer that ends the current check. */
   #limitCheck(action: string): void {
-    // A reply may have arrived while the main thread was blocked. `setImmediate` lets that reply be handled first.
     const timer = setTimeout(() => {
+      // A reply that arrived while the main thread was blocked must be handled before the check is ended.
       setImmediate(() => {
         if (this.#checkTimer === timer) this.#endCheck(action);
       });
@@ -116,14 +96,12 @@ export class SubmissionThread {
     this.#checkTimer = timer;
   }
 
-  /** Ends a check that takes too long: terminates the thread and refuses the current submission. */
   #endCheck(action: string): void {
     this.#retire();
     this.#options.log.warn({ action }, 'the check of a submission took too long');
     this.#reply.resolve({ error: 'invalidData', field: { path: '', detail: 'took too long to check' } });
   }
 
-  /** Creates the parser thread. @throws {Error} if the process cannot create another thread */
   #start(): Worker {
     const { memoryMb, rules: workerData, file } = this.#options;
     const resourceLimits = { maxOldGenerationSizeMb: memoryMb };
@@ -144,11 +122,7 @@ export class SubmissionThread {
     return worker;
   }
 
-  /**
-   * Fails the current submission.
-   *
-   * @param wasReady whether the thread had loaded its code, so that the submission may have killed it
-   */
+  /** Rejects the current submission. If the thread died while loading its code, the submission is not to blame. */
   #fail(cause: unknown, wasReady: boolean): void {
     this.#worker = undefined;
     if (!wasReady) this.#failedStarts += 1;

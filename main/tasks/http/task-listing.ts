@@ -9,13 +9,12 @@ import { HttpError, serverBusy } from '../../http/errors.ts';
 import { replyListing, replyWithin } from '../../http/json-reply.ts';
 import type { TasksRouterOptions } from './app.ts';
 
-/** Total size of a listing above which its rows are read one by one instead of being loaded together. */
+/** Size of a listing above which its rows are read one at a time, to limit the memory in use. */
 const READ_SINGLY_FROM_BYTES = 1024 * 1024;
 
 const LISTING_COST = TURN_BYTES;
 
-/** Estimated maximum size of a row's summary in the response, in bytes. */
-const SUMMARY_BYTES = 6 * 1024;
+const ESTIMATED_SUMMARY_BYTES = 6 * 1024;
 
 type ListingOptions = Pick<TasksRouterOptions, 'tasks' | 'admission' | 'responses'>;
 
@@ -53,9 +52,9 @@ async function replySummaries(ctx: ParameterizedContext, filter: TaskFilter, opt
   if (located.reduce((sum, { bytes }) => sum + bytes, 0) > READ_SINGLY_FROM_BYTES) {
     await replyListing(ctx, 'tasks', located, {
       budget: responses,
-      bytes: () => SUMMARY_BYTES,
+      bytes: () => ESTIMATED_SUMMARY_BYTES,
       admit: () => Promise.resolve(),
-      // SQLite reads a row in full to cut it, so a summary costs as much as its row.
+      // SQLite reads a whole row even to return its first characters, so a summary costs as much as the row.
       read: async ({ id, bytes }) => {
         await admission.enter(bytes);
         const summary = await query(() => tasks.findSummary(id));
@@ -74,11 +73,6 @@ function summaryOf({ head, ...row }: TaskSummary): object {
   return { id, action, status, payload, payload_bytes, result, result_bytes, created_at, processed_at };
 }
 
-/**
- * Returns the value of a query parameter, or undefined if the parameter is absent.
- *
- * @throws {HttpError} with the name `repeated` if the parameter is repeated
- */
 function once(
   ctx: ParameterizedContext,
   name: string,
@@ -89,7 +83,7 @@ function once(
   return value;
 }
 
-/** Runs a query on the rows. @throws {HttpError} `database unavailable` or `query failed` */
+/** Runs a query on the task rows. @throws {HttpError} `database unavailable` or `query failed` */
 export async function query<T>(run: () => Awaitable<T>): Promise<T> {
   try {
     return await run();

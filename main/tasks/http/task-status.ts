@@ -2,10 +2,9 @@ import type { AttemptHistory } from '../../../db/attempt-history.ts';
 import { actionStart, cut } from '../../../workers/parse-submission.ts';
 import type { DeadLetter, ListedTask, Progress, UnfinishedState } from '../queue/queue.ts';
 
-/** Maximum length in characters of a payload in a summary. */
-const SUMMARY_LENGTH = 256;
+const SUMMARY_PAYLOAD_LENGTH = 256;
 
-/** Returns the response body for an unfinished or failed task, which has no stored row. Times are Unix seconds. */
+/** Returns the response body for a task that has no result row, because it is unfinished or failed. */
 export function unfinishedTask(id: string, progress: Progress): object {
   if (progress.state === 'failed') return failedTask(progress.letter);
   const { body: payload, acceptedAt: accepted_at_ms } = progress;
@@ -13,7 +12,7 @@ export function unfinishedTask(id: string, progress: Progress): object {
   return { id, status: progress.state, ...fields };
 }
 
-/** Returns the response body for an unfinished task in a list. */
+/** Returns an unfinished task's entry in the response to `GET /queue/tasks`. */
 export function listedTask({ id, action, acceptedAt, payload, payloadBytes, progress }: ListedTask): object {
   const start = { id, action: action ?? null, status: progress.state, accepted_at_ms: acceptedAt };
   return { ...start, payload, payload_bytes: payloadBytes, ...stateFields(progress) };
@@ -45,11 +44,11 @@ export function failedTask(letter: DeadLetter): object {
   return { id, status: 'failed', payload: body, ...failureOf(letter), history: historyOf(letter) };
 }
 
-/** Returns a dead letter without its history, and with the start of its payload only. */
+/** Returns a dead letter's entry in a listing, without its history and with only the start of its payload. */
 export function failedTaskSummary(letter: DeadLetter): object {
   const { id, body } = letter;
   const action = actionStart(body) ?? null;
-  const payload = { payload: cut(body, SUMMARY_LENGTH), payload_bytes: Buffer.byteLength(body) };
+  const payload = { payload: cut(body, SUMMARY_PAYLOAD_LENGTH), payload_bytes: Buffer.byteLength(body) };
   return { id, action, status: 'failed', ...payload, ...failureOf(letter) };
 }
 

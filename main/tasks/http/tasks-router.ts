@@ -14,21 +14,18 @@ import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
 import { query, replyTasks } from './task-listing.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/**
- * Minimum admission cost of a submission to an in-memory queue. An event loop turn admits five submissions, because
- * about five tasks complete in a turn.
- */
+/** Admission cost that allows five submissions per event loop turn, in which about five in-memory tasks complete. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
 /** Admission cost per byte of a submission. Above 1, because parsing deeply nested data or many keys is slow. */
 const PARSING_COST = 4;
-/** Admission cost of reading a row. Fixed, because the size of the row is not known in advance. */
+/** Admission cost of reading a task row. Fixed, because the size of the row is not known in advance. */
 const ROW_COST = TURN_BYTES / 8;
 
 /** Routes `GET` and `POST` for `/tasks`, and `GET` and `DELETE` for `/tasks/:id`. */
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses, check } = options;
   const router = exactRouter<AccessState>();
-  // No minimum for a durable queue, because it stores all submissions of an event loop turn in one transaction.
+  // A durable queue needs no minimum cost, because it stores all submissions of an event loop turn together.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
@@ -72,16 +69,11 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     ctx.status = 204;
   });
 
-  /** Returns whether a task that is not in the queue has a row or a dead letter. */
   async function isFinished(id: string): Promise<boolean> {
     return (await query(() => findRow(id))) !== undefined || (await queue.find(id).catch(unavailable)) !== undefined;
   }
 
-  /**
-   * Waits until a task has ended, `seconds` have passed or the client disconnects.
-   *
-   * @returns the row of a completed task, the dead letter of a failed one, otherwise undefined
-   */
+  /** Waits until the task ends, `seconds` pass or the client disconnects. Returns the task's row or dead letter. */
   async function endWithin(id: string, seconds: number, response: ServerResponse): Promise<object | undefined> {
     const { ended, cancel } = events.waitForEnd(id, seconds * 1000);
     response.once('close', cancel);
@@ -99,7 +91,6 @@ export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
     return progress?.state === 'failed' ? unfinishedTask(id, progress) : undefined;
   }
 
-  /** Returns a task's row, or undefined if the task has no row or rows cannot be read. */
   function storedRow(id: string): Promise<TaskRecord | undefined> {
     return findRow(id).catch(() => undefined);
   }
