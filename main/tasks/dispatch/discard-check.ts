@@ -2,37 +2,28 @@ import type { Awaitable } from '../../awaitable.ts';
 import type { Log } from '../../log.ts';
 import type { Delivery, Settlement, SettlementOf } from '../queue/queue.ts';
 
-/** Delay before a failed lookup of a task's row is repeated. */
-const LOOKUP_DELAY_MS = 1000;
-/** Maximum number of settlements to keep. If there are more, the oldest is dropped, and its task runs again. */
-const MAX_WAITING = 1000;
+const LOOKUP_RETRY_MS = 1000;
+/** Maximum number of postponed settlements. If exceeded, the oldest is evicted, and its task runs again. */
+const MAX_POSTPONED = 1000;
 
-/** Settlement that ends a task without storing a row. */
 type EndWithoutRow = SettlementOf<'discard' | 'cancel'>;
 
-/**
- * Looks up the row of a task before the task is discarded or cancelled, because a thread or process may have stored the
- * row just before it died. If the lookup fails, the task is snoozed and its row is looked up again later.
- */
+/** Acks a failed or cancelled task if its row exists, because a thread may have stored the row just before it died. */
 export class DiscardCheck {
   readonly #isStored: (id: string) => Awaitable<boolean>;
   readonly #log: Log;
-  /** Settlements of the tasks that are snoozed until the next lookup, by task id. */
-  readonly #waiting = new Map<string, { settlement: EndWithoutRow; attempts: number }>();
+  readonly #postponed = new Map<string, { settlement: EndWithoutRow; attempts: number }>();
 
   constructor(isStored: (id: string) => Awaitable<boolean>, log: Log) {
     this.#isStored = isStored;
     this.#log = log;
   }
 
-  /**
-   * Removes and returns the settlement kept for a task. Returns undefined if there is none, or if the task has been
-   * attempted since.
-   */
-  waitingFor({ message, attempt }: Delivery): EndWithoutRow | undefined {
-    const waiting = this.#waiting.get(message.id);
-    this.#waiting.delete(message.id);
-    return waiting?.attempts === attempt ? waiting.settlement : undefined;
+  /** Removes and returns a task's postponed settlement. Returns undefined if the task was attempted in the meantime. */
+  takePostponed({ message, attempt }: Delivery): EndWithoutRow | undefined {
+    const postponed = this.#postponed.get(message.id);
+    this.#postponed.delete(message.id);
+    return postponed?.attempts === attempt ? postponed.settlement : undefined;
   }
 
   /** Returns an ack if the task has a row, `settlement` if the task has no row, or a snooze if the lookup fails. */
@@ -42,10 +33,10 @@ export class DiscardCheck {
     } catch (error) {
       this.#log.error({ err: error, task: id }, 'the row of a failed task cannot be looked up');
       const isDiscard = settlement.kind === 'discard';
-      this.#waiting.set(id, { settlement, attempts: isDiscard ? settlement.attempts : attempt });
-      const [oldest = id] = this.#waiting.keys();
-      if (this.#waiting.size > MAX_WAITING) this.#waiting.delete(oldest);
-      return { kind: 'snooze', delayMs: LOOKUP_DELAY_MS, reason: isDiscard ? settlement.reason : 'cancelled' };
+      this.#postponed.set(id, { settlement, attempts: isDiscard ? settlement.attempts : attempt });
+      const [oldest = id] = this.#postponed.keys();
+      if (this.#postponed.size > MAX_POSTPONED) this.#postponed.delete(oldest);
+      return { kind: 'snooze', delayMs: LOOKUP_RETRY_MS, reason: isDiscard ? settlement.reason : 'cancelled' };
     }
   }
 }

@@ -2,12 +2,10 @@ import { Histogram, TASK_DURATION_BOUNDS } from '../../../workers/histogram.ts';
 import { CounterByLabel } from '../../metrics/counter-by-label.ts';
 import type { Settlement } from '../queue/queue.ts';
 
-/** Metrics of the deliveries that the dispatcher has settled. */
+/** Metrics of settled deliveries. */
 export class DispatchMetrics {
   completed = 0;
-  /** Number of tasks whose attempt was cancelled. */
   cancelled = 0;
-  /** Number of failed attempts that are retried, by kind of failure. */
   readonly retried = new CounterByLabel(['error', 'crash']);
   /** Number of discarded tasks, by cause. */
   readonly dead = new CounterByLabel(['permanent', 'attempts', 'crashes']);

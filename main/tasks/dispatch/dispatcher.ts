@@ -12,40 +12,32 @@ import { WriteBackoff } from './write-backoff.ts';
 export interface DispatcherOptions {
   queue: Queue;
   pool: Pick<WorkerPool, 'run' | 'cancel' | 'releaseWaiting' | 'stop'>;
-  /** Maximum number of deliveries in flight: taken from the queue but not settled yet. */
+  /** Maximum number of deliveries in flight: taken from the queue, but not settled. */
   prefetch: number;
-  /** Decides how to settle a delivery after its run. The default is `decide` from `retry-policy`. */
   decide?: (delivery: Delivery, outcome: Outcome, policy: RetryPolicy) => Settlement;
-  /** Settings of the handlers module's actions; none by default. */
   actions?: HandlersManifest;
-  /** Returns whether a task has a stored row. May throw. The default returns false. */
+  /** Returns whether a task's result row is stored. May throw. */
   isStored?: (id: string) => Awaitable<boolean>;
   log: Log;
 }
 
-/** Takes deliveries from the queue, runs each in the pool, and settles it according to the outcome. */
+/** Takes deliveries from the queue, runs each delivery in the pool, and settles it according to the outcome. */
 export class Dispatcher {
   readonly metrics = new DispatchMetrics();
   readonly #options: Required<DispatcherOptions>;
   readonly #queue: Queue;
   readonly #policyOf: (body: string) => RetryPolicy;
-  /** Backoff after a failed write of a row or a delivery. The dispatcher takes no deliveries during a backoff. */
   readonly #backoff = new WriteBackoff(() => this.start());
-  /** Schedules one `#fill` for all deliveries that are settled in the same event loop turn. */
   readonly #fillSoon = oncePerTurn(() => this.#fill());
   readonly #discardCheck: DiscardCheck;
-  /** Number of deliveries that have been taken from the queue but not settled yet. */
   #inFlight = 0;
   #taking = false;
-  /**
-   * Number of operations that `stop` waits for: deliveries whose settlement is not recorded yet, and a pending `take`.
-   */
+  /** Number of operations that `stop` must wait for: unrecorded settlements and a pending `take`. */
   #unfinished = 0;
   #stopped = false;
   #unsubscribe = () => {};
   readonly #ignoreCancellations: () => void;
   readonly #ignorePauses: () => void;
-  /** Resolves when deliveries are taken, or when an operation counted in `#unfinished` ends. */
   #progress = Promise.withResolvers<void>();
 
   constructor(options: DispatcherOptions) {
@@ -61,7 +53,7 @@ export class Dispatcher {
     this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
   }
 
-  /** Reason why rows or deliveries could not be stored; undefined once a row has been stored again. */
+  /** Reason of the last failed write. Undefined once a write has succeeded. */
   get writeFailure(): string | undefined {
     return this.#backoff.reason;
   }
@@ -72,8 +64,8 @@ export class Dispatcher {
   }
 
   /**
-   * Waits until all messages in the queue are settled, the queue is paused or `deadline` resolves. After `abort`
-   * resolves, also returns if a delivery is in flight, so that the caller can abort its handler.
+   * Waits until all messages are settled, the queue is paused or `deadline` resolves. After `abort` resolves, also
+   * returns while a delivery is in flight, so that the caller can abort the delivery's handler.
    */
   async drain(deadline: Promise<void>, abort: Promise<void> = deadline): Promise<void> {
     let isOver = false;
@@ -90,10 +82,7 @@ export class Dispatcher {
     while (!isDone() && unsettled(this.#queue) > 0) await this.#progress.promise;
   }
 
-  /**
-   * Stops taking deliveries, and releases deliveries that have not started. When `deadline` resolves, terminates the
-   * threads of deliveries that are still running, and releases these deliveries too.
-   */
+  /** Releases unstarted deliveries at once, and terminates and releases running deliveries when `deadline` resolves. */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#stopped = true;
     this.#unsubscribe();
@@ -104,13 +93,12 @@ export class Dispatcher {
     while (this.#unfinished > 0) await this.#progress.promise;
   }
 
-  /** Takes deliveries from the queue until `prefetch` of them are in flight or no message is ready. */
   #fill(): void {
-    while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#backoff.on && !this.#stopped) {
+    while (this.#inFlight < this.#options.prefetch && !this.#taking && !this.#backoff.isActive && !this.#stopped) {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // Resets the backoff here if the queue is empty and no delivery is in flight, because no successful write will do so.
+        // An empty queue writes nothing, so no successful write would reset the backoff later.
         if (this.#inFlight === 0 && !this.#queue.paused) this.#backoff.reset();
         return;
       }
@@ -124,7 +112,7 @@ export class Dispatcher {
     this.#unfinished += 1;
     try {
       for (const delivery of await taken) {
-        // The queue may have been paused while the delivery was recorded.
+        // The queue may have been paused while `take` recorded the delivery.
         void (this.#queue.paused ? this.#release(delivery) : this.#process(delivery));
       }
     } catch (error) {
@@ -135,7 +123,6 @@ export class Dispatcher {
     this.#fill();
   }
 
-  /** Runs and settles a delivery. Allows the next `take` before the settlement is recorded. */
   async #process(delivery: Delivery): Promise<void> {
     this.#inFlight += 1;
     this.#unfinished += 1;
@@ -160,7 +147,7 @@ export class Dispatcher {
 
   async #settlementOf(delivery: Delivery): Promise<Settlement> {
     const policy = this.#policyOf(delivery.message.body);
-    const discard = this.#discardCheck.waitingFor(delivery) ?? discardExhausted(delivery, policy);
+    const discard = this.#discardCheck.takePostponed(delivery) ?? discardExhausted(delivery, policy);
     if (discard !== undefined) return this.#discardCheck.settle(delivery, discard);
     let startedAt = 0;
     const outcome = await this.#options.pool.run(delivery, () => {
@@ -177,14 +164,12 @@ export class Dispatcher {
     return settlement.kind === 'discard' && mayBeStored ? this.#discardCheck.settle(delivery, settlement) : settlement;
   }
 
-  /** Stops taking deliveries until the backoff ends, and releases deliveries that have not started. */
   #startBackoff(reason: string): void {
     const delayMs = this.#backoff.start(reason);
     if (delayMs === undefined) return;
     this.#options.log.error({ reason, delayMs }, 'results cannot be stored: all tasks wait');
     this.#options.pool.releaseWaiting();
-    // Unsubscribes from the queue, so that a queue shared by several nodes gives the released deliveries to other
-    // nodes.
+    // Unsubscribes, so that a queue shared by several nodes delivers the released messages to other nodes.
     this.#unsubscribe();
   }
 

@@ -6,7 +6,7 @@ import type { Delivery, Failure, Settlement, SettlementOf } from '../queue/queue
 export const retryPolicy = {
   /** Maximum number of attempts per task, including the first. */
   maxAttempts: 5,
-  /** Number of crashes after which a task is discarded. A crash is the death of the thread or process during an attempt. */
+  /** Number of crashes (deaths of the thread or process during an attempt) after which a task is discarded. */
   maxCrashes: 2,
   /** Maximum delay before the first retry. The maximum doubles with each further retry, up to `maxDelayMs`. */
   baseDelayMs: 1000,
@@ -15,10 +15,9 @@ export const retryPolicy = {
 
 export type RetryPolicy = typeof retryPolicy;
 
-/** Counts that decide whether a delivery is retried. */
 type Attempts = Pick<Delivery, 'attempt' | 'crashes'>;
 
-/** Returns a function that looks up the retry policy for a task message. @param actions settings of the handlers module's actions */
+/** Returns a function that looks up a task's retry policy by the task's message body. */
 export function retryPolicies(actions: HandlersManifest): (body: string) => RetryPolicy {
   const policies = new Map<string | undefined, RetryPolicy>();
   for (const [action, { maxAttempts }] of actions) {
@@ -48,10 +47,7 @@ export function decide(delivery: Attempts, outcome: Outcome, policy: RetryPolicy
   }
 }
 
-/**
- * Decides between a discard and a retry. Discards if the failure is permanent or no attempts are left. The delay before
- * a retry is random, up to a maximum that doubles with each attempt.
- */
+/** Returns a discard if the failure is permanent or no attempts are left, otherwise a retry after a random delay. */
 export function decideRetry(
   { attempt, crashes }: Attempts,
   failure: Failure,

@@ -1,27 +1,25 @@
 const SHORTEST_MS = 100;
 const LONGEST_MS = 5000;
 
-/** A backoff after a failed write, during which no deliveries are taken. Its length doubles with each failure until a write succeeds. */
+/** Delay after a failed write, during which no messages are taken from the queue. Doubles with each further failure. */
 export class WriteBackoff {
-  /** Reason for the last backoff; undefined once a write has succeeded. */
+  /** Reason of the last failed write. Undefined once a write has succeeded. */
   reason: string | undefined;
   readonly #onOver: () => void;
   #timer: NodeJS.Timeout | undefined;
   #failures = 0;
 
-  /** @param onOver called when a backoff ends */
   constructor(onOver: () => void) {
     this.#onOver = onOver;
   }
 
-  /** Whether a backoff is active. */
-  get on(): boolean {
+  get isActive(): boolean {
     return this.#timer !== undefined;
   }
 
   /** Starts a backoff unless one is active. @returns the length in milliseconds, or undefined if a backoff is active */
   start(reason: string): number | undefined {
-    if (this.on) return undefined;
+    if (this.isActive) return undefined;
     const delayMs = Math.min(LONGEST_MS, SHORTEST_MS * 2 ** this.#failures++);
     this.reason = reason;
     this.#timer = setTimeout(() => {
@@ -31,13 +29,12 @@ export class WriteBackoff {
     return delayMs;
   }
 
-  /** Resets the length of the next backoff to the minimum. Called after a successful write. */
+  /** Resets the length of the next backoff to the minimum. Must be called after a successful write. */
   reset(): void {
     this.#failures = 0;
     this.reason = undefined;
   }
 
-  /** Stops the timer of the current backoff, so that `onOver` is not called. */
   stop(): void {
     clearTimeout(this.#timer);
   }

@@ -1,9 +1,8 @@
 import type { TaskEvent } from '../queue/queue.ts';
 
-/** Maximum number of seconds kept. */
 const MAX_SECONDS = 900;
 
-/** Counts of the history, as one array per kind. Each array has one number per second, oldest first. */
+/** Event counts per second, oldest second first. */
 export interface HistoryColumns {
   accepted: number[];
   completed: number[];
@@ -13,11 +12,10 @@ export interface HistoryColumns {
   depth: number[];
 }
 
-/** The history of the seconds before and including `end`. */
 export interface HistoryAnswer extends HistoryColumns {
   /** Newest complete second, in Unix seconds. */
   end: number;
-  /** Number of seconds in each column. */
+  /** Length of each array, which has one element per second. */
   seconds: number;
 }
 
@@ -26,7 +24,7 @@ type Column = keyof HistoryColumns;
 /** Counts task events per second, and keeps the counts of the last 900 complete seconds. */
 export class QueueHistory {
   readonly #now: () => number;
-  /** Counts of the complete seconds, oldest first. Only the last `#seconds` elements of each array are valid. */
+  /** Only the last `#seconds` elements of each array are valid. */
   readonly #columns: Readonly<Record<Column, Uint32Array>> = {
     accepted: new Uint32Array(MAX_SECONDS),
     completed: new Uint32Array(MAX_SECONDS),
@@ -34,22 +32,18 @@ export class QueueHistory {
     retried: new Uint32Array(MAX_SECONDS),
     depth: new Uint32Array(MAX_SECONDS),
   };
-  /** Number of complete seconds kept. */
   #seconds = 0;
-  /** Newest complete second, in Unix seconds. */
-  #newest: number;
+  #newestSecond: number;
   #accepted = 0;
   #completed = 0;
   #failed = 0;
   #retried = 0;
 
-  /** @param now wall clock in milliseconds since the epoch */
   constructor(now: () => number = Date.now) {
     this.#now = now;
-    this.#newest = this.#second() - 1;
+    this.#newestSecond = this.#second() - 1;
   }
 
-  /** Counts an event in the current second. */
   record({ event }: Pick<TaskEvent, 'event'>): void {
     switch (event) {
       case 'accepted':
@@ -67,18 +61,13 @@ export class QueueHistory {
     }
   }
 
-  /**
-   * Stores the counts of the seconds that have ended since the last call. If several seconds have ended, all events are
-   * counted in the first one.
-   *
-   * @param depth current number of unsettled messages
-   */
+  /** Appends the ended seconds to the history. The first of them gets all events counted since the last call. */
   advance(depth: number): void {
     const second = this.#second();
-    if (second < this.#newest) this.#newest = second - 1;
-    const passed = Math.min(second - 1 - this.#newest, MAX_SECONDS);
+    if (second < this.#newestSecond) this.#newestSecond = second - 1;
+    const passed = Math.min(second - 1 - this.#newestSecond, MAX_SECONDS);
     if (passed <= 0) return;
-    this.#newest = second - 1;
+    this.#newestSecond = second - 1;
     this.#push({
       accepted: this.#accepted,
       completed: this.#completed,
@@ -93,10 +82,10 @@ export class QueueHistory {
 
   /** Returns the counts of the complete seconds after `since` (Unix seconds). */
   read(since = 0): HistoryAnswer {
-    const seconds = Math.max(0, Math.min(this.#seconds, this.#newest - since));
+    const seconds = Math.max(0, Math.min(this.#seconds, this.#newestSecond - since));
     const last = (column: Column) => Array.from(this.#columns[column].subarray(MAX_SECONDS - seconds));
     return {
-      end: this.#newest,
+      end: this.#newestSecond,
       seconds,
       accepted: last('accepted'),
       completed: last('completed'),

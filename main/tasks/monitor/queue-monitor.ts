@@ -6,69 +6,53 @@ import type { Queue, QueueBounds } from '../queue/queue.ts';
 import type { HistoryAnswer, QueueHistory } from './queue-history.ts';
 import { type Percentiles, RecentDurations } from './recent-durations.ts';
 
-/** Limits of the queue, from the settings. */
 export interface QueueLimits {
-  /** Maximum number of messages that are waiting, delayed or in flight. */
+  /** Maximum number of unsettled messages. */
   length: number;
-  /** Maximum total size of the messages that are waiting, delayed or in flight, in bytes. */
+  /** Maximum total size of unsettled messages, in bytes. */
   bytes: number;
-  /** Maximum number of dead letters. */
   deadLetters: number;
   /** Maximum number of deliveries in flight on a node. */
   prefetch: number;
 }
 
-/** Reason why no task can be processed, and when the problem was first seen, in Unix seconds. */
+/** Reason why no task can be processed, and the Unix second in which a problem was first seen. */
 export interface Stall {
   reason: string;
   since: number;
 }
 
-/** State of the queue, in addition to its counts. */
 export interface QueueStatus {
   limits: QueueLimits;
-  /** Age of the oldest unsettled message, in seconds. Undefined if there is none. */
+  /** Age of the oldest unsettled message, in seconds. Undefined if the queue is empty. */
   oldestAge: number | undefined;
   threads: { busy: number; total: number };
   paused: boolean;
   stalled: Stall | undefined;
-  /**
-   * Percentiles of the time from acceptance to the first attempt, in seconds, over the last five minutes. Undefined if
-   * no attempt ended in that time.
-   */
+  /** Seconds from acceptance to first attempt, over the last five minutes. Undefined if no attempt has ended. */
   waiting: Percentiles | undefined;
-  /**
-   * Percentiles of the duration of attempts, in seconds, over the last five minutes. Undefined if no attempt ended in
-   * that time.
-   */
+  /** Seconds per attempt, over the last five minutes. Undefined if no attempt has ended. */
   running: Percentiles | undefined;
 }
 
 export interface QueueMonitorOptions {
-  /** History to which the queue's events are recorded. */
   history: QueueHistory;
   queue: Pick<Queue, 'counts' | 'oldest' | 'paused'>;
   pool: Pick<WorkerPool, 'threads' | 'busy' | 'durations'>;
   dispatcher: { metrics: Pick<Dispatcher['metrics'], 'waits'> };
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
-  /** Maximum number of deliveries in flight on this node. */
   prefetch: number;
-  /**
-   * Functions that return a reason why no task can be processed, or undefined. They are called once per second. The
-   * first reason is reported.
-   */
+  /** Functions that return a reason why no task can be processed, or undefined. Called once per second. */
   problems: readonly (() => string | undefined)[];
-  /** Wall clock in milliseconds since the epoch. The default is `Date.now`. */
   now?: () => number;
 }
 
-/** Reports the state and the history of the queue. Once per second, updates the history and checks for a stall. */
+/** Reports the state and history of the queue, and checks once per second whether tasks can be processed. */
 export class QueueMonitor {
   readonly #options: QueueMonitorOptions;
   readonly #now: () => number;
   readonly #waiting: RecentDurations;
   readonly #running: RecentDurations;
-  /** Result of the last check, which is at most a second old. */
   #stalled: Stall | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -99,7 +83,7 @@ export class QueueMonitor {
     };
   }
 
-  /** Returns the complete seconds of the history after `since`. */
+  /** Returns the counts of the complete seconds after `since` (Unix seconds). */
   history(since?: number): HistoryAnswer {
     this.#advance();
     return this.#options.history.read(since);
@@ -109,7 +93,6 @@ export class QueueMonitor {
     clearTimeout(this.#timer);
   }
 
-  /** Schedules the next tick at the start of the next second. */
   #schedule(): void {
     this.#timer = setTimeout(() => this.#tick(), 1000 - (this.#now() % 1000)).unref();
   }
@@ -126,7 +109,6 @@ export class QueueMonitor {
     this.#options.history.advance(unsettled(this.#options.queue));
   }
 
-  /** Checks whether tasks can be processed. If a stall continues for another reason, keeps its start time. */
   #checkStall(): void {
     const reason = this.#reason();
     const since = this.#stalled?.since ?? Math.floor(this.#now() / 1000);

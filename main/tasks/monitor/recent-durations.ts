@@ -1,10 +1,8 @@
 import { type CumulativeCounts, type Histogram, quantile } from '../../../workers/histogram.ts';
 
-/** Number of seconds between two samples of the histograms. */
 const SAMPLE_SECONDS = 30;
-/** Number of samples kept. */
 const MAX_SAMPLES = 10;
-/** Maximum length in seconds of the period that percentiles cover. The actual length varies with the oldest sample. */
+/** Maximum period from which percentiles are computed. The actual period depends on the age of the oldest sample. */
 export const WINDOW_SECONDS = SAMPLE_SECONDS * MAX_SAMPLES;
 
 /** Percentiles of durations, in seconds. */
@@ -14,13 +12,10 @@ export interface Percentiles {
   p99: number;
 }
 
-/**
- * Percentiles of durations over the last five minutes. Adds up the counts of several histograms with the same bounds.
- */
+/** Percentiles of the durations in several histograms with the same bounds, over the last five minutes. */
 export class RecentDurations {
   readonly #bounds: readonly number[];
   readonly #histograms: readonly Histogram[];
-  /** Cumulative counts since the process started, one element per sample, oldest first. */
   readonly #samples: CumulativeCounts[];
   #secondsSinceSample = 0;
 

@@ -105,8 +105,8 @@ describe('Dispatcher, with a task that crashed too often', () => {
     };
     const discard = { kind: 'discard', attempts: 2, reason: 'thread died', failure: 'crash' } as const;
     expect(await check.settle(delivery, discard)).to.include({ kind: 'snooze', reason: 'thread died' });
-    expect(check.waitingFor({ ...delivery, attempt: 1 })).to.equal(undefined);
-    expect(check.waitingFor(delivery)).to.equal(undefined);
+    expect(check.takePostponed({ ...delivery, attempt: 1 })).to.equal(undefined);
+    expect(check.takePostponed(delivery)).to.equal(undefined);
   });
 
   it('looks it up after another failure, too, once its thread or its process has died', async () => {
