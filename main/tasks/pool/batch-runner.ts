@@ -17,50 +17,42 @@ import { taskTimeout } from './task-timeout.ts';
 export type { BatchOutcome };
 
 export interface BatchTask extends Omit<TaskDelivery, 'delivery'> {
-  /** Called if the handler settles its delivery while still running. */
+  /** Called if the handler acks or nacks its delivery before the handler returns. */
   onSettled(acknowledgement: Acknowledgement): void;
-  /** Called when the handler reports progress. */
   onProgress(progress: TaskProgress): void;
 }
 
 export interface RunningBatch {
-  /** Outcomes of the tasks that were not reclaimed, in the order of the batch. Never rejects. */
+  /** Outcomes of the batch's tasks, without the tasks removed by `reclaim`. Never rejects. */
   outcomes: Promise<BatchOutcome[]>;
-  /** Returns how many tasks of the batch the thread has started. */
+  /** Returns the number of tasks that the thread has started. */
   started(): number;
-  /** Removes from the batch all tasks that the thread has not started. @returns the number of tasks that remain */
+  /** Removes all tasks that the thread has not started from the batch. Returns the number of tasks that remain. */
   reclaim(): number;
-  /**
-   * Aborts the signal of a started task. If the task is still running after the grace period, its thread is terminated,
-   * and all tasks of the batch end as `interrupted`. Does nothing once the batch's rows are being stored.
-   */
+  /** Aborts a started task's signal, and terminates its thread if the task is still running after the grace period. */
   cancel(index: number): void;
 }
 
 export interface BatchRunnerOptions extends Omit<TaskThreadsOptions, 'records' | 'onMessage'> {
-  /** Maximum duration of an attempt, after which its thread is terminated. Actions may have their own limits. */
+  /** Default time limit of an attempt. Actions may have their own limits. */
   timeoutMs: number;
-  /** The shortest of the actions' time limits. Default: `timeoutMs`. */
+  /** Shortest time limit of all actions. The default is `timeoutMs`. */
   shortestTimeoutMs?: number;
-  /** Time in milliseconds that a handler may keep running after its task is cancelled. The default is 1000. */
+  /** Time in milliseconds that a handler may keep running after its task is cancelled. */
   graceMs?: number;
-  /** Name of the channel on which the threads listen for an {@link AbortRequest}. Undefined if there is no handlers module. */
+  /** Name of the `BroadcastChannel` on which the threads receive each {@link AbortRequest}. */
   abortChannel?: string;
 }
 
-/**
- * Runs batches of tasks, at most one per thread at a time. The tasks of a batch share one message to the thread, one reply, and one
- * transaction that stores their rows. If a thread dies, the runner determines which task is to blame.
- */
+/** Runs batches of tasks in worker threads. If a thread dies, determines which task of its batch is to blame. */
 export class BatchRunner {
   readonly threads: number;
   /** Histograms of attempt durations, one per thread, without the time to store rows. */
   readonly durations: readonly Histogram[];
   readonly #timeout: ReturnType<typeof taskTimeout>;
-  /** Number of started tasks in each running batch, by slot. Each running batch occupies one slot. */
+  /** Number of started tasks of each running batch, in memory shared with the worker threads. */
   readonly #startedTasks: Int32Array;
   readonly #cancellation: ReturnType<typeof taskCancellation>;
-  /** Tasks that the threads are processing, by delivery id. */
   readonly #running = new Map<number, BatchTask>();
   #aborts: BroadcastChannel | undefined;
   readonly #log: Log;
@@ -80,7 +72,7 @@ export class BatchRunner {
     this.#cancellation = taskCancellation(threads, graceMs, terminate);
     this.#startedTasks = new Int32Array(startedTasks);
     this.#freeSlots = slots;
-    // Errors logged by handlers arrive as plain objects. The default serializer would set their `type` to `Object`.
+    // Errors logged by handlers arrive as plain objects, whose `type` the default serializer would set to `Object`.
     this.#log = options.log.child({}, { serializers: { err: (err) => err } });
     this.#taskThreads = new TaskThreads({
       ...options,
@@ -96,7 +88,7 @@ export class BatchRunner {
     if (abortChannel !== undefined) this.#aborts = new BroadcastChannel(abortChannel);
   }
 
-  /** Starts the threads and runs a self-test in each. @throws {Error} if a thread cannot load its file or does not answer */
+  /** Starts and tests all threads. @throws {Error} if a thread cannot load its file or does not answer */
   static async start(options: BatchRunnerOptions): Promise<BatchRunner> {
     const runner = new BatchRunner(options);
     try {
@@ -108,7 +100,6 @@ export class BatchRunner {
     }
   }
 
-  /** Whether all threads are running. */
   get serving(): boolean {
     return this.#taskThreads.serving;
   }
@@ -147,12 +138,11 @@ export class BatchRunner {
     };
   }
 
-  /** Aborts the signals of running handlers. Handlers that do not read their signal are not affected. */
   abort(request: AbortRequest): void {
     this.#aborts?.postMessage(request);
   }
 
-  /** Terminates all threads; their tasks end as `interrupted`. Safe to call more than once. */
+  /** Terminates all threads, so that their tasks end as `interrupted`. Safe to call more than once. */
   async destroy(): Promise<void> {
     this.#aborts?.close();
     this.#aborts = undefined;
@@ -171,16 +161,12 @@ export class BatchRunner {
     }
   }
 
-  /**
-   * Runs a batch and returns its outcomes.
-   *
-   * @param kept returns the number of tasks in the batch, without reclaimed tasks
-   */
+  /** `kept` returns the number of tasks that `reclaim` has left in the batch. */
   async #runIn(batch: TaskBatch, cancellation: BatchCancellation, kept: () => number): Promise<BatchOutcome[]> {
     const ended = this.#timeout.watch(batch.slot);
     try {
       const outcomes = await this.#taskThreads.run(batch);
-      // Outcomes are missing if a thread claimed a task while the thread was being terminated.
+      // A terminating thread can still claim a task of another thread's batch, whose outcome is then missing.
       if (outcomes.length !== kept()) throw new Interrupted('a task of the batch was claimed by another thread');
       return outcomes;
     } catch (error) {
@@ -192,14 +178,11 @@ export class BatchRunner {
   }
 }
 
-/** Validates the progress that a handler has reported. @throws {Error} if the progress is not valid */
 function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
   const isNote = note === undefined || (typeof note === 'string' && note.length <= 200);
   if (!(fraction >= 0 && fraction <= 1) || typeof fraction !== 'number' || !isNote) throw new Error('invalid progress');
   return { fraction, ...(note !== undefined && { note }) };
 }
 
-/**
- * Value in `#startedTasks` once tasks are reclaimed. Larger than any batch, so that the thread starts no further task.
- */
+/** Task count that exceeds any batch size, so that a thread that reads it starts no further task of its batch. */
 const RECLAIMED = 2 ** 30;

@@ -4,19 +4,17 @@ import type { LastSeen } from './task-timeout.ts';
 
 export type BatchOutcome =
   | TaskOutcome
-  /** The thread died, or was terminated after the time limit, because of this task. */
+  /** The task killed its thread or exceeded its time limit. */
   | { ended: 'crashed'; reason: string }
-  /** The thread died or was stopped. If `suspect` is true, this task is one of several possible causes. */
+  /** The thread died or was stopped. `suspect` is true if the task may have killed the thread. */
   | { ended: 'interrupted'; reason: string; suspect: boolean };
 
 /**
- * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for the
- * others. If the thread was storing rows, all tasks are suspects, unless there is only one task, which counts as
- * crashed.
+ * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for all
+ * other tasks. If the thread was storing rows, all tasks are suspects, but a single task counts as crashed.
  *
- * @param last state of the batch that the thread recorded last
  * @param size original number of tasks in the batch
- * @param kept number of tasks in the batch without those reclaimed from the thread
+ * @param kept number of tasks without the tasks that were reclaimed from the thread
  */
 export function blame(error: Error, last: LastSeen, size: number, kept: number): BatchOutcome[] {
   const isBlameless = error instanceof Interrupted || last.index === undefined;

@@ -1,26 +1,22 @@
 import type { Acknowledgement } from '../../../workers/messages.ts';
 import type { Delivery } from '../queue/queue.ts';
 
-/** Outcome of running a delivery in the pool. */
 export type Outcome =
-  /** The task's row is stored, or its handler has acknowledged the delivery itself. */
+  /** The task's row is stored, or its handler has acked the delivery. */
   | { ended: 'returned' }
-  /** `retryAfterMs` is the retry delay that the handler asked for. */
   | { ended: 'raised'; reason: string; permanent: boolean; retryAfterMs?: number }
-  /** The task's row was not stored, or its start was not recorded, because writes currently fail. */
+  /** The task's row or the start of its attempt could not be stored. */
   | { ended: 'unstored'; reason: string }
-  /** The thread died, or was terminated after the time limit, because of this task. */
+  /** The task killed its thread or exceeded its time limit. */
   | { ended: 'crashed'; reason: string }
   /** The attempt was not started, or was ended for a reason unrelated to the task. */
   | { ended: 'interrupted'; reason: string }
-  /** The task was cancelled before its attempt succeeded. */
   | { ended: 'cancelled' };
 
-/** A delivery that is waiting or running in the pool, and its state. */
+/** A delivery that is waiting for a worker thread or running in one. */
 export interface PoolTask {
   delivery: Delivery;
   onStart: () => Promise<void>;
-  /** Resolves the promise returned by `WorkerPool.run`. Only the first call has an effect. */
   resolve: (outcome: Outcome) => void;
   isStarted: boolean;
   isCancelled: boolean;
@@ -34,7 +30,6 @@ export function runsAlone({ delivery, isSuspect }: PoolTask): boolean {
   return isSuspect || delivery.suspect || delivery.crashes > 0;
 }
 
-/** Returns the outcome of a delivery that its handler has acked or nacked. */
 export function outcomeOf(acknowledgement: Acknowledgement): Outcome {
   if (acknowledgement === 'ack') return { ended: 'returned' };
   return { ended: 'raised', reason: 'negatively acknowledged by its handler', permanent: false };

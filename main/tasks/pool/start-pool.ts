@@ -8,13 +8,10 @@ import { BatchRunner } from './batch-runner.ts';
 import { type ProgressListener, WorkerPool } from './worker-pool.ts';
 
 /** Maximum number of deliveries in a batch. A thread stores the rows of a batch in one transaction. */
-const MAX_BATCH = 32;
+const MAX_BATCH_SIZE = 32;
 
-/** Optional settings of the worker pool. */
 interface PoolParts {
-  /** Write lock shared with other threads. */
   writeLock?: SharedArrayBuffer;
-  /** Actions defined by the handlers module; none by default. */
   actions?: HandlersManifest;
   onProgress?: ProgressListener;
 }
@@ -40,5 +37,5 @@ export async function startPool(
     ...(handlers && { abortChannel: handlers.abortChannel }),
     log,
   });
-  return new WorkerPool(batches, MAX_BATCH, onProgress);
+  return new WorkerPool(batches, MAX_BATCH_SIZE, onProgress);
 }

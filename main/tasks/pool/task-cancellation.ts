@@ -3,28 +3,23 @@ import { TERMINATED } from '../../../workers/messages.ts';
 /** Interval for checking whether a cancelled task has started, so that its thread can be terminated. */
 const RECHECK_MS = 5;
 
-/** Cancels tasks of a running batch. */
 export interface BatchCancellation {
-  /** Terminates the thread if the task at this index is still running after the grace period. */
+  /** Terminates the thread if the batch's task at `index` is still running after the grace period. */
   cancel(index: number): void;
   /** Whether the thread was terminated because of a cancelled task. */
   isTerminated(): boolean;
-  /** Stops watching the batch. */
   end(): void;
 }
 
 /**
- * Terminates the threads of cancelled tasks that do not end within the grace period. Each thread records in shared memory
- * (`runningTasks`) which task it is running. A thread is terminated only while it is running the cancelled task, never while it is
- * storing rows. Therefore it is always known whether a cancelled task has a row.
+ * Terminates the threads of cancelled tasks that do not end within the grace period. A thread is terminated only while
+ * it runs the cancelled task, never while it stores rows, so a cancelled task certainly has no row.
  *
  * @param slots maximum number of concurrent batches
- * @param terminate terminates the thread that runs the batch in a slot
  */
 export function taskCancellation(slots: number, graceMs: number, terminate: (slot: number) => void) {
   const running = new Int32Array(new SharedArrayBuffer(slots * Int32Array.BYTES_PER_ELEMENT));
 
-  /** Starts watching the batch that is about to run in a slot. */
   function watch(slot: number): BatchCancellation {
     Atomics.store(running, slot, -1);
     const timers = new Map<number, NodeJS.Timeout>();

@@ -7,17 +7,16 @@ import type { Log } from '../../log.ts';
 type Pool = Piscina<MainToPool, TaskOutcome[]>;
 
 export interface TaskThreadsOptions {
-  /** Module whose default export processes tasks; see `workers/run-batch`. */
+  /** Module whose default export processes batches of tasks. */
   file: URL;
   threads: number;
   /** Heap limit per thread in MB. A thread that needs more is terminated. */
   memoryMb: number;
-  /** Fields that the task handler needs in the threads' `workerData`. */
   workerData: object;
   /** Shared memory in which the threads record their attempts. */
   records: PoolThreadData;
   onMessage: (message: PoolToMain) => void;
-  /** Longest time in milliseconds that a thread may take to load its file and answer a self-test. The default is 10,000. */
+  /** Time limit for a thread to load its file and answer a self-test. */
   startTimeoutMs?: number;
   log: Log;
 }
@@ -28,16 +27,15 @@ export class Interrupted extends Error {
 }
 
 const START_TIMEOUT_MS = 10_000;
-/** Delay before threads that fail to start are replaced. The delay doubles each time, up to `LONGEST_REPLACE_DELAY_MS`. */
+/** Delay before threads that fail to start are replaced. Doubles with each further replacement. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
 
-/** Runs batches in a fixed number of threads, and replaces threads that die. Only this file imports the thread pool library, Piscina. */
+/** Runs batches in a fixed number of threads, and replaces threads that die. */
 export class TaskThreads {
   readonly #options: TaskThreadsOptions;
   readonly #startTimeoutMs: number;
   #piscina: Pool;
-  /** Pending replacement of all threads, after one failed to start. Batches wait for this promise. */
   #replacing: Promise<void> | undefined;
   readonly #destroyed = new AbortController();
 
@@ -47,7 +45,7 @@ export class TaskThreads {
     this.#piscina = this.#create();
   }
 
-  /** Waits until each thread has passed a self-test. @throws {Error} if a thread cannot load its file or does not answer */
+  /** Waits for a self-test of each thread. @throws {Error} if a thread cannot load its file or does not answer */
   async start(): Promise<void> {
     try {
       await this.#selfTest(this.#piscina);
@@ -62,7 +60,7 @@ export class TaskThreads {
     return this.#replacing === undefined;
   }
 
-  /** Runs a batch in an idle thread. @throws {Error} if the thread dies @throws {Interrupted} if the thread is stopped */
+  /** Runs a batch in an idle thread. @throws {Error} if the thread dies, or {@link Interrupted} if it is stopped */
   async run(batch: TaskBatch): Promise<TaskOutcome[]> {
     while (this.#replacing !== undefined) await this.#replacing;
     // Refuses the batch after `destroy`, because a destroyed Piscina would start new threads.
@@ -71,19 +69,17 @@ export class TaskThreads {
     try {
       return await piscina.run(batch);
     } catch (error) {
-      // The function in the thread never throws, so a rejection means that the thread is gone.
+      // The function in the thread never throws, so a rejection means that the thread has died.
       const wasStopped = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
       if (wasStopped) throw new Interrupted('thread stopped', { cause: error });
       throw new Error(`thread died: ${(error as Error).message}`, { cause: error });
     }
   }
 
-  /** Terminates a thread if it has not already ended. */
   terminate(threadId: number): void {
     void this.#piscina.threads.find((thread) => thread.threadId === threadId)?.terminate();
   }
 
-  /** Terminates all threads. Safe to call more than once. */
   async destroy(): Promise<void> {
     this.#destroyed.abort();
     await this.#replacing;
@@ -106,12 +102,9 @@ export class TaskThreads {
     return piscina;
   }
 
-  /**
-   * Replaces all threads if one fails to start or is not ready within the start timeout, because tasks sent to that
-   * thread would stay pending forever. If a thread dies later, Piscina replaces it before the next event loop turn.
-   */
+  /** Replaces all threads if a thread does not start in time, because Piscina would keep its tasks pending forever. */
   #watchStarts(piscina: Pool): void {
-    /** Start timeouts of all threads, by thread id. Undefined once a thread is ready. */
+    /** Start timeouts by thread id. Undefined once a thread is ready. */
     const timeouts = new Map<number, NodeJS.Timeout | undefined>();
     const replaceAll = () => {
       if (piscina !== this.#piscina || this.#destroyed.signal.aborted) return;
@@ -124,6 +117,7 @@ export class TaskThreads {
       timeouts.set(id, undefined);
     });
     piscina.on('workerDestroy', () => {
+      // Runs after Piscina has replaced the dead thread, which happens before the next event loop turn.
       setImmediate(() => {
         const ids = new Set(piscina.threads.map(({ threadId }) => threadId));
         for (const [id, timeout] of timeouts) {
@@ -139,7 +133,6 @@ export class TaskThreads {
     });
   }
 
-  /** Replaces all threads, and repeats this until every thread passes the self-test. */
   async #replace(): Promise<void> {
     const { signal } = this.#destroyed;
     for (let delayMs = REPLACE_DELAY_MS; !signal.aborted; delayMs = Math.min(delayMs * 2, LONGEST_REPLACE_DELAY_MS)) {

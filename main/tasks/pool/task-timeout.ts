@@ -2,25 +2,23 @@ import { AttemptField } from '../../../workers/messages.ts';
 
 /** State of a batch, as its thread last recorded it in shared memory. */
 export interface LastSeen {
-  /** Index of the running task, or the number of tasks while their rows are being stored. Undefined before the first task. */
+  /** Index of the running task, or number of tasks while rows are being stored. Undefined before the first task. */
   index: number | undefined;
   /** Time limit in milliseconds, if the thread was terminated for exceeding it. */
   exceededMs: number | undefined;
 }
 
 /**
- * Terminates the thread of a task that takes too long. A thread that hangs or has died cannot report its task, so each
- * thread records in shared memory (`attempts`) which task it is running and the task's deadline. Only that task is
- * blamed, and only its thread is terminated.
+ * Terminates the thread of a task that takes too long. Each thread records its task and the task's deadline in shared
+ * memory, because a thread that hangs cannot report them.
  *
  * @param slots maximum number of concurrent batches
  * @param checkMs maximum interval between two checks of a task's deadline
- * @param terminate terminates a thread
  */
 export function taskTimeout(slots: number, checkMs: number, terminate: (threadId: number) => void) {
   const cells = new Float64Array(new SharedArrayBuffer(slots * AttemptField.count * Float64Array.BYTES_PER_ELEMENT));
 
-  /** Watches a batch that is about to run in a slot. @returns a function that ends the watch and returns the last state */
+  /** Watches a batch. The returned function ends the watch and returns the last state that the thread has recorded. */
   function watch(slot: number): () => LastSeen {
     const first = slot * AttemptField.count;
     const read = (field: number) => cells[first + field] as number;
@@ -47,7 +45,6 @@ export function taskTimeout(slots: number, checkMs: number, terminate: (threadId
   return {
     attempts: cells.buffer,
     watch,
-    /** Returns the id of the thread that started the latest attempt in a slot. */
     threadIn: (slot: number) => cells[slot * AttemptField.count + AttemptField.threadId] as number,
   };
 }

@@ -7,10 +7,10 @@ import { end, markStarted, type Outcome, outcomeOf, type PoolTask, runsAlone } f
 
 export type { Outcome };
 
-/** Interval at which a running batch is checked for tasks that have started. Batches of short tasks end before the first check. */
+/** Interval at which a running batch is checked for tasks that have started. */
 const CHECK_MS = 5;
 
-/** A batch in a worker thread. Reclaimed deliveries are removed from `tasks`. */
+/** A batch in a worker thread. Deliveries that another worker takes over are removed from `tasks`. */
 interface RunningTasks {
   tasks: PoolTask[];
   /** Undefined until the batch is sent to the thread. */
@@ -22,39 +22,33 @@ export type ProgressListener = (delivery: Delivery, progress: TaskProgress) => v
 type Batches = Pick<BatchRunner, 'threads' | 'durations' | 'serving' | 'run' | 'abort' | 'destroy'>;
 
 /**
- * Runs deliveries in worker threads. Deliveries that arrive together form a batch for an idle worker. An idle worker takes over
- * the deliveries that a busy worker has not started. A delivery that may kill its thread runs alone.
+ * Runs deliveries in worker threads, in batches. An idle worker takes over the deliveries that a busy worker has not
+ * started. A delivery that may kill its thread runs alone.
  */
 export class WorkerPool {
   readonly threads: number;
-  /** Histograms of attempt durations, one per thread, without the time to store rows. */
   readonly durations: BatchRunner['durations'];
   /** Number of worker threads that are running a batch. */
   busy = 0;
   readonly #batches: Batches;
-  readonly #maxBatch: number;
+  readonly #maxBatchSize: number;
   readonly #onProgress: ProgressListener;
-  /** Deliveries waiting for a worker thread. */
   readonly #waiting: PoolTask[] = [];
   readonly #running = new Set<RunningTasks>();
   readonly #poll = busyPoll();
-  /** Schedules `#assign` once for all deliveries that arrive together, so that they share a batch. */
+  /** Deferred, so that all deliveries that arrive in one event loop turn share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
-  /** Whether a suspect is running alone. A suspect is a delivery that may have killed a process. */
+  /** Whether a delivery that may have killed a process is running, so that no other delivery may start. */
   #isIsolated = false;
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
 
-  /**
-   * @param maxBatch maximum number of deliveries in a batch
-   * @param onProgress called when the handler of a delivery reports progress
-   */
-  constructor(batches: Batches, maxBatch: number, onProgress: ProgressListener = () => {}) {
+  constructor(batches: Batches, maxBatchSize: number, onProgress: ProgressListener = () => {}) {
     this.#onProgress = onProgress;
     this.threads = batches.threads;
     this.durations = batches.durations;
     this.#batches = batches;
-    this.#maxBatch = maxBatch;
+    this.#maxBatchSize = maxBatchSize;
   }
 
   /** Whether all threads are running. */
@@ -62,11 +56,7 @@ export class WorkerPool {
     return this.#batches.serving;
   }
 
-  /**
-   * Runs a delivery. Never rejects. `onStart` is called when a worker starts the delivery. A suspect (a delivery that
-   * may have killed a process) starts only once `onStart` has resolved. If `onStart` rejects, the outcome is
-   * `unstored`.
-   */
+  /** Never rejects. Calls `onStart` when a worker starts the delivery. A suspect waits until `onStart` has resolved. */
   run(delivery: Delivery, onStart: () => Promise<void>): Promise<Outcome> {
     if (this.#isStopping) return Promise.resolve({ ended: 'interrupted', reason: 'the pool is stopped' });
     const { promise, resolve } = Promise.withResolvers<Outcome>();
@@ -83,17 +73,14 @@ export class WorkerPool {
     return promise;
   }
 
-  /** Ends all deliveries that are waiting for a worker thread, with the outcome `interrupted`. */
+  /** Ends all deliveries that are waiting for a worker thread as `interrupted`. */
   releaseWaiting(): void {
     for (const task of this.#waiting.splice(0)) end(task, { ended: 'interrupted', reason: 'no worker has started it' });
   }
 
   /**
-   * Cancels a delivery. A delivery that no worker has started is withdrawn: it is not run and ends as `interrupted`.
-   * For a started delivery, the handler's signal is aborted. If the handler is still running after the grace period,
-   * its thread is terminated. The delivery ends as `cancelled`, unless its handler returns.
-   *
-   * @returns whether the delivery was withdrawn
+   * Cancels a delivery. If no worker has started it, the delivery ends as `interrupted`, and `cancel` returns true.
+   * Otherwise, aborts the handler's signal, and terminates the handler's thread after the grace period.
    */
   cancel(delivery: Delivery): boolean {
     const isOwn = (task: PoolTask) => task.delivery === delivery;
@@ -113,10 +100,7 @@ export class WorkerPool {
     return false;
   }
 
-  /**
-   * Aborts the signals of running handlers, waits until all running deliveries have ended or `deadline` resolves, then terminates all
-   * threads.
-   */
+  /** Aborts all handlers and waits until they have ended or `deadline` resolves. Then terminates all threads. */
   async stop(deadline: Promise<void>): Promise<void> {
     this.#isStopping = true;
     this.releaseWaiting();
@@ -126,7 +110,6 @@ export class WorkerPool {
     if (this.busy > 0) await this.#idle.promise;
   }
 
-  /** Gives each idle worker a batch. */
   #assign(): void {
     while (this.busy < this.threads && !this.#isIsolated) {
       const batch = this.#nextBatch();
@@ -135,15 +118,12 @@ export class WorkerPool {
     }
   }
 
-  /**
-   * Removes and returns the deliveries of the next batch. Returns none if the next delivery must wait until all workers
-   * are idle.
-   */
+  /** Returns an empty array if the next delivery is a suspect and must wait until all workers are idle. */
   #nextBatch(): PoolTask[] {
     const [first] = this.#waiting;
     if (first?.delivery.suspect && this.busy > 0) return [];
     const alone = this.#waiting.findIndex(runsAlone);
-    const size = alone < 0 ? this.#maxBatch : Math.min(this.#maxBatch, Math.max(alone, 1));
+    const size = alone < 0 ? this.#maxBatchSize : Math.min(this.#maxBatchSize, Math.max(alone, 1));
     return this.#waiting.splice(0, size);
   }
 
@@ -165,7 +145,6 @@ export class WorkerPool {
     this.#idle = Promise.withResolvers();
   }
 
-  /** Runs a batch and returns its outcomes. */
   async #outcomesOf(running: RunningTasks): Promise<BatchOutcome[]> {
     const { tasks } = running;
     const [first] = tasks as [PoolTask];
@@ -186,21 +165,19 @@ export class WorkerPool {
     return outcomes;
   }
 
-  /** Marks the deliveries that the worker has started, and reclaims the others if another worker is idle. */
   #check(tasks: PoolTask[], inThread: RunningBatch): void {
     const hasIdleWorker = this.busy < this.threads && !this.#isIsolated;
     if (hasIdleWorker) this.#reclaim({ tasks, inThread });
     for (const task of tasks.slice(0, inThread.started())) void markStarted(task);
   }
 
-  /** Reclaims the deliveries that the batch's worker has not started. These deliveries wait for a worker again. */
   #reclaim({ tasks, inThread }: RunningTasks): void {
     if (inThread === undefined) return;
     this.#waiting.unshift(...tasks.splice(inThread.reclaim()));
     this.#assignSoon();
   }
 
-  /** Ends a task with its outcome in the batch. @returns false if the task was interrupted and must run again */
+  /** Returns false if the task was interrupted and must run again. */
   #endTask(task: PoolTask, outcome: BatchOutcome): boolean {
     if (task.hasEnded) return true;
     const settled = 'settled' in outcome ? outcome.settled : undefined;
@@ -227,7 +204,7 @@ export class WorkerPool {
       attempt,
       onSettled: (how) => {
         void markStarted(task);
-        // Waits for the handler to end, because only then is it known whether a cancelled task has a row.
+        // A cancelled task may still store its row until its handler ends, so a nack must not end the task.
         if (how === 'nack' && task.isCancelled) return;
         end(task, outcomeOf(how));
       },
