@@ -18,24 +18,21 @@ import { textMemoryBytes } from './text-memory.ts';
 
 /** A message that is waiting, delayed or in flight, and its state. */
 export interface Entry extends StoredMessage {
-  /** Memory used by the message's body, reason and history, in bytes. */
+  /** Memory used by the message's body, failure reason and attempt history, in bytes. */
   bytes: number;
-  /** First characters of the action, for events. Undefined if the message has no action. */
+  /** First characters of the action's name. Undefined if the message has no action. */
   action: string | undefined;
 }
 
-/** State of a message that a worker thread has started to process. */
 interface RunningState {
   /** Start of the attempt in milliseconds since the epoch. */
   startedAt: number;
-  /** Last progress that the handler has reported. */
   progress?: TaskProgress;
 }
 
-/** A message as stored or submitted, without the fields that the backlog derives from it. */
+/** An entry without the fields that `entryOf` computes from the message. */
 export type EntryState = Omit<Entry, 'bytes' | 'action'>;
 
-/** Creates the entry of a stored message. */
 export function entryOf(message: EntryState): Entry {
   return { ...message, bytes: textMemoryBytes(message), action: actionStart(message.body) };
 }
@@ -46,21 +43,17 @@ export class Backlog {
   readonly #onDue: () => void;
   readonly #entries = new Map<string, Entry>();
   readonly #waiting = new Fifo<Entry>();
-  /** Delayed messages, each with the timer that ends its delay. A message delayed after `close` has no timer. */
+  /** Timers of delayed messages. A message delayed after `close` has no timer. */
   readonly #delayed = new Map<Entry, NodeJS.Timeout | undefined>();
   readonly #inFlight = new Map<Delivery, Entry>();
-  /** Messages that a worker thread is processing. */
   readonly #running = new Map<Entry, RunningState>();
-  /** Messages whose cancellation is being recorded. These messages are not delivered, but count as waiting. */
+  /** Messages whose cancellation is being stored. Not delivered, but counted as waiting. */
   readonly #removing = new Set<Entry>();
-  /** Number of calls of `reserve` that have not been undone. */
-  #reserved = 0;
+  #reservedCount = 0;
   #bytes = 0;
-  /** Highest position in delivery order assigned so far. */
-  #positions = 0;
+  #lastPosition = 0;
   #closed = false;
 
-  /** @param onDue called when a delayed message becomes due */
   constructor(bounds: QueueBounds, onDue: () => void) {
     this.#bounds = bounds;
     this.#onDue = onDue;
@@ -71,45 +64,44 @@ export class Backlog {
     return { waiting, delayed: this.#delayed.size, inFlight: this.#inFlight.size, bytes: this.#bytes };
   }
 
-  /** Time at which the oldest message was accepted, in milliseconds since the epoch. */
+  /** Acceptance time of the oldest message, in milliseconds since the epoch. */
   get oldest(): number | undefined {
     // Entries are in order of acceptance, except for redriven dead letters.
     return this.#entries.values().next().value?.acceptedAt;
   }
 
-  /** Creates the entry of a message that has not been attempted yet. @throws {QueueFull} if the entry would exceed a bound */
+  /** Creates an entry but does not add it. @throws {QueueFull} if the entry would exceed a bound of the queue */
   createEntry({ id, body }: Message, sequence: number, acceptedAt: number): Entry {
     if (this.#closed) throw new Error('the queue is closed');
     const bytes = textMemoryBytes({ body, reason: null });
-    const length = this.#entries.size + this.#reserved;
+    const length = this.#entries.size + this.#reservedCount;
     if (length >= this.#bounds.maxLength) throw new QueueFull(`the queue holds ${length} messages`);
     if (this.#bytes + bytes > this.#bounds.maxBytes) throw new QueueFull(`the queue holds ${this.#bytes} bytes`);
     const state = { attempts: 0, crashes: 0, suspect: false, reason: null, history: [], dueAt: 0 };
-    return { id, body, sequence, position: ++this.#positions, bytes, action: actionStart(body), ...state, acceptedAt };
+    const position = ++this.#lastPosition;
+    return { id, body, sequence, position, bytes, action: actionStart(body), ...state, acceptedAt };
   }
 
-  /** Reserves space for a message that is going to be added, so that the message counts against the bounds. */
+  /** Reserves space for a message that is about to be added, so that the message counts against the queue's bounds. */
   reserve({ bytes }: Entry): void {
-    this.#reserved += 1;
+    this.#reservedCount += 1;
     this.#bytes += bytes;
   }
 
-  /** Undoes `reserve`. */
   unreserve({ bytes }: Entry): void {
-    this.#reserved -= 1;
+    this.#reservedCount -= 1;
     this.#bytes -= bytes;
   }
 
-  /** Adds a message. Delays the message if its `dueAt` is in the future. */
   add(entry: Entry): void {
     this.#entries.set(entry.id, entry);
     this.#bytes += entry.bytes;
-    this.#positions = Math.max(this.#positions, entry.position);
+    this.#lastPosition = Math.max(this.#lastPosition, entry.position);
     if (entry.dueAt > Date.now()) this.#delay(entry);
     else this.#waiting.push(entry);
   }
 
-  /** Takes up to `max` waiting messages. A message stays in flight until `endDelivery`. Returns none after `close`. */
+  /** Takes up to `max` waiting messages, which are in flight until `endDelivery`. Returns none after `close`. */
   take(max: number): Delivery[] {
     return Array.from({ length: this.#closed ? 0 : Math.min(max, this.#waiting.size) }, () => {
       const entry = this.#waiting.shift() as Entry;
@@ -124,7 +116,6 @@ export class Backlog {
     return this.#entries.get(id);
   }
 
-  /** Returns the delivery of a message in flight, or undefined if the message is not in flight. */
   deliveryOf(entry: Entry): Delivery | undefined {
     for (const [delivery, other] of this.#inFlight) if (other === entry) return delivery;
     return undefined;
@@ -135,14 +126,13 @@ export class Backlog {
     return this.#inFlight.get(delivery);
   }
 
-  /** Marks a message that is in flight as running. @returns the message, or undefined if the delivery has ended */
   markRunning(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     if (entry !== undefined && !this.#running.has(entry)) this.#running.set(entry, { startedAt: Date.now() });
     return entry;
   }
 
-  /** Sets the progress of a running delivery. @returns the message, or undefined if the delivery is not running */
+  /** Returns the delivery's message, or undefined if the delivery is not running. */
   setProgress(delivery: Delivery, progress: TaskProgress): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     const running = entry && this.#running.get(entry);
@@ -151,7 +141,7 @@ export class Backlog {
     return entry;
   }
 
-  /** Ends a delivery, so that its message is no longer in flight. @returns the message, or undefined if the delivery had already ended */
+  /** Returns the delivery's message, which is no longer in flight, or undefined if the delivery had already ended. */
   endDelivery(delivery: Delivery): Entry | undefined {
     const entry = this.#inFlight.get(delivery);
     this.#inFlight.delete(delivery);
@@ -165,7 +155,7 @@ export class Backlog {
     this.#bytes -= entry.bytes;
   }
 
-  /** Starts to remove a message that is not in flight. The message is not delivered unless `undoRemoval` is called. */
+  /** Prevents the delivery of a message that is not in flight, until `undoRemoval` or `finishRemoval`. */
   startRemoval(entry: Entry): void {
     clearTimeout(this.#delayed.get(entry));
     if (!this.#delayed.delete(entry)) this.#waiting.delete(entry);
@@ -188,7 +178,7 @@ export class Backlog {
     this.#waiting.putBack(entry, ({ position }) => position < entry.position);
   }
 
-  /** Delays a message until the time `dueAt`. Its delivery must have ended. `reason` says why the last attempt failed. */
+  /** Delays a message until `dueAt`, in milliseconds since the epoch. Its delivery must have ended. */
   postpone(entry: Entry, dueAt: number, reason: string): void {
     this.#bytes -= entry.bytes;
     entry.reason = sharedReason(entry.history, reason);
@@ -225,12 +215,10 @@ export class Backlog {
     }
   }
 
-  /** Returns all messages, in the order of delivery. */
   list(): Entry[] {
     return [...this.#entries.values()].sort((one, other) => one.position - other.position);
   }
 
-  /** Stops the timers of delayed messages. The messages stay delayed and are still listed. */
   close(): void {
     this.#closed = true;
     for (const timer of this.#delayed.values()) clearTimeout(timer);
@@ -240,7 +228,7 @@ export class Backlog {
     const ready = () => {
       this.#delayed.delete(entry);
       entry.dueAt = 0;
-      entry.position = ++this.#positions;
+      entry.position = ++this.#lastPosition;
       this.#waiting.push(entry);
       this.#onDue();
     };

@@ -5,19 +5,17 @@ import type { Journal } from './sqlite-journal.ts';
 
 interface CancellationsOptions {
   backlog: Backlog;
-  /** Returns the journal that records cancellations, or undefined if the queue is in memory only. */
+  /** Returns the journal that stores changes, or undefined if the queue is in memory only. */
   journal: () => Pick<Journal, 'cancel' | 'update'> | undefined;
   onEvent: (event: TaskEvent) => void;
-  /** Called when a message is waiting again because its cancellation failed. */
+  /** Called if a message must be delivered after all, because its cancellation could not be stored. */
   onReady: () => void;
 }
 
-/** Cancels the messages of a backlog. */
+/** Cancels messages of a local queue. */
 export class Cancellations {
-  /** Number of cancelled messages. */
   count = 0;
   readonly #options: CancellationsOptions;
-  /** Cancellations that are being recorded, by task id. */
   readonly #recording = new Map<string, Promise<'cancelled'>>();
   #listener: (delivery: Delivery) => boolean = () => false;
 
@@ -25,7 +23,6 @@ export class Cancellations {
     this.#options = options;
   }
 
-  /** Sets the listener; see `Queue.onCancel`. @returns a function that removes the listener */
   onCancel(listener: (delivery: Delivery) => boolean): () => void {
     this.#listener = listener;
     return () => {
@@ -33,12 +30,7 @@ export class Cancellations {
     };
   }
 
-  /**
-   * Cancels a message; see `Queue.cancel`.
-   *
-   * @param isTaken returns whether `take` has already returned the delivery
-   * @throws {Error} if the cancellation cannot be recorded; the message then stays in the backlog
-   */
+  /** Cancels a message as `Queue.cancel` does. `isTaken` returns whether `take` has already returned a delivery. */
   async cancel(id: string, isTaken: (delivery: Delivery) => boolean): Promise<'cancelled' | 'running' | undefined> {
     const { backlog } = this.#options;
     const recording = this.#recording.get(id);
@@ -53,13 +45,11 @@ export class Cancellations {
     return cancelled;
   }
 
-  /** Counts a cancelled message and emits its event. */
   note(entry: Entry): void {
     this.count += 1;
     this.#options.onEvent({ event: 'cancelled', ...subjectOf(entry) });
   }
 
-  /** Records a cancellation. The message counts as waiting until the record is written. */
   async #record(entry: Entry, wasInFlight: boolean): Promise<'cancelled'> {
     const { backlog, journal, onReady } = this.#options;
     backlog.startRemoval(entry);

@@ -1,74 +1,52 @@
 import type { DeadLetter } from '../../../db/sqlite/queued-messages.ts';
 
-/** The part of a queue that lists, redrives and purges dead letters. */
 export interface DeadLetterOperations {
-  /**
-   * Returns the newest dead letters, newest first, without their bodies.
-   *
-   * @throws {UnknownDeadLetter} if there is no dead letter with the id `filter.before`
-   */
+  /** Lists dead letters, newest first, without bodies. @throws {UnknownDeadLetter} if `filter.before` is unknown */
   newestDeadLetters(limit: number, filter?: DeadLetterFilter): Promise<readonly ListedDeadLetter[]>;
-  /** Counts the dead letters by their reasons. */
   deadLetterReasons(): Promise<DeadLetterReasons>;
-  /**
-   * Requeues a dead letter, and resets its attempts and history.
-   *
-   * @returns whether the dead letter existed
-   * @throws {QueueFull} if a bound is reached; the dead letter is then kept
-   */
+  /** Requeues a dead letter and resets its attempts. Returns false if it does not exist. @throws {QueueFull} */
   redrive(id: string): Promise<boolean>;
-  /** Deletes a dead letter. @returns whether the dead letter existed */
+  /** Deletes a dead letter. Returns false if the dead letter does not exist. */
   purge(id: string): Promise<boolean>;
-  /**
-   * Requeues dead letters, oldest first, until a bound of the queue is reached. The others are kept.
-   *
-   * @throws {Error} if a redrive cannot be recorded; the dead letters redriven before the failure stay redriven
-   */
+  /** Requeues dead letters, oldest first, until the queue is full. Redrives before an error are not undone. */
   redriveAll(selection: DeadLetterSelection): Promise<BulkResult>;
-  /**
-   * Deletes dead letters.
-   *
-   * @throws {Error} if a deletion cannot be recorded; the dead letters deleted before the failure stay deleted
-   */
+  /** Deletes dead letters. Deletions before an error are not undone. */
   purgeAll(selection: DeadLetterSelection): Promise<BulkResult>;
 }
 
-/** Filter for a list of dead letters. `before` is the id of a dead letter: only older ones match. */
+/** Filter for dead letters. If `before` is the id of a dead letter, only older dead letters match. */
 export interface DeadLetterFilter {
   before?: string | undefined;
   reason?: string | undefined;
 }
 
-/** Dead letters to redrive or purge. */
 export type DeadLetterSelection = { ids: readonly string[] } | { reason: string } | { all: true };
 
 export interface BulkResult {
   /** Number of dead letters that were redriven or purged. */
   count: number;
-  /** Number of selected dead letters that were kept, because the queue reached a bound. */
+  /** Number of selected dead letters that were kept because the queue reached a bound. */
   remaining: number;
 }
 
-/** Dead letters with the same reason. */
 export interface ReasonCount {
-  /** The reason, or null for all reasons other than the {@link MAX_REASONS} most frequent ones. */
+  /** Failure reason, or null for all reasons other than the 100 most frequent. */
   reason: string | null;
   count: number;
-  /** Whether all of these dead letters failed with a permanent error. */
+  /** Whether all dead letters with this reason failed with a permanent error. */
   permanent: boolean;
 }
 
-/** Reasons of dead letters, most frequent first. `total` is the number of all dead letters. */
+/** Failure reasons of dead letters, most frequent first. `total` is the number of all dead letters. */
 export interface DeadLetterReasons {
   reasons: ReasonCount[];
   total: number;
 }
 
-/** A dead letter in a listing. Its contents are read only when needed. */
 export interface ListedDeadLetter {
   /** Approximate size of the dead letter in bytes. */
   bytes: number;
-  /** Reads the dead letter. Returns undefined if it no longer exists. */
+  /** Returns undefined if the dead letter no longer exists. */
   read(): Promise<DeadLetter | undefined>;
 }
 
@@ -77,10 +55,9 @@ export class UnknownDeadLetter extends Error {
   override name = 'UnknownDeadLetter';
 }
 
-/** Maximum number of reasons that are counted separately. All other reasons share one count. */
 const MAX_REASONS = 100;
 
-/** Sorts counts by frequency, and adds up those beyond the most frequent {@link MAX_REASONS}. */
+/** Sorts counts by frequency, and merges all counts beyond the 100 most frequent into one. */
 export function mostFrequent(counts: readonly ReasonCount[]): DeadLetterReasons {
   const sorted = counts.toSorted((one, other) => other.count - one.count);
   const rest = sorted.splice(MAX_REASONS);

@@ -16,23 +16,21 @@ import { type DeadLetter, QueueFull, type SettlementOf, type TaskEvent } from '.
 import type { Journal } from './sqlite-journal.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Maximum number and size in bytes of the dead letters that a bulk redrive or purge handles in an event loop turn. */
+/** Limits on the dead letters (number, bytes) that a bulk redrive or purge handles per event loop turn. */
 const SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
 
 interface DeadLetteringOptions {
   backlog: Backlog;
   deadLetters: DeadLetters;
-  /** Returns the journal that records every change, or undefined if the queue is in memory only. */
+  /** Returns the journal that stores changes, or undefined if the queue is in memory only. */
   journal: () => Pick<Journal, 'deadLetter' | 'redrive' | 'purge' | 'purgeAll'> | undefined;
   onEvent: (event: TaskEvent) => void;
-  /** Adds a redriven message to the backlog. */
   enqueue: (entry: Entry) => void;
 }
 
 /** Moves messages between the backlog and the dead letters of a local queue. */
 export class DeadLettering implements DeadLetterOperations {
   readonly #options: DeadLetteringOptions;
-  /** Redrives that are being recorded, by task id. */
   readonly #redriving = new Map<string, Promise<void>>();
 
   constructor(options: DeadLetteringOptions) {
@@ -45,7 +43,7 @@ export class DeadLettering implements DeadLetterOperations {
     backlog.remove(entry);
     const { id, body, sequence, acceptedAt } = entry;
     const failedAt = Date.now();
-    // No attempt is added if the message was discarded without being attempted again.
+    // A message discarded without another attempt adds no attempt to its history.
     const history = attempts > entry.attempts ? withAttempt(entry.history, failedAt, reason) : entry.history;
     const failed = { reason: sharedReason(history, reason), permanent: failure === 'permanent', history, failedAt };
     const letter = { id, body, sequence, attempts, acceptedAt, ...failed };
@@ -55,7 +53,7 @@ export class DeadLettering implements DeadLetterOperations {
     await Promise.all([journal()?.deadLetter(letter), ...evicted.map((old) => journal()?.purge(old))]);
   }
 
-  /** Adds a dead letter that is already stored. */
+  /** Adds a dead letter that an earlier process has stored. */
   add(letter: DeadLetter): void {
     this.#purgeEvicted(this.#options.deadLetters.add(letter));
   }
@@ -68,7 +66,6 @@ export class DeadLettering implements DeadLetterOperations {
     return this.#options.deadLetters.reasons();
   }
 
-  /** Requeues a dead letter. @returns whether the dead letter existed */
   async redrive(id: string): Promise<boolean> {
     const letter = this.#options.deadLetters.get(id);
     if (letter === undefined) return false;
@@ -76,7 +73,6 @@ export class DeadLettering implements DeadLetterOperations {
     return true;
   }
 
-  /** Requeues the selected dead letters, oldest first, in one slice per event loop turn. */
   async redriveAll(selection: DeadLetterSelection): Promise<BulkResult> {
     const { deadLetters } = this.#options;
     const selected = deadLetters.select(selection);
@@ -93,12 +89,11 @@ export class DeadLettering implements DeadLetterOperations {
     return { count, remaining: remaining().length };
   }
 
-  /** Waits until the task's pending redrive, if any, is recorded or has failed. */
+  /** Waits until the task's pending redrive, if any, is stored or has failed. */
   async settled(id: string): Promise<void> {
     await this.#redriving.get(id)?.catch(() => {});
   }
 
-  /** Deletes a dead letter. @returns whether the dead letter existed */
   async purge(id: string): Promise<boolean> {
     const { deadLetters, journal } = this.#options;
     const letter = deadLetters.get(id);
@@ -109,7 +104,6 @@ export class DeadLettering implements DeadLetterOperations {
     return true;
   }
 
-  /** Deletes the selected dead letters in one slice per event loop turn. */
   async purgeAll(selection: DeadLetterSelection): Promise<BulkResult> {
     const { deadLetters, journal } = this.#options;
     const selected = deadLetters.select(selection);
@@ -132,7 +126,6 @@ export class DeadLettering implements DeadLetterOperations {
     return { count, remaining: remaining().length };
   }
 
-  /** Creates the entry of a dead letter, and reserves space for the entry in the queue. @throws {QueueFull} */
   #reserve(letter: DeadLetter): Entry {
     const { backlog } = this.#options;
     const entry = backlog.createEntry(letter, letter.sequence, letter.acceptedAt);
@@ -140,7 +133,6 @@ export class DeadLettering implements DeadLetterOperations {
     return entry;
   }
 
-  /** Reserves space for dead letters, in order, until a bound of the queue is reached. @returns the reserved entries */
   #reserveAll(letters: readonly DeadLetter[]): Entry[] {
     const entries: Entry[] = [];
     try {
@@ -151,7 +143,6 @@ export class DeadLettering implements DeadLetterOperations {
     return entries;
   }
 
-  /** Requeues dead letters with reserved entries. If the redrive cannot be recorded, keeps the dead letters. */
   async #redrive(letters: readonly DeadLetter[], entries: readonly Entry[]): Promise<void> {
     for (const letter of letters) this.#options.deadLetters.startRemoval(letter, 'redrive');
     const redriving = this.#recordRedrive(letters, entries);
@@ -170,12 +161,11 @@ export class DeadLettering implements DeadLetterOperations {
       for (const entry of entries) backlog.unreserve(entry);
       for (const { id } of letters) this.#redriving.delete(id);
     }
-    // No `await` from here on. Otherwise, `find` could miss a message that has left the dead letters.
+    // No `await` may follow, because `find` would miss a message that is in neither the dead letters nor the queue.
     for (const letter of letters) deadLetters.finishRemoval(letter);
     for (const entry of entries) enqueue(entry);
   }
 
-  /** Keeps dead letters whose removal could not be recorded. */
   #keep(letters: readonly DeadLetter[]): void {
     for (const letter of letters) this.#purgeEvicted(this.#options.deadLetters.undoRemoval(letter));
   }
@@ -194,7 +184,7 @@ export class DeadLettering implements DeadLetterOperations {
   }
 }
 
-/** Returns as many of the first dead letters as fit into a {@link SLICE}, but at least one. */
+/** Returns the first dead letters that fit into {@link SLICE}, but at least one. */
 function firstSlice(letters: readonly DeadLetter[]): DeadLetter[] {
   let bytes = 0;
   const end = letters.findIndex((letter, index) => {

@@ -10,7 +10,7 @@ import {
 import type { DeadLetter, Progress } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Limits on the number of dead letters and on the memory used by their texts; see `textMemoryBytes`. */
+/** Limits on the number of dead letters and on the memory used by their texts, in bytes. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
 /** Dead letters of a queue, in memory. Evicts the oldest dead letters if a limit is exceeded. */
@@ -21,28 +21,26 @@ export class DeadLetters {
   readonly #bounds: typeof deadLetterBounds;
   /** Dead letters by task id, oldest first. */
   readonly #letters = new Map<string, DeadLetter>();
-  /** Task ids of the dead letters whose redrive or bulk purge is being recorded. */
   readonly #removing = new Map<string, 'redrive' | 'purge'>();
-  /** Memory used by the dead letters that are not being removed. */
   #bytes = 0;
 
   constructor(bounds = deadLetterBounds) {
     this.#bounds = bounds;
   }
 
-  /** Number of dead letters, including those that are being removed. */
+  /** Number of dead letters, including dead letters that are being removed. */
   get size(): number {
     return this.#letters.size;
   }
 
-  /** Adds a dead letter. @returns the dead letters that were evicted as a result */
+  /** Adds a dead letter, and returns the dead letters that were evicted as a result. */
   add(letter: DeadLetter): DeadLetter[] {
     this.#letters.set(letter.id, letter);
     this.#bytes += textMemoryBytes(letter);
     return this.#evict();
   }
 
-  /** Returns a dead letter, or undefined if there is none or it is being removed. */
+  /** Returns undefined if the dead letter does not exist or is being removed. */
   get(id: string): DeadLetter | undefined {
     return this.#removing.has(id) ? undefined : this.#letters.get(id);
   }
@@ -55,7 +53,7 @@ export class DeadLetters {
     return isRedriven ? { state: 'queued', body, acceptedAt, history: [] } : { state: 'failed', letter };
   }
 
-  /** Returns the newest dead letters, newest first. @throws {UnknownDeadLetter} */
+  /** Returns up to `limit` dead letters, newest first. @throws {UnknownDeadLetter} if `before` does not exist */
   newest(limit: number, { before, reason }: DeadLetterFilter = {}): ListedDeadLetter[] {
     if (before !== undefined && this.get(before) === undefined) throw new UnknownDeadLetter();
     const older = before === undefined ? this.list() : this.#olderThan(before);
@@ -64,7 +62,6 @@ export class DeadLetters {
     return newest.map((letter) => ({ bytes: listedBytes(letter), read: async () => this.get(letter.id) }));
   }
 
-  /** Returns the selected dead letters, oldest first. */
   select(selection: DeadLetterSelection): DeadLetter[] {
     if ('all' in selection) return this.list();
     if ('reason' in selection) return this.list().filter(({ reason }) => reason === selection.reason);
@@ -91,21 +88,19 @@ export class DeadLetters {
     this.#bytes -= textMemoryBytes(letter);
   }
 
-  /** Undoes `startRemoval`. @returns the dead letters that were evicted as a result */
+  /** Undoes `startRemoval`, and returns the dead letters that were evicted as a result. */
   undoRemoval(letter: DeadLetter): DeadLetter[] {
     this.#removing.delete(letter.id);
     this.#bytes += textMemoryBytes(letter);
     return this.#evict();
   }
 
-  /** Completes the removal of a dead letter. A purged dead letter counts in `dropped`. */
   finishRemoval({ id }: DeadLetter): void {
     if (this.#removing.get(id) === 'purge') this.dropped += 1;
     this.#removing.delete(id);
     this.#letters.delete(id);
   }
 
-  /** Removes an evicted or purged dead letter, and counts it in `dropped`. */
   drop(letter: DeadLetter): void {
     if (this.#letters.delete(letter.id)) this.#bytes -= textMemoryBytes(letter);
     this.dropped += 1;
@@ -139,7 +134,6 @@ export class DeadLetters {
   }
 }
 
-/** Returns the size of a dead letter's texts in a response, in bytes of UTF-8. */
 function listedBytes({ body, reason, history }: DeadLetter): number {
   let bytes = Buffer.byteLength(body) + Buffer.byteLength(reason);
   for (const attempt of history) bytes += Buffer.byteLength(attempt.reason);

@@ -1,7 +1,6 @@
-/** Minimum number of free slots at the start of the array before the array is compacted. */
-const SLACK = 1024;
+const COMPACTION_THRESHOLD = 1024;
 
-/** A queue with `push` and `shift` in constant time; `Array.shift` is slower for long arrays. */
+/** Queue with `push` and `shift` in constant time. `Array.shift` is slower for long arrays. */
 export class Fifo<T> {
   #items: T[] = [];
   #head = 0;
@@ -10,7 +9,6 @@ export class Fifo<T> {
     return this.#items.length - this.#head;
   }
 
-  /** Returns the first `max` items without removing them. */
   first(max: number): T[] {
     return this.#items.slice(this.#head, this.#head + max);
   }
@@ -33,7 +31,6 @@ export class Fifo<T> {
     this.#head -= 1;
   }
 
-  /** Removes an item, in linear time. Does nothing if the item is not in the queue. */
   delete(item: T): void {
     const index = this.#items.indexOf(item, this.#head);
     if (index >= 0) this.#items.splice(index, 1);
@@ -44,7 +41,7 @@ export class Fifo<T> {
     const item = this.#items[this.#head] as T;
     // Clears the array's reference to the item, so that the memory of a large message can be freed.
     this.#items[this.#head++] = undefined as T;
-    if (this.#head >= SLACK && this.#head * 2 >= this.#items.length) {
+    if (this.#head >= COMPACTION_THRESHOLD && this.#head * 2 >= this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }

@@ -1,17 +1,14 @@
 import type { KeyRecord } from '../../../db/sqlite/queued-messages.ts';
 import { type IdempotencyKey, KeyInUse, KeyReused } from './queue.ts';
 
-/** Lifetime of an idempotency key: one day. */
 export const KEY_LIFETIME_MS = 24 * 60 * 60 * 1000;
 
-/** Accepted submissions by idempotency key. Keys expire after a day. Above `maxKeys`, the oldest are evicted. */
+/** Accepted submissions by idempotency key. Keys expire after a day. Above `maxKeys`, the oldest keys are evicted. */
 export class IdempotencyKeys {
   readonly #maxKeys: number;
-  /** Records by key, in order of acceptance. */
   readonly #records = new Map<string, KeyRecord>();
-  /** Keys of submissions whose acceptance is still being written. */
   readonly #pending = new Set<string>();
-  /** Evicted keys whose stored records have not been deleted yet. */
+  /** Evicted keys whose records have not been deleted from the database yet. */
   readonly #evicted = new Set<string>();
 
   constructor(maxKeys: number) {
@@ -22,7 +19,7 @@ export class IdempotencyKeys {
     return this.#records.size;
   }
 
-  /** Returns the id of the task accepted for a key, or undefined if the key is new or expired. @throws {KeyReused | KeyInUse} */
+  /** Returns the id of the task accepted with a key, or undefined if there is none. @throws {KeyReused | KeyInUse} */
   taskOf({ key, fingerprint }: IdempotencyKey, now: number): string | undefined {
     const record = this.#records.get(key);
     if (record === undefined || now - record.acceptedAt >= KEY_LIFETIME_MS) return undefined;
@@ -31,11 +28,7 @@ export class IdempotencyKeys {
     return record.taskId;
   }
 
-  /**
-   * Adds a submission's key. If `write` rejects, removes the key again and rejects with the same error.
-   *
-   * @param write stores the submission, and deletes the stored records of the evicted keys
-   */
+  /** Adds a key, and removes it if `write` rejects. `write` must delete the stored records of the evicted keys. */
   async accept(record: KeyRecord, write: (evicted: readonly string[]) => Promise<void>): Promise<void> {
     this.#pending.add(record.key);
     this.add(record);
@@ -51,7 +44,7 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Adds a key. Evicts expired keys, and the oldest keys if there are more than `maxKeys`. */
+  /** Adds a key. Evicts expired keys, and the oldest keys above `maxKeys`. */
   add(record: KeyRecord): void {
     this.#records.delete(record.key);
     this.#records.set(record.key, record);
@@ -63,7 +56,6 @@ export class IdempotencyKeys {
     }
   }
 
-  /** Returns the records of accepted submissions, oldest first. */
   list(): KeyRecord[] {
     return [...this.#records.values()].filter(({ key }) => !this.#pending.has(key));
   }

@@ -2,12 +2,12 @@ import { cut } from '../../../workers/parse-submission.ts';
 import type { Backlog } from './backlog.ts';
 import type { ListedState, QueueCounts, TaskListing } from './queue.ts';
 
-/** Maximum number of unfinished tasks in a listing. Equals the limit of `GET /tasks`. */
+/** Maximum number of tasks in a listing of unfinished tasks. */
 export const LISTED_TASKS = 100;
 /** Maximum number of characters of a message in a listing of unfinished tasks. */
 export const LISTED_LENGTH = 256;
 
-/** Lists tasks of a local queue in one state. Waits for `admit` before it reads a message. */
+/** Lists the tasks of a local queue in one state. Awaits `admit` before reading each message. */
 export async function listBacklog(
   backlog: Backlog,
   state: ListedState,
@@ -25,7 +25,6 @@ export async function listBacklog(
   return { tasks: listed, total };
 }
 
-/** Returns the number of tasks in a state. */
 export function totalOf(state: ListedState, { waiting, inFlight, delayed }: Counts): number {
   return { queued: waiting, running: inFlight, retrying: delayed }[state];
 }

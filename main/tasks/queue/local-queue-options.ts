@@ -5,12 +5,11 @@ import type { Journal } from './sqlite-journal.ts';
 
 export interface LocalQueueOptions {
   deadLetters?: DeadLetters;
-  /** Stores every change in a file, which makes the queue durable. If absent, the queue is in memory only. */
+  /** Stores every change of the queue in a file. If absent, the queue is in memory only. */
   journal?: Journal;
   /** Initial contents, saved by the previous process. */
   snapshot?: QueueSnapshot;
-  /** Deletes the stored copy of `snapshot`. Called just before the first delivery, so that a failed start loses nothing. */
+  /** Deletes the stored `snapshot`. Called just before the first delivery, so that a failed start loses nothing. */
   clearSnapshot?: () => void;
-  /** Called for each state change and progress report of a task. */
   onEvent?: (event: TaskEvent) => void;
 }

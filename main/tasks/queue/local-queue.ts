@@ -29,16 +29,12 @@ import type { Journal } from './sqlite-journal.ts';
 
 export type { LocalQueueOptions };
 
-/**
- * Maximum delay of a message restored at startup. Applies if the clock was set back. Equals the maximum of
- * `RetryAfter`.
- */
+/** Maximum delay of a message restored at startup. A longer delay means that the clock was set back. */
 const LONGEST_WAIT_MS = 24 * 60 * 60 * 1000;
 
-/** Resolved promise, returned for a change that is not written to a journal. */
 const RECORDED = Promise.resolve();
 
-/** The specification's in-memory queue. With a journal, its messages also survive if the process is killed. */
+/** In-memory queue. With a journal, its messages survive the death of the process. */
 export class LocalQueue extends DeadLetterQueue implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
@@ -50,10 +46,7 @@ export class LocalQueue extends DeadLetterQueue implements Queue {
   readonly #onEvent: (event: TaskEvent) => void;
   #journal: Journal | undefined;
   #clearSnapshot: (() => void) | undefined;
-  /**
-   * Sequence number of the last accepted message. Starts at the current time in microseconds, so that it exceeds all
-   * numbers of previous processes.
-   */
+  /** Starts at the time in microseconds, so that sequence numbers exceed all sequence numbers of earlier processes. */
   #lastSequence = Date.now() * 1000;
   #accepted = 0;
   #completed = 0;
@@ -190,7 +183,6 @@ export class LocalQueue extends DeadLetterQueue implements Queue {
     return this.#backlog.oldest;
   }
 
-  /** Returns the contents of the queue, so that the next process can restore them. */
   snapshot(): QueueSnapshot {
     return {
       messages: this.#backlog.list(),

@@ -1,7 +1,4 @@
-/**
- * Returns the `max` items with the lowest keys, in ascending order. Iterates once, and keeps at most `max` items in
- * memory.
- */
+/** Returns the `max` items with the lowest keys, in ascending order. */
 export function lowest<T>(items: Iterable<T>, max: number, keyOf: (item: T) => number): T[] {
   const found: T[] = [];
   const keys: number[] = [];

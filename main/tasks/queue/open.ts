@@ -10,12 +10,7 @@ import { LocalQueue, type LocalQueueOptions } from './local-queue.ts';
 import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
 import { BUSY_TIMEOUT_MS, SqliteJournal } from './sqlite-journal.ts';
 
-/**
- * Opens the configured queue and restores the previous process's messages. The caller must have locked the data folder.
- * Calls `onEvent` for each state change and progress report of a task.
- *
- * @throws {Error} if `queue.db` cannot be opened
- */
+/** Opens the queue in `dataDir`, which the caller must have locked. @throws {Error} if `queue.db` cannot be opened */
 export function openQueue(
   { driver, ...bounds }: Config['queue'],
   dataDir: string,
@@ -48,7 +43,6 @@ function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: Lo
   return { queue, close, fileProblem: () => journal.problem(), unsynced: () => journal.unsynced() };
 }
 
-/** Opens an in-memory queue. Its snapshot in `queue.db` is saved on shutdown and deleted before the first delivery. */
 function openMemory(bounds: QueueBounds, dataDir: string, log: Log, options: LocalQueueOptions): OpenQueue {
   const database = new Database(join(dataDir, 'queue.db'), { busyTimeoutMs: BUSY_TIMEOUT_MS });
   const stored = new QueuedMessages(database);

@@ -1,4 +1,3 @@
-/** Base class of queues that can be paused. */
 export abstract class Pausable {
   #isPaused: boolean;
   readonly #listeners = new Set<(isPaused: boolean) => void>();
@@ -29,7 +28,7 @@ export abstract class Pausable {
   /** Stores that the queue is paused or resumed. Called before the change takes effect. */
   protected abstract storePause(isPaused: boolean): Promise<void>;
 
-  /** Sets whether the queue is paused. Calls the listeners if this is a change. @returns whether this is a change */
+  /** Returns whether the state has changed. If it has, calls the listeners. */
   protected setPaused(isPaused: boolean): boolean {
     if (isPaused === this.#isPaused) return false;
     this.#isPaused = isPaused;

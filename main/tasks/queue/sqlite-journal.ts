@@ -4,13 +4,10 @@ import type { Entry } from './backlog.ts';
 import { LastWriteFailed } from './last-write-failed.ts';
 import type { DeadLetter, UnsyncedRows } from './queue.ts';
 
-/** Maximum wait if another program, such as a backup, has locked `queue.db`. Short, because the wait blocks the event loop. */
+/** Maximum wait for another program's lock on `queue.db`. Short, because the wait blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 100;
-/** Delay before a failed write or sync is retried. */
 const RETRY_MS = 1000;
-/**
- * Maximum number of completed messages waiting for a sync. The tasks of any older messages run again at the next start.
- */
+/** Maximum number of completed messages waiting for a sync. Tasks of older messages run again at the next start. */
 const MAX_UNSYNCED = 100_000;
 
 interface Operation {
@@ -18,49 +15,43 @@ interface Operation {
   /** Whether the write must survive a power loss. */
   durable: boolean;
   written: PromiseWithResolvers<void>;
-  /** Sequence number of the message if a failed write is retried. Undefined if a failed write is not retried. */
+  /** Sequence number of the message. Undefined if a failed write must not be retried. */
   retryFor: number | undefined;
 }
 
 export type Journal = Omit<SqliteJournal, 'read' | 'problem' | 'unsynced'>;
 
 /**
- * Makes a queue durable by storing its changes in a SQLite file. All changes of one event loop turn share a transaction
- * (group commit). Once a method's promise resolves, its write survives the death of the process; the writes of
- * `accept`, `cancel`, `deadLetter`, `redrive` and `storePause` also survive a power loss. A rejected `accept`, `cancel`,
- * `redrive`, `purgeAll` or `storePause` wrote nothing. Any other failed write is retried.
+ * Stores a queue's changes in a SQLite file, in one transaction per event loop turn. When a method's promise resolves,
+ * its write survives the death of the process. A rejected `accept`, `cancel`, `redrive`, `purgeAll` or `storePause`
+ * wrote nothing. Any other failed write is retried.
  */
 export class SqliteJournal {
   readonly #database: Database;
   readonly #messages: QueuedMessages;
-  readonly #rowsOnDisk: () => Promise<void>;
-  /** Promises of pending syncs and of the writes that follow the syncs. Awaited by `close`. */
+  readonly #syncRows: () => Promise<void>;
   readonly #syncing = new Set<Promise<void>>();
-  /** Sequence numbers of completed messages whose rows could not be synced. The messages are deleted once a later sync succeeds. */
+  /** Sequence numbers of completed messages that are not deleted until their task rows are synced to disk. */
   readonly #unsynced = new Set<number>();
-  /** Error message of the last failed sync. */
   #syncFailure = '';
   #operations: Operation[] = [];
-  /** Failed writes to repeat in the next transaction, by the sequence number of the message. */
+  /** Failed writes to repeat, by the message's sequence number. A later write of a message replaces the earlier one. */
   readonly #failedWrites = new Map<number, () => void>();
   #retryTimer: NodeJS.Timeout | undefined;
-  /** Reason why the last transaction failed, or undefined if it succeeded. */
-  #failure: string | undefined;
+  #lastFailure: string | undefined;
   #closed = false;
 
-  /** @param rowsOnDisk syncs the rows of all completed tasks to disk */
-  constructor(path: string, rowsOnDisk: () => Promise<void>) {
+  constructor(path: string, syncRows: () => Promise<void>) {
     this.#database = new Database(path, { busyTimeoutMs: BUSY_TIMEOUT_MS });
     this.#messages = new QueuedMessages(this.#database);
-    this.#rowsOnDisk = rowsOnDisk;
+    this.#syncRows = syncRows;
   }
 
-  /** Reads the stored queue of the previous process. */
   read(): QueueSnapshot {
     return this.#messages.read();
   }
 
-  /** Stores an accepted message and its idempotency key. @param evictedKeys keys whose stored records are deleted */
+  /** Stores an accepted message and its idempotency key, and deletes the records of evicted keys. */
   accept(entry: Entry, record?: KeyRecord, evictedKeys: readonly string[] = []): Promise<void> {
     return this.#write(true, undefined, () => {
       this.#messages.insert(entry);
@@ -69,31 +60,26 @@ export class SqliteJournal {
     });
   }
 
-  /**
-   * Stores the state of a message.
-   *
-   * @param running whether a crash of the process would be blamed on this message
-   */
+  /** Stores a message's state. If `running` is true, the message is a suspect if the process dies. */
   update(entry: Entry, running: boolean): Promise<void> {
     return this.#write(false, entry.sequence, () => this.#messages.update(entry, running));
   }
 
-  /** Deletes a message once its row is synced to disk. Otherwise, a power loss could destroy both message and row. */
+  /** Deletes a message after its row is synced, so that a power loss cannot destroy both the message and its row. */
   complete({ sequence }: Entry): Promise<void> {
     return this.#track(this.#deleteOnceSynced([sequence]));
   }
 
-  /** Deletes a message that was cancelled while no attempt was running. */
+  /** Deletes a message that was cancelled before an attempt. A failed write is not retried. */
   cancel({ sequence }: Entry): Promise<void> {
     return this.#write(true, undefined, () => this.#messages.delete(sequence));
   }
 
-  /** Deletes a message whose running attempt was cancelled. Its task has no row. */
+  /** Deletes a message whose running attempt was cancelled. A failed write is retried. */
   cancelRunning({ sequence }: Entry): Promise<void> {
     return this.#write(true, sequence, () => this.#messages.delete(sequence));
   }
 
-  /** Deletes a message and stores its dead letter. */
   deadLetter(letter: DeadLetter): Promise<void> {
     return this.#write(true, letter.sequence, () => {
       this.#messages.delete(letter.sequence);
@@ -101,7 +87,6 @@ export class SqliteJournal {
     });
   }
 
-  /** Deletes dead letters and stores the requeued messages. */
   redrive(entries: readonly Entry[]): Promise<void> {
     return this.#write(true, undefined, () => {
       for (const entry of entries) {
@@ -111,7 +96,7 @@ export class SqliteJournal {
     });
   }
 
-  /** Deletes dead letters. If the write fails, none of them is deleted. */
+  /** Deletes all given dead letters, or none if the write fails. */
   purgeAll(letters: readonly DeadLetter[]): Promise<void> {
     return this.#write(false, undefined, () => {
       for (const { sequence } of letters) this.#messages.deleteDeadLetter(sequence);
@@ -133,7 +118,7 @@ export class SqliteJournal {
   problem(): string | undefined {
     try {
       this.#database.probe();
-      return this.#failure;
+      return this.#lastFailure;
     } catch (error) {
       return (error as Error).message;
     }
@@ -143,7 +128,7 @@ export class SqliteJournal {
     return { tasks: this.#unsynced.size, reason: this.#syncFailure };
   }
 
-  /** Retries failed writes, then closes the file. @throws {LastWriteFailed} if a write fails again, or the file is gone */
+  /** Retries failed writes and closes the file. @throws {LastWriteFailed} if a write fails again or the file is gone */
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#retryTimer);
@@ -158,10 +143,7 @@ export class SqliteJournal {
     }
   }
 
-  /**
-   * Returns the sequence numbers of all stored messages. Uses the open connection, because opening one may fail on a
-   * full disk.
-   */
+  /** Uses the open connection, because opening another connection may fail on a full disk. */
   #stored(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
@@ -181,7 +163,7 @@ export class SqliteJournal {
 
   async #deleteOnceSynced(sequences: readonly number[]): Promise<void> {
     try {
-      await this.#rowsOnDisk();
+      await this.#syncRows();
     } catch (error) {
       this.#syncFailure = (error as Error).message;
       for (const sequence of sequences) this.#unsynced.add(sequence);
@@ -196,7 +178,6 @@ export class SqliteJournal {
     await Promise.all(sequences.map((sequence) => this.#write(false, sequence, () => this.#messages.delete(sequence))));
   }
 
-  /** Retries a failed sync of task rows, then deletes the messages of the synced rows. */
   async #retrySync(): Promise<void> {
     if (this.#unsynced.size > 0) await this.#deleteOnceSynced([...this.#unsynced]).catch(() => {});
   }
@@ -211,10 +192,10 @@ export class SqliteJournal {
   #commit(): void {
     const operations = this.#operations;
     const idle = operations.length === 0 && this.#failedWrites.size === 0;
-    if (idle && this.#failure === undefined) return;
+    if (idle && this.#lastFailure === undefined) return;
     this.#operations = [];
     // After a failed transaction, does not wait for locks, because the wait blocks the event loop.
-    const wait = this.#failure === undefined ? BUSY_TIMEOUT_MS : 0;
+    const wait = this.#lastFailure === undefined ? BUSY_TIMEOUT_MS : 0;
     const durable = idle || this.#failedWrites.size > 0 || operations.some((operation) => operation.durable);
     try {
       this.#database.statement(`PRAGMA busy_timeout = ${wait}`).get();
@@ -224,11 +205,11 @@ export class SqliteJournal {
         for (const write of this.#failedWrites.values()) write();
         for (const { write } of operations) write();
       });
-      this.#failure = undefined;
+      this.#lastFailure = undefined;
       this.#failedWrites.clear();
       for (const { written } of operations) written.resolve();
     } catch (error) {
-      this.#failure = (error as Error).message;
+      this.#lastFailure = (error as Error).message;
       for (const { write, written, retryFor } of operations) {
         if (retryFor !== undefined) {
           // Moves the failed write to the end of the map, so that failed writes are repeated in their original order.
