@@ -1,4 +1,4 @@
-/** Returns a function that schedules `run` with `process.nextTick`. Calls before `run` starts share one run. */
+/** Wraps `run` so that all calls in one event loop turn lead to a single run, scheduled with `process.nextTick`. */
 export function oncePerTurn(run: () => void): () => void {
   let isScheduled = false;
   return () => {

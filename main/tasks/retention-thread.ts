@@ -13,7 +13,6 @@ export function startRetentionThread({
     name: 'retention',
     file,
     workerData: () => start satisfies RetentionStart,
-    // The delays are long, because retention is not urgent.
     restartDelaysMs: [1000, 5000, 15_000, 60_000],
     stableAfterMs: 120_000,
     log,

@@ -26,41 +26,34 @@ export interface Unfinished {
   kept: boolean;
 }
 
-/** Deadlines for stopping the service. Each promise resolves when its deadline is reached. */
+/** Deadlines for stopping the task service. Each promise resolves when its deadline is reached. */
 export interface StopDeadlines {
   /** Deadline after which open connections are closed. */
   connections: Promise<void>;
-  /** Deadline after which running handlers are aborted. A durable queue does not wait for this deadline. */
+  /** Deadline after which running handlers are aborted. With a durable queue, handlers are aborted at once. */
   abort: Promise<void>;
   /** Deadline after which running tasks are terminated. */
   all: Promise<void>;
 }
 
-/** Handle to the running service B, the task queue. */
 export interface TasksService {
   listener: Listener;
-  /** Rules for checking submissions. */
   rules: SubmissionRules;
   metrics: TasksMetrics;
-  /** Readiness checks by name. The service is not ready while any of them returns a problem. */
+  /** Readiness checks by name. While a check returns a problem, the service is not ready. */
   checks: Checks;
   /** Checks by name. A failing check is reported as a warning, but the service stays ready. */
   warnings: Checks;
-  /** Stops the service. Returns how many tasks are unfinished. */
   stop(deadlines: StopDeadlines): Promise<Unfinished>;
   /** Number of accepted tasks that would be lost if the process ended now. */
   unsaved(): number;
 }
 
-/** Sources of service B's metrics. */
 export interface TasksMetrics {
   requests: RequestMetrics;
-  /** Byte budget for unparsed request bodies. */
   bodies: ByteBudget;
-  /** Byte budget for responses that clients have not read yet. */
   responses: ByteBudget;
   queue: Pick<Queue, 'counts' | 'oldest' | 'paused'>;
-  /** Functions that report the state of the queue's storage. */
   storage: Pick<OpenQueue, 'fileProblem' | 'unsynced' | 'evicted'>;
   bounds: Pick<QueueBounds, 'maxLength' | 'maxBytes'>;
   dispatcher: Pick<Dispatcher, 'metrics'>;
@@ -68,29 +61,22 @@ export interface TasksMetrics {
   events: Pick<TaskEvents, 'subscribers'>;
 }
 
-/** Service B's storage: local files, or servers shared by several nodes. */
+/** Storage of the task service: local files, or servers shared by several nodes. */
 export interface TasksBackend {
   tasks: TaskStore;
-  /** Opens the task queue. @param onEvent called for each state change and progress report of a task */
   openQueue(onEvent: (event: TaskEvent) => void): Awaitable<OpenQueue>;
   taskStoreLocation: TaskStoreLocation;
-  /**
-   * Starts deleting old task rows. Returns undefined if no retention limit is set.
-   *
-   * @param writeLock write lock of the worker threads
-   */
+  /** Starts to delete old task rows. Returns undefined if no retention limit is configured. */
   startRetention(writeLock: SharedArrayBuffer): { stop(): Promise<void> } | undefined;
 }
 
-/** Optional parts of service B: access control and the actions of a handlers module. */
 export interface TasksParts {
-  /** Access control. If undefined, requests do not need a token. */
+  /** If undefined, requests need no token. */
   access?: TaskAccess | undefined;
-  /** Actions defined by the handlers module; none by default. */
   actions?: HandlersManifest;
 }
 
-/** Starts service B. @throws {Error} if the queue, a thread or the server cannot start */
+/** Starts the task service. @throws {Error} if the queue, a worker thread or the HTTP server cannot start */
 export async function startTasks(
   { http, tasks: settings, queue: bounds }: Pick<Config, 'http' | 'tasks' | 'queue'>,
   backend: TasksBackend,
@@ -188,8 +174,8 @@ export async function startTasks(
       const retentionStopped = retention?.stop();
       await listener.close(connections);
       await submissions.stop();
-      // Drains a memory queue first, because its tasks would be lost if the snapshot could not be written.
-      // Built-in handlers have no abort signal, so they run until the deadline.
+      // Drains an in-memory queue first, because its tasks would be lost if the snapshot could not be written. Built-in
+      // handlers have no abort signal, so they run until the deadline.
       if (!queue.durable) await dispatcher.drain(deadline, settings.handlers === undefined ? deadline : abort);
       await dispatcher.stop(deadline);
       const unfinished = unsettled(queue);
@@ -201,7 +187,6 @@ export async function startTasks(
   };
 }
 
-/** Logs each pause and resumption of the queue, by this or another node, and emits an event for it. */
 function followPauses(queue: Queue, events: TaskEvents, log: Log): void {
   const note = (isPaused: boolean) =>
     isPaused
@@ -218,7 +203,6 @@ function unsyncedRows({ tasks, reason }: UnsyncedRows): string | undefined {
   return tasks === 0 ? undefined : `${tasks} completed tasks run again at the next start: ${reason}`;
 }
 
-/** Compiles the submission rules into a check. Returns undefined if the rules accept every submission. */
 async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | undefined> {
   const hasSchema = [...rules.actions.values()].some(({ schema }) => schema !== undefined);
   if (!hasSchema && !rules.rejectUnknown) return undefined;
@@ -227,10 +211,8 @@ async function compileRules(rules: SubmissionRules): Promise<MainThreadCheck | u
   return mainThreadCheck(rules);
 }
 
-/**
- * Returns the heap limit in MB of the thread that parses large bodies. Parsing needs up to 40 times the size of the
- * body. The limit is far higher, because V8 sometimes aborts the whole process when a thread reaches its limit.
- */
+// Parsing needs up to 40 times the size of a body. The limit is far higher, because V8 sometimes aborts the whole
+// process when a thread reaches its heap limit.
 function parserMemoryMb(bodyLimit: number): number {
   return 128 + Math.ceil((128 * bodyLimit) / 2 ** 20);
 }
