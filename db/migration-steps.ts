@@ -1,11 +1,10 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Reads the migrations newer than a schema's version. If a table is missing, reads all migrations, because an earlier
- * migration creates the table.
+ * Reads all migrations in `folder`, or only those newer than `version` if no table is missing (`isComplete`).
  *
- * @returns `steps`, the SQL text of each migration in order, and `newest`, the newest migration's version
- * @throws {Error} if the schema is newer than the newest migration
+ * @returns `steps`, the SQL text of each migration, and `newest`, the newest migration's version
+ * @throws {Error} if `version` is newer than the newest migration
  */
 export function migrationSteps(folder: URL, { version, isComplete }: { version: number; isComplete: boolean }) {
   const files = readdirSync(folder).filter((name) => name.endsWith('.sql'));

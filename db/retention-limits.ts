@@ -6,9 +6,9 @@ export interface RetentionLimits {
   days: number;
 }
 
-/** Maximum number of rows deleted in one transaction, so that the transaction takes only a few milliseconds. */
+/** Maximum number of rows deleted in one transaction, which then takes only a few milliseconds. */
 export const MAX_STEP_ROWS = 200;
-/** Maximum total size in bytes of the rows deleted in one transaction. A larger row is deleted alone. */
+/** Maximum total size of the rows deleted in one transaction. A larger row is deleted alone. */
 export const MAX_STEP_BYTES = 4 * 1024 * 1024;
 
 export const SECONDS_PER_DAY = 86_400;

@@ -2,36 +2,29 @@
 export interface TaskFilter {
   status?: string | undefined;
   action?: string | undefined;
-  /** Only rows that are older than the row at this position. */
+  /** Position of a row. Only older rows match. */
   before?: TaskPosition | undefined;
 }
 
-/** A row's position in the order of a listing. */
 export interface TaskPosition {
   /** Creation time in Unix seconds. */
   createdAt: number;
-  /** Position in the order of arrival. Orders rows with the same creation time. */
+  /** Position in the order of arrival, which orders rows with the same creation time. */
   arrival: number;
 }
 
-/**
- * Whether a listing uses the index on actions instead of the index on statuses. With both filters, the index on
- * statuses is used unless the status is `completed`, because rows with any other status are rare.
- */
+/** Whether to use the index on actions. For a status other than `completed`, the index on statuses has fewer rows. */
 export function readsActions({ status, action }: TaskFilter): boolean {
   return action !== undefined && (status === undefined || status === 'completed');
 }
 
-/** Text between the action and the data in a payload. Cannot occur in an action, because JSON escapes quotes. */
+/** Text that follows the action in a payload. No action contains it, because JSON escapes quotes. */
 const AFTER_ACTION = '","data":';
 
-/**
- * Number of characters that the indexes on actions read from a payload, starting at the action. The migrations contain
- * the same number.
- */
+/** Number of characters of a payload that the indexes on actions read. Must equal the number in the migrations. */
 const READ_LENGTH = 266;
 
-/** An action as it appears in the JSON text of a payload, for queries that use the indexes on actions. */
+/** An action in the JSON text of a payload, for queries that use the indexes on actions. */
 export interface ActionText {
   /** The escaped action, followed by {@link AFTER_ACTION}. */
   withEnd: string;

@@ -3,36 +3,30 @@ import { Client, DatabaseError, defaults, Pool, type PoolClient, types } from 'p
 import { DatabaseUnavailable } from '../sqlite/database.ts';
 
 export interface PostgresOptions {
-  /** Maximum number of connections in the pool. */
   connections: number;
   /** Statement timeout. */
   timeLimitMs: number;
-  /** Maximum time that a statement waits for a lock. Default: `timeLimitMs`. */
+  /** Maximum wait of a statement for a lock. Default: `timeLimitMs`. */
   lockLimitMs?: number;
-  /** Called with the reason when an idle connection is lost. */
+  /** Called when an idle connection is lost. */
   onLost?: (reason: string) => void;
 }
 
-/** SQL text with parameter placeholders. Each connection prepares a named statement only once. */
+/** SQL text with parameter placeholders. A statement with a `name` is prepared once per connection. */
 export type Statement = string | { name?: string; text: string };
 
 /**
- * Runs one statement.
- *
- * @param timeLimitMs client-side timeout, `Infinity` for none; the server-side timeout is always `PostgresOptions.timeLimitMs`
+ * @param timeLimitMs client-side timeout, `Infinity` for none; does not change the timeout on the server
  * @throws {DatabaseUnavailable} if the server does not answer
  * @throws {DatabaseError} if the statement fails
  */
 export type Query = <Row>(statement: Statement, values?: readonly unknown[], timeLimitMs?: number) => Promise<Row[]>;
 
 const CONNECT_LIMIT_MS = 2000;
-/** Idle time before the first TCP keep-alive probe. The probes detect silently dropped connections. */
 const KEEP_ALIVE_MS = 10_000;
-/** Idle time after which a pooled connection is closed. */
 const IDLE_MS = 60_000;
-/** Maximum number of queries waiting for a connection. Further queries fail immediately. */
-const MAX_WAITING = 1000;
-/** Margin added to the client-side timeout, so that the server's more precise timeout error arrives first. */
+const MAX_WAITING_QUERIES = 1000;
+/** Added to the client-side timeout, so that the server's more precise timeout error arrives first. */
 const GRACE_MS = 500;
 
 /** Connection pool for one PostgreSQL database. A lost connection is replaced at the next query. */
@@ -41,7 +35,6 @@ export class PostgresDatabase {
   readonly address: string;
   readonly #pool: Pool;
   readonly #timeLimitMs: number;
-  /** Connections in use, which `close` also closes. */
   readonly #busy = new Set<PoolClient>();
   #closed: Promise<void> | undefined;
 
@@ -62,23 +55,20 @@ export class PostgresDatabase {
       types: { getTypeParser },
     });
     this.#pool.on('error', (error) => onLost?.(reasonOf(error)));
-    // An `error` event without a listener would end the process. The error is ignored, because the next statement
-    // reports it.
+    // Without a listener, an `error` event would end the process. The next statement reports the error.
     this.#pool.on('connect', (client) => client.on('error', () => {}));
   }
 
-  /** Runs one statement on any connection in the pool. */
   readonly query: Query = (statement, values, timeLimitMs) =>
     this.session((query) => query(statement, values, timeLimitMs));
 
   /**
    * Runs `work` on a dedicated connection. If `work` throws, the connection is closed, which rolls back its transaction
    * and releases its locks.
-   *
-   * @throws {DatabaseUnavailable} if no connection can be obtained, and any error that `work` throws
    */
   async session<T>(work: (query: Query) => Promise<T>): Promise<T> {
-    if (this.#pool.waitingCount >= MAX_WAITING) throw this.#unavailable('too many queries waiting for a connection');
+    if (this.#pool.waitingCount >= MAX_WAITING_QUERIES)
+      throw this.#unavailable('too many queries waiting for a connection');
     const client = await this.#pool.connect().catch((error) => {
       throw error instanceof DatabaseError && REFUSED.test(error.code ?? '')
         ? this.#refused(error)
@@ -97,7 +87,7 @@ export class PostgresDatabase {
     }
   }
 
-  /** Runs `work` in a transaction, which is rolled back if `work` throws. @throws the same errors as {@link session} */
+  /** Runs `work` in a transaction, which is rolled back if `work` throws. */
   transaction<T>(work: (query: Query) => Promise<T>): Promise<T> {
     return this.session(async (query) => {
       await query('BEGIN');
@@ -107,16 +97,12 @@ export class PostgresDatabase {
     });
   }
 
-  /**
-   * Runs a query to check that the server answers.
-   *
-   * @throws {DatabaseUnavailable} with the reason if the server does not answer
-   */
+  /** Runs a query. @throws {DatabaseUnavailable} with the reason if the server does not answer */
   async probe(): Promise<undefined> {
     await this.query('SELECT 1');
   }
 
-  /** Closes all connections. Statements still in progress fail. Repeated calls return the same promise. */
+  /** Closes all connections. Statements in progress fail. */
   close(): Promise<void> {
     this.#closed ??= this.#pool.end();
     // Not awaited, because `end` never settles if the server is unreachable.
@@ -127,7 +113,7 @@ export class PostgresDatabase {
   #queryOn(client: PoolClient): Query {
     return async (statement, values = [], timeLimitMs = this.#timeLimitMs) => {
       const text = typeof statement === 'string' ? { text: statement } : statement;
-      // pg takes 0 as no timeout.
+      // For pg, 0 means no timeout.
       const query_timeout = timeLimitMs === Infinity ? 0 : timeLimitMs + GRACE_MS;
       const config = { ...text, values: [...values], query_timeout };
       const { rows } = await client.query(config).catch((error) => {
@@ -145,7 +131,7 @@ export class PostgresDatabase {
     );
   }
 
-  /** Returns an error without a `cause`, because the original error references the connection and thus the password. */
+  /** The error has no `cause`, because pg's error references the connection and thus the password. */
   #unavailable(reason: string): DatabaseUnavailable {
     return new DatabaseUnavailable(
       `cannot reach PostgreSQL at ${this.address}: ${reason}: start it, or fix DATABASE_URL`,
@@ -153,14 +139,14 @@ export class PostgresDatabase {
   }
 }
 
-/** libpq's default user name, that of the operating system. pg would use the variable `USER`, which may be unset. */
+/** Like libpq, uses the name of the operating system's user. pg uses the variable `USER`, which may be unset. */
 defaults.user = process.env.PGUSER || systemUser();
 
 function systemUser(): string {
   try {
     return userInfo().username;
   } catch {
-    // The process runs with a user id that has no name, as in some containers.
+    // `userInfo` throws if the user id has no name, as in some containers.
     return 'postgres';
   }
 }
@@ -174,14 +160,13 @@ function addressOf(url: string): string {
   }
 }
 
-/** PostgreSQL's object identifier (OID) for the type `bigint`. */
-const BIGINT = 20;
+const BIGINT_OID = 20;
 
-/** Parses `bigint` values as numbers, as node:sqlite does. By default, pg returns strings. */
+/** Parses `bigint` values as numbers, as node:sqlite does. pg would return strings. */
 const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
-  oid === BIGINT ? Number : types.getTypeParser(oid, format as 'text');
+  oid === BIGINT_OID ? Number : types.getTypeParser(oid, format as 'text');
 
-/** SQLSTATE prefixes of server and connection errors. `57P` does not match 57014, which means a canceled statement. */
+/** SQLSTATE prefixes of server and connection errors. `57P` does not match 57014, a canceled statement. */
 const UNAVAILABLE = /^(08|28|3D|53|57P)/;
 
 /** SQLSTATE prefixes of a refused connection: wrong user or password, or unknown database. */

@@ -6,23 +6,20 @@ import { PostgresDatabase, type Query, reasonOf } from './database.ts';
 const folder = new URL('../migrations/postgres/', import.meta.url);
 const TABLES = ['api_keys', 'tasks'];
 
-/** Statement timeout, except for the migration steps, and longest wait for a table lock. */
+/** Timeout of any statement other than a migration step, and of any wait for a table lock. */
 const TIME_LIMIT_MS = 50_000;
 
 export interface MigrationOptions {
-  /** Overrides the statement timeout in tests. */
   timeLimitMs?: number;
-  /** Called when the server has answered. The rest has no time limit, because it depends on the number of rows. */
+  /** Called when the server has answered and the migration begins, which has no time limit. */
   onStart?: () => void;
 }
 
 /**
- * Migrates the tables in the current schema to the newest version and keeps their rows. Several nodes can call this
- * function at the same time; one migrates, and the others wait for it without limit.
+ * Migrates the tables in the current schema. If several nodes migrate at once, all but one wait without limit.
  *
  * @returns the database's address, without the user name and password
- * @throws {Error} with a one-line message if the server cannot be reached, the tables are newer than this program, or a
- *   migration fails
+ * @throws {Error} with a one-line message
  */
 export async function migratePostgres(
   url: string,

@@ -7,10 +7,6 @@ const LAST_KEPT = {
   text: 'SELECT created_at, arrival FROM tasks ORDER BY created_at DESC, arrival DESC OFFSET $1 LIMIT 1',
 };
 
-/**
- * Returns a statement that deletes the oldest rows that match `condition`, limited by `MAX_STEP_ROWS` and
- * `MAX_STEP_BYTES`.
- */
 const deleteFirst = (name: string, condition: string) => ({
   name,
   text: `DELETE FROM tasks WHERE ctid = ANY (ARRAY(
@@ -28,11 +24,10 @@ const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1:
 const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
 /**
- * Deletes all rows beyond the retention limits, in short transactions. Does nothing if another node is deleting rows.
+ * Deletes all rows beyond the limits, in short transactions, unless another node is deleting rows.
  *
  * @param now current time in milliseconds since the epoch
- * @param afterStep awaited after each transaction; gets the number of deleted rows and returns false to stop
- * @throws the same errors as {@link PostgresDatabase.query}
+ * @param afterStep awaited after each transaction with the number of deleted rows; returns false to stop
  */
 export async function retentionRound(
   database: PostgresDatabase,

@@ -1,24 +1,19 @@
 import { LISTING_SIZE } from '../sqlite/task-listing.ts';
 import { actionText, readsActions, type TaskFilter } from '../task-filter.ts';
 
-/** Expression of the index `tasks_by_action`: the action as in the payload, or the part of it that the index reads. */
+/** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
 const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;
 
-/** Position after that of every row. */
+/** Highest possible position. The rows before it start with the newest row. */
 const NEWEST = { createdAt: '9223372036854775807', arrival: '9223372036854775807' };
 
-/** A prepared statement and the values of its parameters. */
 export interface ListingQuery {
   statement: { name: string; text: string };
   values: unknown[];
 }
 
-/**
- * Returns the query of a listing. The row comparison and the ORDER BY clause begin with the first column of an index, so that the planner
- * uses this index. With `=` for the first column, the planner may choose the index on creation time and, if few rows match, scan all of it.
- *
- * @param name start of the statement's name, different for different `columns`
- */
+// A row comparison makes the planner use the index that starts with its first column. With `=`, the planner may scan
+// the whole index on creation time instead. `name` must differ for different `columns`.
 export function listingQuery(name: string, columns: string, filter: TaskFilter): ListingQuery {
   const { status, action, before = NEWEST } = filter;
   const values: unknown[] = [before.createdAt, before.arrival];
@@ -30,7 +25,7 @@ export function listingQuery(name: string, columns: string, filter: TaskFilter):
   const bounds: string[] = [];
   const match = (expression: string, value: string, isIndexed: boolean) => {
     const bound = parameter(value);
-    // Unlike `=`, the function neither uses another index nor makes the planner expect few rows, which it would sort.
+    // Unlike `=`, `texteq` keeps the planner from using another index, and from sorting the rows.
     conditions.push(isIndexed ? `${expression} >= ${bound}` : `texteq(${expression}, ${bound})`);
     if (!isIndexed) return;
     first.push(expression);

@@ -22,10 +22,10 @@ const FIND = { name: 'find', text: `SELECT ${COLUMNS} FROM tasks WHERE id = $1` 
 const FIND_SUMMARY = { name: 'find-summary', text: `SELECT ${SUMMARY} FROM tasks WHERE id = $1` };
 const POSITION = { name: 'position', text: 'SELECT created_at AS "createdAt", arrival FROM tasks WHERE id = $1' };
 
-/** Statements that read one row, exported so that tests can check their plans. */
+/** Exported, so that a spec can check the query plans. */
 export const taskStatements = { FIND, FIND_SUMMARY, POSITION };
 
-// Replaces all columns except `arrival`, so that an updated row keeps its position in the order of arrival.
+// Does not update `arrival`, so that a replaced row keeps its position in the order of arrival.
 const ON_CONFLICT = `ON CONFLICT (id) DO UPDATE SET payload = excluded.payload, status = excluded.status,
   result = excluded.result, created_at = excluded.created_at, processed_at = excluded.processed_at`;
 const LATEST = '(extract(epoch FROM statement_timestamp()) * 1000000)::bigint';
@@ -41,9 +41,7 @@ const STORE_ALL = {
       WITH ORDINALITY AS row (${COLUMNS}, arrival, ordinal) ${ON_CONFLICT}`,
 };
 
-/** Maximum total number of characters in the rows stored by one statement. A larger row is stored alone. */
 const MAX_STATEMENT_LENGTH = 8 * 1024 * 1024;
-/** Milliseconds added to the timeout of an INSERT statement per million characters in its values. */
 const MS_PER_MILLION_CHARACTERS = 500;
 
 /** Tasks in the PostgreSQL table `tasks`. Methods throw `DatabaseUnavailable` or `DatabaseError`. */
@@ -57,32 +55,28 @@ export class PostgresTasks {
     this.#timeLimitMs = timeLimitMs;
   }
 
-  /** Returns the ids and sizes of the rows that {@link list} returns, without loading their payloads and results. */
+  /** Returns the ids and sizes of the rows that {@link list} returns. */
   locate(filter: TaskFilter = {}): Promise<TaskLocation[]> {
     return this.#newest('locate', LOCATION, filter);
   }
 
-  /** Returns a task's row, or undefined if the task has no row. */
   async find(id: string): Promise<TaskRecord | undefined> {
     return isText(id) ? (await this.#database.query<TaskRecord>(FIND, [id]))[0] : undefined;
   }
 
-  /** Returns the summary of a task's row, or undefined if there is none. */
   async findSummary(id: string): Promise<TaskSummary | undefined> {
     return isText(id) ? (await this.#database.query<TaskSummary>(FIND_SUMMARY, [id]))[0] : undefined;
   }
 
-  /** Returns the position of a task's row in the order of a listing, or undefined if there is none. */
   async position(id: string): Promise<TaskPosition | undefined> {
     return isText(id) ? (await this.#database.query<TaskPosition>(POSITION, [id]))[0] : undefined;
   }
 
-  /** Returns up to `LISTING_SIZE` rows that match the filter, newest first. */
+  /** Returns up to `LISTING_SIZE` matching rows, newest first. */
   list(filter: TaskFilter = {}): Promise<TaskRecord[]> {
     return this.#newest('list', COLUMNS, filter);
   }
 
-  /** Returns the summaries of the rows that {@link list} returns. */
   summarize(filter: TaskFilter = {}): Promise<TaskSummary[]> {
     return this.#newest('summarize', SUMMARY, filter);
   }
@@ -93,12 +87,7 @@ export class PostgresTasks {
     return this.#database.query<Row>(statement, values);
   }
 
-  /**
-   * Writes the rows of completed tasks, several rows per statement. A row replaces an earlier row with the same id. If
-   * the server rejects a statement, its rows are written one by one.
-   *
-   * @returns for each row, in order, the failure, or undefined if the row was written
-   */
+  /** Writes rows, replacing rows with the same ids. Returns the failure of each row, or undefined for a written row. */
   async storeAll(tasks: readonly OrderedTask[]): Promise<ReadonlyArray<WriteFailure | undefined>> {
     const failures = new Map<string, WriteFailure>();
     let outage: WriteFailure | undefined;
@@ -109,7 +98,7 @@ export class PostgresTasks {
       if (failure.ofRow && part.length > 1) {
         parts.unshift(...part.map((task) => [task]));
       } else {
-        // After a server failure, the remaining rows are skipped, because each statement would wait for its timeout.
+        // After a server failure, skips the remaining rows, because each statement would wait for its timeout.
         if (!failure.ofRow) outage = failure;
         for (const { id } of part) failures.set(id, failure);
       }
@@ -132,17 +121,14 @@ export class PostgresTasks {
   }
 }
 
-/** Returns a row's values in the order of the statements' parameters. */
 function valuesOf({ id, payload, status, result, created_at, processed_at, arrival = null }: OrderedTask): unknown[] {
   return [id, payload, status, result, created_at, processed_at, arrival];
 }
 
-/** Returns the length of a row's payload and result in UTF-16 code units, an estimate of the size in bytes. */
 function lengthOf({ payload, result }: OrderedTask): number {
   return (payload?.length ?? 0) + (result?.length ?? 0);
 }
 
-/** Splits tasks into parts of up to {@link MAX_STATEMENT_LENGTH} characters, one part per statement. */
 function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   const parts: OrderedTask[][] = [];
   let length = Number.POSITIVE_INFINITY;
@@ -157,13 +143,10 @@ function split(tasks: readonly OrderedTask[]): OrderedTask[][] {
   return parts;
 }
 
-/** Whether PostgreSQL can store a string. PostgreSQL rejects strings that contain a NUL character. */
+/** PostgreSQL rejects a string that contains a NUL character. */
 function isText(text: string): boolean {
   return !text.includes('\0');
 }
 
-/**
- * SQLSTATE prefixes of errors caused by a single row: data exceptions, constraint violations, exceeded limits, and
- * exceptions raised by triggers. Any other error would affect every row.
- */
+/** SQLSTATE prefixes of errors caused by a single row. Any other error would affect every row. */
 const VALUE_ERRORS = /^(22|23|54|P0001)/;

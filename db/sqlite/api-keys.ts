@@ -7,7 +7,7 @@ export interface ApiKeyOwner {
   role: string;
 }
 
-/** Record of an API key. Does not contain the key itself. */
+/** Record of an API key, without the key itself. */
 export interface ApiKeyRecord extends ApiKeyOwner {
   id: number;
   /** Last four characters of the key. Empty if the key is shorter than {@link SHORTEST_SHOWN}. */
@@ -18,22 +18,16 @@ export interface ApiKeyRecord extends ApiKeyOwner {
 
 /** In-memory copy of table `api_keys`. Valid while `statement` and `version` are unchanged. */
 interface Snapshot {
-  /** Prepared statement for {@link VERSION}. A different statement means that the database was reopened. */
+  /** Prepared statement for {@link VERSION}. A different object means that the database was reopened. */
   statement: StatementSync;
   version: string;
-  /** Owners of API keys, by key digest. */
   owners: Map<string, ApiKeyOwner>;
 }
 
 /** Query whose result changes when another connection commits (`data_version`) or this connection writes (`total_changes()`). */
 const VERSION = "SELECT data_version || ' ' || total_changes() AS version FROM pragma_data_version";
 
-/**
- * API keys in the SQLite table `api_keys`. Methods throw SQLite's errors and the errors of {@link Database.statement}.
- *
- * Keys are looked up in memory by a keyed hash, which prevents timing attacks. The table is read again after every
- * change. `create` and `revoke` sync their changes to disk, so that a power loss cannot undo them.
- */
+/** API keys, found in memory by a keyed hash, which prevents timing attacks. */
 export class ApiKeys {
   readonly #database: Database;
   readonly #secret = randomBytes(32).toString('hex');
@@ -43,17 +37,11 @@ export class ApiKeys {
     this.#database = database;
   }
 
-  /** Returns the owner of `apiKey`, or undefined if the key is unknown. */
   findOwner(apiKey: string): ApiKeyOwner | undefined {
     return this.#owners().get(this.#digest(apiKey));
   }
 
-  /**
-   * Creates an API key for user `demo` if the user has none.
-   *
-   * @param now Unix seconds
-   * @returns the user's oldest key, and whether the key was created
-   */
+  /** Returns the oldest API key of user `demo`, or creates a key. `now` is in Unix seconds. */
   ensureDemoUser(now: number): { apiKey: string; created: boolean } {
     const insert = this.#database.statement(
       `INSERT INTO api_keys (api_key, user_id, role, created_at)
@@ -73,7 +61,7 @@ export class ApiKeys {
     return rows.all() as unknown as ApiKeyRecord[];
   }
 
-  /** Creates an API key and syncs it to disk. A user may have several keys. @param now creation time in Unix seconds */
+  /** Creates an API key and syncs it to disk. A user may have several keys. `now` is in Unix seconds. */
   create({ user_id, role }: ApiKeyOwner, now: number): { id: number; apiKey: string } {
     const apiKey = newKey();
     const insert = 'INSERT INTO api_keys (api_key, user_id, role, created_at) VALUES (?, ?, ?, ?)';
@@ -83,10 +71,7 @@ export class ApiKeys {
     return { id: Number(lastInsertRowid), apiKey };
   }
 
-  /**
-   * Deletes an API key and syncs the deletion to disk. Returns the key's owner and the number of the owner's other keys
-   * (`others`), or undefined if the id is unknown.
-   */
+  /** Returns the owner of the deleted key and the number of the owner's other keys, or undefined if `id` is unknown. */
   revoke(id: number): (ApiKeyOwner & { others: number }) | undefined {
     return this.#database.transaction(true, () => {
       const remove = this.#database.statement('DELETE FROM api_keys WHERE id = ? RETURNING user_id, role');
@@ -99,7 +84,7 @@ export class ApiKeys {
 
   #owners(): Map<string, ApiKeyOwner> {
     const statement = this.#database.statement(VERSION);
-    // The version is read before the rows. If the table changes in between, the next call reads the rows again.
+    // Reads the version before the rows, so that a change in between makes the next call read the rows again.
     const { version } = statement.get() as { version: string };
     if (this.#snapshot?.statement !== statement || this.#snapshot.version !== version) {
       this.#snapshot = undefined;
@@ -118,10 +103,10 @@ export class ApiKeys {
   }
 }
 
-/** Minimum length of an API key whose last four characters are shown. They would reveal too much of a shorter key. */
+/** Minimum length of an API key whose last four characters are shown. A shorter key would reveal too much. */
 export const SHORTEST_SHOWN = 16;
 
-/** Returns a new API key of 32 random hexadecimal digits. */
+/** Returns a random API key of 32 hexadecimal digits. */
 export function newKey(): string {
   return randomBytes(16).toString('hex');
 }

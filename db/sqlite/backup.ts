@@ -4,22 +4,15 @@ import { dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { fileUrl } from './database.ts';
 
-/**
- * Databases, in the order in which their snapshots are taken. The queue is first, so that a task completed between two
- * snapshots is in both copies instead of neither.
- */
+/** The queue is copied first. A task completed between two snapshots is then in both copies, not in neither. */
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
-/** Database that may be missing from a data folder, because older versions did not create it. */
+/** Database that older versions do not create. */
 const OPTIONAL = 'queue.db';
-/** Number of database pages (4 MiB in total) copied between checks of the abort signal. */
 const PAGES_PER_STEP = 1000;
-/** Longest wait for a locked database, for example while SQLite recovers its log. */
 const BUSY_TIMEOUT_MS = 5000;
 
 /**
- * Copies the databases in `dataDir`, as they are at the time of the call, to `folder`, creating the folder if missing.
- * All copies are checked and synced to disk before any copy gets its final name. If an error occurs, all copies are
- * deleted.
+ * Copies the databases in `dataDir` to `folder`, creating the folder if missing. Deletes all copies if an error occurs.
  *
  * @throws {Error} with a one-line message that says what to fix, or the abort reason of `signal`
  */
@@ -58,33 +51,24 @@ export async function backUpDatabases(
   }
 }
 
-/**
- * Checks that `folder` is missing or empty, and is not the data folder.
- *
- * @throws {Error} with the reason if the folder cannot be used
- */
 function checkFolder(dataDir: string, folder: string): void {
   if (!existsSync(folder)) return;
   if (!statSync(folder).isDirectory()) throw new Error(`${folder} is not a folder: name another one`);
   if (realpathSync(folder) === realpathSync(dataDir))
     throw new Error(`${folder} is the data folder itself: name another one`);
-  // The folder must be empty, because SQLite would apply a log left over from an earlier backup to the new backup.
+  // SQLite would apply a log left over from an earlier backup to the new backup.
   if (readdirSync(folder).length > 0) throw new Error(`${folder} is not empty: name a new folder`);
 }
 
-/** Creates a folder and its parents. @returns false if the folder already exists */
 function makeFolder(folder: string): boolean {
   if (existsSync(folder)) return false;
-  // Creates one level at a time, because Node's recursive mkdir hangs where folders cannot be created (such as
-  // `/proc`).
+  // Not `recursive`, because Node's recursive `mkdir` never returns for a path below `/proc`.
   makeFolder(dirname(folder));
   mkdirSync(folder, { mode: 0o700 });
   return true;
 }
 
-/**
- * Opens a database and begins a read transaction. Without the transaction, each later commit would restart the backup.
- */
+/** Opens a database in a read transaction, without which each later commit would restart the backup. */
 function openSnapshot(path: string): DatabaseSync {
   let connection: DatabaseSync | undefined;
   try {
@@ -97,7 +81,6 @@ function openSnapshot(path: string): DatabaseSync {
   }
 }
 
-/** Copies a snapshot to a file with the suffix `.partial`. Adds the file's path to `made` once the file exists. */
 async function copy(source: DatabaseSync, path: string, made: string[], signal: AbortSignal): Promise<void> {
   // Only the owner may read the copy, because it contains API keys.
   await writeFile(partialPath(path), '', { flag: 'wx', mode: 0o600 });
@@ -108,9 +91,8 @@ async function copy(source: DatabaseSync, path: string, made: string[], signal: 
   await sync(partialPath(path));
 }
 
-/** Checks a copied database. @throws {Error} if the copy is damaged, which means that the source is damaged too */
 function check(path: string): void {
-  // `immutable=1` avoids locks and a log file. This is safe because no other process uses the copy.
+  // `immutable=1` avoids locks and a log file, and is safe, because no other process uses the copy.
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));
   const check = connection.prepare('PRAGMA integrity_check(1)').get() as { integrity_check: string };
   const result = check.integrity_check.replaceAll('\n', ' ');

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 
-/** Maximum size in bytes of a database that is checked in full. Checking a larger database would delay startup. */
+/** Maximum size in bytes of a database that is checked in full. Checking a larger one would delay startup. */
 const MAX_WHOLE_CHECK = 64 * 1024 * 1024;
 
 const SQLITE_CORRUPT = 11;
@@ -11,8 +11,7 @@ export class Damaged extends Error {
 }
 
 /**
- * Checks every page of a database, or only the first and last row of each table if the database is larger than
- * `maxWholeCheck` bytes.
+ * Checks every page, or the first and last row of each table if the database is larger than `maxWholeCheck` bytes.
  *
  * @throws {Damaged} if the check finds damage, or SQLite's error if the check itself fails
  */

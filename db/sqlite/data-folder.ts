@@ -3,8 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { Locked, lock } from './file-lock.ts';
 
 /**
- * Creates the data folder if it is missing, and locks it, so that only one process uses its databases. The returned
- * function releases the lock.
+ * Creates the data folder if it is missing, and locks it for this process. Returns a function that releases the lock.
  *
  * @throws {Error} with a one-line message that says what to fix
  */
@@ -31,14 +30,14 @@ export function makeDataFolder(dataDir: string): void {
   }
 }
 
-/** Does not use the option `recursive` of `mkdir`, because Node then never returns for a path below `/proc`. */
+/** Not `recursive`, because Node's recursive `mkdir` never returns for a path below `/proc`. */
 function makeFolder(path: string): void {
   if (existsSync(path)) return;
   makeFolder(dirname(path));
   try {
     mkdirSync(path, { mode: 0o700 });
   } catch (error) {
-    // Another process may have created the folder after the check.
+    // Another process may have created the folder after the call of `existsSync`.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }

@@ -10,10 +10,7 @@ export class DatabaseUnavailable extends Error {
 export interface DatabaseOptions {
   /** Maximum wait for another connection's lock. Waiting blocks the calling thread. */
   busyTimeoutMs: number;
-  /**
-   * Number of pages in the log (`-wal`) at which a commit runs a checkpoint, or 0 for never. Default: 1000, as in
-   * SQLite.
-   */
+  /** Number of pages in the log (`-wal`) at which a commit runs a checkpoint; 0 for never. Default: 1000. */
   checkpointPages?: number;
 }
 
@@ -21,7 +18,7 @@ interface OpenFile {
   connection: DatabaseSync;
   /** Device and inode of the database file. */
   file: string;
-  /** Device and inode of the database's log (`-wal`), which holds the latest commits. */
+  /** Device and inode of the database's log (`-wal`). */
   log: string | undefined;
   statements: Map<string, StatementSync>;
   /** Whether each commit is synced to disk. */
@@ -29,15 +26,14 @@ interface OpenFile {
 }
 
 /**
- * Connection to an existing SQLite file. Each use first checks that the path still refers to the open file, so that
- * nothing is written to a moved or deleted file. A file that replaces the open file is opened only after the old file's
- * log (`-wal`) is gone. Otherwise SQLite would apply the old log to the new file.
+ * Connection to an existing SQLite file. Each use checks that the path still refers to the open file. A replacement is
+ * opened only once the old log (`-wal`) is gone, because SQLite would apply the old log to the new file.
  */
 export class Database {
   readonly #path: string;
   readonly #options: DatabaseOptions;
   #open: OpenFile | undefined;
-  /** Connection of the current transaction, used until the transaction ends, even if the file is replaced. */
+  /** A transaction keeps its connection even if the database file is replaced. */
   #transaction: OpenFile | undefined;
   #closed = false;
 
@@ -45,7 +41,7 @@ export class Database {
     this.#path = path;
     this.#options = options;
     try {
-      // The file is opened now, so that a later replacement is detected.
+      // Opens the file now, so that a later replacement is detected.
       this.#openFile();
     } catch {
       // Ignores the error, because the first use of the database throws the same error.
@@ -53,10 +49,9 @@ export class Database {
   }
 
   /**
-   * Returns the prepared statement for `sql`. Statements are cached without limit, so `sql` should be a constant.
+   * Returns a prepared statement. Statements are cached without limit, so `sql` should be a constant.
    *
-   * @throws {DatabaseUnavailable} if the file cannot be opened
-   * @throws {Error} SQLite's error if `sql` is invalid or does not match the schema
+   * @throws {DatabaseUnavailable} if the file cannot be opened, or SQLite's error if `sql` is invalid
    */
   statement(sql: string): StatementSync {
     const { connection, statements } = this.#transaction ?? this.#openFile();
@@ -72,7 +67,6 @@ export class Database {
    * Runs `work` in a transaction, which is rolled back if `work` throws.
    *
    * @param durable whether to sync the commit to disk, so that it survives a power loss
-   * @throws {DatabaseUnavailable} if the file cannot be opened, and any error from SQLite or `work`
    */
   transaction<T>(durable: boolean, work: () => T): T {
     const open = this.#openFile();
@@ -87,7 +81,7 @@ export class Database {
       this.statement('COMMIT').run();
       return result;
     } catch (error) {
-      // After some errors, SQLite has already rolled back.
+      // After some errors, SQLite has already rolled back the transaction.
       if (open.connection.isTransaction) open.connection.exec('ROLLBACK');
       throw error;
     } finally {
@@ -95,7 +89,7 @@ export class Database {
     }
   }
 
-  /** Checks the database by reading from it. @throws {Error} with the reason if the read fails */
+  /** Reads from the database. @throws {Error} with the reason if the read fails */
   probe(): undefined {
     this.statement('SELECT 1 FROM sqlite_schema LIMIT 1').get();
   }
@@ -163,18 +157,14 @@ function identity({ dev, ino }: { dev: number; ino: number }): string {
   return `${dev}:${ino}`;
 }
 
-/**
- * Throws if a file is not a database. Opens the file as immutable, because SQLite would otherwise delete the log
- * (`-wal`) of a file that is not a database. Does not use `node:fs`, because closing a file descriptor would release
- * SQLite's locks on the file.
- */
+// Opens the file as immutable, because SQLite would otherwise delete the log (`-wal`) of a file that is not a database.
+// Does not read the file by `node:fs`, because closing a file releases SQLite's locks on the file.
 function checkIsDatabase(path: string): void {
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));
   const { page_count: pages } = connection.prepare('PRAGMA page_count').get() as { page_count: number };
   if (pages === 0) throw new Error('file is empty');
 }
 
-/** Returns the URL of a database file, with a query parameter for SQLite. */
 export function fileUrl(path: string, parameter: 'mode=rw' | 'immutable=1'): URL {
   return new URL(`?${parameter}`, pathToFileURL(path));
 }

@@ -5,12 +5,7 @@ export class Locked extends Error {
   override name = 'Locked';
 }
 
-/**
- * Locks a file, creating the file if missing. The returned function releases the lock. The lock is also released when
- * the process ends, even by `kill -9`.
- *
- * @throws {Locked} if the file is already locked, by this process or another; any other Error if it cannot be locked
- */
+/** Locks a file until the returned function is called or the process ends. @throws {Locked} if it is already locked */
 export function lock(path: string): () => void {
   let database: DatabaseSync | undefined;
   try {

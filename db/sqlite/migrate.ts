@@ -5,7 +5,6 @@ import { migrationSteps } from '../migration-steps.ts';
 import { checkDamage, isDamage } from './corruption-check.ts';
 import { makeDataFolder } from './data-folder.ts';
 
-/** A database that a migration created. */
 export interface CreatedDatabase {
   file: string;
   /** Whether the file existed but was empty, possibly because its data was lost. */
@@ -20,13 +19,11 @@ export const schemas = {
 };
 
 /**
- * Migrates every database in `dataDir` to the newest schema, creating missing databases. Safe to run in several
- * processes at the same time.
+ * Migrates every database in `dataDir`, creating missing databases. Several processes may call the function at once.
  *
- * @param onStart called when migration steps begin in a database; their time depends on the number of rows
+ * @param onStart called when the migration of a database begins, which may take long
  * @returns the databases that were created
- * @throws {Error} with a one-line message naming the file, if a file is not a database, is damaged or not writable, or
- *   has a newer schema
+ * @throws {Error} with a one-line message that names the file
  */
 export function migrate(dataDir: string, onStart: () => void = () => {}): CreatedDatabase[] {
   makeDataFolder(dataDir);
@@ -46,22 +43,15 @@ export function migrate(dataDir: string, onStart: () => void = () => {}): Create
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
 
-/**
- * Returns the size of a database file in bytes, or undefined if it is missing.
- *
- * @throws {Error} if the database file is missing or empty, but its log (`-wal`) is not
- */
 function bytesOf(file: string): number | undefined {
-  // The log's size is read first, because a process that is creating the database writes the database file before the
-  // log.
+  // Reads the log's size first, because a process that creates the database writes the log last.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;
-  // Throws before the empty file is opened, because SQLite would delete its log, which contains the latest commits.
+  // Opening the empty file would make SQLite delete its log, which contains the latest commits.
   throw new Error(`the file is missing or empty, but ${file}-wal is not: ${RESTORE}`);
 }
 
-/** Longest wait for another process's lock on a database file. */
 const BUSY_TIMEOUT_MS = 5000;
 const SQLITE_BUSY = 5;
 
@@ -82,10 +72,7 @@ function migrateFile(path: string, tables: readonly string[], migrations: URL, o
   database.exec(`PRAGMA user_version = ${newest}; COMMIT`);
 }
 
-/**
- * Enters WAL mode. Retries, because SQLite may ignore the busy timeout if two connections enter WAL mode
- * simultaneously.
- */
+/** Retries, because SQLite may ignore the busy timeout if two connections enter WAL mode simultaneously. */
 function enterWalMode(database: DatabaseSync): void {
   const pause = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT));
   for (const deadline = performance.now() + BUSY_TIMEOUT_MS; ; Atomics.wait(pause, 0, 0, 10)) {

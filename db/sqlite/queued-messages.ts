@@ -15,13 +15,12 @@ export interface StoredMessage {
   /** Position in the order of delivery. A retry or snooze gives the message a new position. */
   position: number;
   id: string;
-  /** Queued task message as JSON text. */
   body: string;
   attempts: number;
   crashes: number;
-  /** Whether the message was in flight when a process died. False again once a later attempt has ended. */
+  /** Whether a process died while the message was in flight. False again once a later attempt has ended. */
   suspect: boolean;
-  /** Reason for the last failure or snooze. Null if the message has not failed or been snoozed. */
+  /** Reason for the last failure or snooze; null if there was none. */
   reason: string | null;
   history: AttemptHistory;
   /** Time of the next delivery; 0 if the message is not delayed. */
@@ -29,7 +28,6 @@ export interface StoredMessage {
   acceptedAt: number;
 }
 
-/** A dead letter: a message that failed and will not be retried. */
 export interface DeadLetter
   extends Pick<StoredMessage, 'sequence' | 'id' | 'body' | 'attempts' | 'acceptedAt' | 'history'> {
   reason: string;
@@ -38,10 +36,9 @@ export interface DeadLetter
   failedAt: number;
 }
 
-/** An idempotency key, with the id of the task submitted under the key. */
 export interface KeyRecord {
   key: string;
-  /** Hash of the submission's content, used to detect a different submission with the same key. */
+  /** Hash of the submission, used to detect a different submission with the same key. */
   fingerprint: string;
   taskId: string;
   acceptedAt: number;
@@ -64,9 +61,8 @@ export class QueuedMessages {
   }
 
   /**
-   * Reads the stored queue at startup without changing the database. A message that was in flight when the process died
-   * becomes a suspect, that is, a possible cause of the crash. If an attempt of a suspect was running, the crash counts
-   * as a failed attempt.
+   * Reads the stored queue at startup. A message that was in flight when the process died becomes a suspect. If an
+   * attempt of a suspect was running, the crash counts as a failed attempt.
    */
   read(): QueueSnapshot {
     const messages = this.#database.statement(
@@ -109,11 +105,7 @@ export class QueuedMessages {
     );
   }
 
-  /**
-   * Updates a stored message.
-   *
-   * @param running whether a crash of the process would be blamed on this message
-   */
+  /** @param running whether a crash of the process would be blamed on the message */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, history, dueAt } = message;
     const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, history = ?, due_at = ?';
@@ -175,7 +167,7 @@ export class QueuedMessages {
   }
 }
 
-/** A row of `messages`. `charged` is 1 if the crash of the process counts as a failed attempt of the message. */
+/** `charged` is 1 if the crash of the process counts as a failed attempt of the message. */
 interface MessageRow extends Omit<StoredMessage, 'suspect' | 'history'> {
   suspect: number;
   history: string | null;

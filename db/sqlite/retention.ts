@@ -1,35 +1,30 @@
 import { MAX_STEP_BYTES, MAX_STEP_ROWS, type RetentionLimits, SECONDS_PER_DAY } from '../retention-limits.ts';
 import type { Database } from './database.ts';
 
-/** A row of table `tasks`, with the columns that retention needs. */
 interface AgedRow {
   rowid: number;
-  /** Submission time of the task in Unix seconds. */
   created_at: number;
-  /** Completion time of the task in Unix seconds, or `created_at` if unknown. */
+  /** Completion time of the task in Unix seconds, or its submission time if unknown. */
   ended_at: number;
-  /** Total size of the row's payload and result in bytes. */
   bytes: number;
 }
 
 const COLUMNS = `rowid, created_at, ifnull(processed_at, created_at) AS ended_at,
   octet_length(payload) + ifnull(octet_length(result), 0) AS bytes`;
-// Scans only an index, about 20 bytes per row, not the rows themselves.
 const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
   ORDER BY created_at, rowid LIMIT ${MAX_STEP_ROWS}`;
-// The second condition keeps a row that a later completion of the same task has replaced since the row was read.
+// The condition on the time keeps a row that a later completion of its task has replaced since the row was read.
 const DELETE = 'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?';
 
-/** Function that runs `work`, which deletes rows in one transaction. The function can hold a lock meanwhile. */
+/** Runs `work`, which deletes rows in one transaction. The function may hold a lock during `work`. */
 type Write = (work: () => void) => void;
 
 /**
- * Deletes all rows beyond the limits, in short transactions. Yields the number of rows deleted by each transaction.
+ * Deletes all rows beyond the limits in short transactions, and yields the number of rows deleted by each.
  *
  * @param now current time in milliseconds since the epoch
- * @throws SQLite's errors and the errors of {@link Database.statement}
  */
 export function* retentionRound(
   database: Database,
@@ -53,7 +48,7 @@ function* deleteExcess(database: Database, rows: number, write: Write) {
   }
 }
 
-/** Deletes the rows of tasks completed before `time` (Unix seconds). A task submitted before `time` but completed later is kept. */
+/** Deletes the rows of tasks completed before `time` (Unix seconds). */
 function* deleteAged(database: Database, time: number, write: Write) {
   let previous = { created_at: Number.MIN_SAFE_INTEGER, rowid: Number.MIN_SAFE_INTEGER };
   for (;;) {
@@ -73,7 +68,7 @@ function deleteRows(database: Database, rows: readonly AgedRow[]): void {
   });
 }
 
-/** Returns the first rows, up to a total of {@link MAX_STEP_BYTES} bytes. Always includes the first row. */
+/** Returns the first rows, up to a total of {@link MAX_STEP_BYTES} bytes, but at least one row. */
 function withinBytes(rows: unknown[]): AgedRow[] {
   let bytes = 0;
   return (rows as AgedRow[]).filter((row, index) => {

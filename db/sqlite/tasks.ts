@@ -14,36 +14,28 @@ export interface TaskRecord {
   processed_at: number | null;
 }
 
-/** Id and size of a row of table `tasks`. */
 export interface TaskLocation {
   id: string;
-  /** Total size of the row's payload and result in bytes. */
+  /** Total size of the row's payload and result. */
   bytes: number;
 }
 
 /** A row with `payload` and `result` cut to {@link SUMMARY_LENGTH} characters, and their full sizes. */
 export interface TaskSummary extends TaskRecord {
-  /** Size of the payload in bytes. */
   payload_bytes: number;
-  /** Size of the result in bytes, or null if there is no result. */
   result_bytes: number | null;
-  /** First characters of the payload, enough to read the start of the action. */
+  /** First characters of the payload, enough for the start of the action. */
   head: string;
 }
 
 /** Maximum number of characters of the payload and of the result in a summary. */
 export const SUMMARY_LENGTH = 256;
-/**
- * Maximum number of characters in `TaskSummary.head`: enough for the start of an action with only escaped characters.
- */
+/** Maximum length of `TaskSummary.head`, enough for the start of an action whose characters are all escaped. */
 export const HEAD_LENGTH = 2048;
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };
 
-/**
- * A completed task with its position in the order of arrival. If the position is null, or if another row has it, the
- * task is stored as the newest.
- */
+/** A task is stored as the newest if `arrival`, its position in the order of arrival, is null or taken. */
 export type OrderedTask = CompletedTask & { arrival?: number | null };
 
 const COLUMNS = 'id, payload, status, result, created_at, processed_at';
@@ -52,7 +44,7 @@ const SUMMARY = `id, substr(payload, 1, ${SUMMARY_LENGTH}) AS payload, octet_len
   substr(result, 1, ${SUMMARY_LENGTH}) AS result, octet_length(result) AS result_bytes, created_at, processed_at,
   substr(payload, 1, ${HEAD_LENGTH}) AS head`;
 
-// If another task has the rowid, NULL makes SQLite assign a new rowid. REPLACE would delete the other task's row.
+// If another task has the rowid, NULL makes SQLite assign a new one. REPLACE would delete the other task's row.
 const STORE = `INSERT OR REPLACE INTO tasks (rowid, ${COLUMNS}) VALUES (
   CASE WHEN EXISTS (SELECT 1 FROM tasks WHERE rowid = ?1 AND id <> ?2) THEN NULL ELSE ?1 END, ?2, ?3, ?4, ?5, ?6, ?7)`;
 
@@ -64,36 +56,29 @@ export class Tasks {
     this.#database = database;
   }
 
-  /** Returns the ids and sizes of the rows that {@link list} returns, without loading their payloads and results. */
+  /** Returns the ids and sizes of the rows that {@link list} returns. */
   locate(filter: TaskFilter = {}): TaskLocation[] {
     return this.#newest(LOCATION, filter) as unknown as TaskLocation[];
   }
 
-  /** Returns a task's row, or undefined if the task has no row. */
   find(id: string): TaskRecord | undefined {
     return this.#database.statement(`SELECT ${COLUMNS} FROM tasks WHERE id = ?`).get(id) as TaskRecord | undefined;
   }
 
-  /** Returns the summary of a task's row, or undefined if there is none. */
   findSummary(id: string): TaskSummary | undefined {
     return this.#database.statement(`SELECT ${SUMMARY} FROM tasks WHERE id = ?`).get(id) as TaskSummary | undefined;
   }
 
-  /** Returns the position of a task's row in the order of a listing, or undefined if there is none. */
   position(id: string): TaskPosition | undefined {
     const position = 'SELECT created_at AS createdAt, rowid AS arrival FROM tasks WHERE id = ?';
     return this.#database.statement(position).get(id) as TaskPosition | undefined;
   }
 
-  /** Returns up to {@link LISTING_SIZE} rows that match the filter, newest first. */
+  /** Returns up to {@link LISTING_SIZE} matching rows, newest first. */
   list(filter: TaskFilter = {}): TaskRecord[] {
     return this.#newest(COLUMNS, filter) as unknown as TaskRecord[];
   }
 
-  /**
-   * Returns the summaries of the rows that {@link list} returns. Not faster than `list`, because SQLite reads full
-   * rows.
-   */
   summarize(filter: TaskFilter = {}): TaskSummary[] {
     return this.#newest(SUMMARY, filter) as unknown as TaskSummary[];
   }
@@ -107,17 +92,12 @@ export class Tasks {
     return rows;
   }
 
-  /** Writes the row of a completed task, replacing an earlier row with the same id. */
+  /** Writes a row, which replaces an earlier row with the same id. */
   store({ id, payload, status, result, created_at, processed_at, arrival = null }: OrderedTask): void {
     this.#database.statement(STORE).run(arrival, id, payload, status, result, created_at, processed_at);
   }
 
-  /**
-   * Writes rows like {@link store}, but in one transaction. If SQLite rejects a row, all rows are written one by one
-   * instead.
-   *
-   * @returns for each row, in order, the failure, or undefined if the row was written
-   */
+  /** Writes rows in one transaction. Returns the failure of each row, or undefined for a written row. */
   storeAll(tasks: readonly OrderedTask[]): ReadonlyArray<WriteFailure | undefined> {
     const all = () => {
       for (const task of tasks) this.store(task);
@@ -144,5 +124,5 @@ function tryWrite(write: () => void): WriteFailure | undefined {
   }
 }
 
-/** SQLite's result codes for a row with invalid values. Any other error would affect every row. */
+/** SQLite's result codes for errors caused by a single row. Any other error would affect every row. */
 const VALUE_ERRORS = new Set([18 /* TOOBIG */, 19 /* CONSTRAINT */, 20 /* MISMATCH */]);

@@ -1,14 +1,13 @@
 import { open } from 'node:fs/promises';
 
-/** Syncs a database's log (`-wal`) to disk without blocking the thread. The database's connections sync the log only at a checkpoint. */
+/** Syncs a database's log (`-wal`) without blocking the thread. SQLite itself syncs the log only at a checkpoint. */
 export class WalSync {
   readonly #path: string;
   #running: Promise<void> | undefined;
   #next: Promise<void> | undefined;
 
-  /** @param path path of the database */
-  constructor(path: string) {
-    this.#path = `${path}-wal`;
+  constructor(databasePath: string) {
+    this.#path = `${databasePath}-wal`;
   }
 
   /** Resolves when everything committed before the call is on disk. Calls made during a sync share the next sync. */
@@ -26,8 +25,7 @@ export class WalSync {
 
   async #flush(): Promise<void> {
     await using file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
-      // A missing log is not an error, because SQLite removes the log only after syncing all commits to the database
-      // file.
+      // SQLite removes the log only after it has synced all commits to the database file.
       if (error.code !== 'ENOENT') throw error;
       return undefined;
     });

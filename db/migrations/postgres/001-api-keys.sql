@@ -6,6 +6,6 @@ CREATE TABLE IF NOT EXISTS api_keys (
   created_at bigint NOT NULL
 );
 
--- Index on the digest of each key, so that the lookup time reveals nothing about the keys. Backslashes are doubled,
--- because a cast to bytea interprets backslashes.
+-- An index on `api_key` itself would reveal parts of keys by the lookup time. Backslashes are doubled, because the cast
+-- to bytea interprets backslashes.
 CREATE UNIQUE INDEX IF NOT EXISTS api_keys_by_digest ON api_keys (sha256(replace(api_key, '\', '\\')::bytea));

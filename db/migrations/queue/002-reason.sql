@@ -1,2 +1,2 @@
--- Reason for the message's last failure or snooze. Null if the message has not failed or been snoozed.
+-- Reason for the last failure or snooze of the message; null if there was none.
 ALTER TABLE messages ADD COLUMN reason TEXT;

@@ -7,7 +7,6 @@ CREATE TABLE IF NOT EXISTS tasks (
   processed_at INTEGER
 );
 
--- Used to list the newest rows, optionally only rows with one status. SQLite appends the rowid to every index, which
--- breaks ties.
+-- SQLite appends the rowid to every index, so rows with the same `created_at` stay in the order of arrival.
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at);
 CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, created_at);
