@@ -7,14 +7,9 @@ const actions = new Map<string, (data: Data) => unknown>([
   ['sum', sum],
 ]);
 
-/** Names of the built-in actions. */
 export const builtInActions: readonly string[] = [...actions.keys()];
 
-/**
- * Runs a built-in action and returns its output. Returns `processed` for an unknown action.
- *
- * @throws {PermanentError} if the data is invalid
- */
+/** Returns `processed` for an unknown action. @throws {PermanentError} if the data is invalid */
 export function perform(action: string, data: Data): unknown {
   return actions.get(action)?.(data) ?? 'processed';
 }

@@ -6,11 +6,11 @@ import { isObject } from './json-object.ts';
 export interface WrongField {
   /** JSON Pointer of the field within the data. Empty for the data itself. */
   path: string;
-  /** What is wrong, for example `must be number`. */
+  /** Error text, for example `must be number`. */
   detail: string;
 }
 
-/** Function that returns the first wrong field of a task's data, or undefined if the data matches the schema. */
+/** Returns the first wrong field of a task's data, or undefined if the data matches the schema. */
 export type DataCheck = (data: unknown) => WrongField | undefined;
 
 const DEFAULT_DIALECT = 'https://json-schema.org/draft/2020-12/schema';
@@ -48,11 +48,7 @@ export function needsTimeLimit(schema: object): boolean {
   return isCostly;
 }
 
-/**
- * Compiles a JSON Schema.
- *
- * @throws {Error} with the first problem if the schema is invalid or a `$ref` points outside the schema
- */
+/** @throws {Error} with the first problem if the schema is invalid or a `$ref` points outside the schema */
 export function compileSchema(schema: object): DataCheck {
   const { $schema = DEFAULT_DIALECT } = schema as { $schema?: keyof typeof Meta };
   const dialect: XSchemaObject | undefined = Meta[$schema];
@@ -67,10 +63,7 @@ export function compileSchema(schema: object): DataCheck {
   return (data) => (validator.Check(data) ? undefined : firstError(explained, data));
 }
 
-/**
- * Returns a copy of a schema that checks `uniqueItems` with `hasUniqueItems`, because the library's function `Errors`
- * takes quadratic time if there are many duplicate items.
- */
+/** Checks `uniqueItems` by hash, because TypeBox's `Errors` takes quadratic time for many duplicate items. */
 function withLinearErrors(schema: object): object {
   const copy = structuredClone(schema);
   for (const subschema of subschemas(copy)) {
@@ -81,7 +74,6 @@ function withLinearErrors(schema: object): object {
   return copy;
 }
 
-/** Returns false for an array with duplicate items. Compares items by hash, as the compiled schema does. */
 function hasUniqueItems(value: unknown): boolean {
   return !Array.isArray(value) || new Set(value.map((item) => Hashing.Hash(item))).size === value.length;
 }
@@ -95,12 +87,11 @@ function firstError(schema: XSchemaObject, value: unknown): WrongField {
   return { path, detail: keyword === 'boolean' ? 'must not be present' : detail };
 }
 
-/** Returns the JSON Pointer of the property `name` in the object at `path`. */
 function below(path: string, [name = '']: readonly string[]): string {
   return `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
 }
 
-/** Throws if a `$ref` does not point to a part of `root`. The compiler would treat such a reference as `false`. */
+/** Throws if a `$ref` points to no part of `root`, because the compiler would treat it as the schema `false`. */
 function checkReferences(root: object): void {
   for (const { $ref } of subschemas(root)) {
     if (typeof $ref === 'string' && !isWithin(root, $ref))
@@ -108,7 +99,7 @@ function checkReferences(root: object): void {
   }
 }
 
-/** Yields a schema and all its subschemas, including values of unknown keywords, because a `$ref` can point to them. */
+/** Also yields the values of unknown keywords, because a `$ref` can point to such values. */
 function* subschemas(node: unknown): Generator<Record<string, unknown>> {
   if (Array.isArray(node)) for (const item of node) yield* subschemas(item);
   if (!isObject(node)) return;

@@ -3,22 +3,18 @@ import { parentPort } from 'node:worker_threads';
 import { isObject } from './json-object.ts';
 import type { HandlerLogLine, LogLevel, PoolToMain } from './messages.ts';
 
-/** Maximum size in bytes of a log line's message, and of the line's fields as JSON text. */
+/** Maximum size of a log line's message, and of the line's fields as JSON text. */
 const MAX_PART_BYTES = 4 * 1024;
 const MAX_LINES_PER_SECOND = 100;
 const SECOND_MS = 1000;
 
-/**
- * Sends the log lines of a handlers module to the main thread. Truncates long messages and limits the lines per second.
- */
+/** Sends log lines of a handlers module to the main thread. Truncates long messages and limits the lines per second. */
 export class HandlerLog {
   readonly #post: (line: HandlerLogLine) => void;
   readonly #now: () => number;
   #admitted = 0;
   #suppressed = 0;
-  /** End of the current one-second window, as a time of the clock `#now`. */
   #secondEndsAt = Number.NEGATIVE_INFINITY;
-  /** Timer that reports suppressed lines at the end of the one-second window. */
   #timer: NodeJS.Timeout | undefined;
 
   /** @param now returns the time of a monotonic clock in milliseconds */
@@ -30,12 +26,7 @@ export class HandlerLog {
     this.#now = now;
   }
 
-  /**
-   * Writes a log line.
-   *
-   * @param own fields that override the caller's fields
-   * @param args message and fields, in either order
-   */
+  /** Writes a log line. `args` are a message and fields, in either order. `own` overrides the fields in `args`. */
   write(level: LogLevel, own: object, args: readonly unknown[]): void {
     if (!this.#admit()) return;
     const [first, second] = args;
@@ -44,7 +35,7 @@ export class HandlerLog {
     this.#post({ level, message: cut(typeof message === 'string' ? message : ''), ...(text && { fields: text }) });
   }
 
-  /** Redirects `console`, standard output and standard error to this log. @param own fields added to every line */
+  /** Writes the output of `console`, stdout and stderr to the log. @param own fields added to every line */
   captureConsole(own: object): void {
     const levels = { debug: 'info', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
     for (const [name, level] of Object.entries(levels)) {
@@ -64,7 +55,7 @@ export class HandlerLog {
   }
 
   #admit(): boolean {
-    // Timers do not fire while a handler blocks its thread, so the clock is checked as well.
+    // Checks the clock, because a timer does not fire while a handler blocks its thread.
     if (this.#now() >= this.#secondEndsAt) this.#startSecond();
     if (++this.#admitted <= MAX_LINES_PER_SECOND) return true;
     this.#suppressed += 1;
@@ -72,7 +63,6 @@ export class HandlerLog {
     return false;
   }
 
-  /** Starts a new one-second window. Reports how many lines were suppressed in the previous window. */
   #startSecond(): void {
     const suppressed = this.#suppressed;
     clearTimeout(this.#timer);
@@ -84,11 +74,7 @@ export class HandlerLog {
   }
 }
 
-/**
- * Returns fields as JSON text, or undefined if they are too large or cannot be serialized.
- *
- * @param own fields that override `fields`
- */
+/** Returns undefined if the fields are too large or cannot be serialized. `own` overrides `fields`. */
 function fieldsText(fields: unknown, own: object): string | undefined {
   try {
     const text = JSON.stringify({ ...(isObject(fields) && fields), ...own }, plain);
@@ -98,7 +84,7 @@ function fieldsText(fields: unknown, own: object): string | undefined {
   }
 }
 
-/** Replacer for `JSON.stringify` that converts bigints to strings and errors to plain objects. */
+/** Replacer for `JSON.stringify`, which throws for a bigint and omits an error's message. */
 function plain(_key: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value);
   return value instanceof Error ? { ...value, type: value.name, message: value.message, stack: value.stack } : value;

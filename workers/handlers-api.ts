@@ -1,13 +1,9 @@
-/** API for handlers modules: the types of handlers, and errors that control retries. */
-
 /** Thrown by a handler if its task can never succeed. The task is discarded without a retry. */
 export class PermanentError extends Error {
   override name = 'PermanentError';
 }
 
-/**
- * Thrown by a handler to retry its task after `delayMs` milliseconds, at most 24 hours. The attempt counts as failed.
- */
+/** Thrown to retry the task after `delayMs` milliseconds, at most 24 hours. The attempt counts as failed. */
 export class RetryAfter extends Error {
   override name = 'RetryAfter';
   readonly delayMs: number;
@@ -18,16 +14,13 @@ export class RetryAfter extends Error {
   }
 }
 
-/** Writes a log line. As in pino, the fields may come before the message. */
+/** As in pino, the fields may come before the message. */
 type WriteLine = (...args: [message: string, fields?: object] | [fields: object, message?: string]) => void;
 
-/** Logger of a task. Adds the fields `task` (the task's id) and `action` to every line. */
+/** Logger of a task. Adds the task's id (field `task`) and `action` to every line. */
 export type TaskLog = Readonly<Record<'debug' | 'info' | 'warn' | 'error', WriteLine>>;
 
-/**
- * A running attempt, passed to the handler. Its functions can be destructured, and do nothing once the attempt has
- * ended.
- */
+/** Running attempt. Its functions can be destructured, and do nothing once the attempt has ended. */
 export interface TaskContext {
   readonly id: string;
   readonly action: string;
@@ -50,7 +43,6 @@ export interface TaskContext {
 // biome-ignore lint/suspicious/noExplicitAny: the author of a handler knows the type of its data.
 export type Handler<Data = any> = (data: Data, task: TaskContext) => unknown;
 
-/** A handler, with settings for its action. */
 export interface HandlerDefinition {
   handler: Handler;
   /** JSON Schema of the task's data. A submission with data that does not match is refused. */

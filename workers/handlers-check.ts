@@ -1,7 +1,4 @@
-/**
- * One-shot worker thread that loads and checks a handlers module. Reports the module's actions, or why the module
- * cannot be used.
- */
+/** One-shot worker thread that imports and checks a handlers module, and reports its actions or its first problem. */
 import { workerData } from 'node:worker_threads';
 import type { ActionSettings, HandlersCheckStart, HandlersReport } from './handlers-manifest.ts';
 import { type LoadedHandler, loadHandlers } from './handlers-module.ts';
@@ -18,12 +15,12 @@ try {
   sendReport({ failure: (error as Error).message } satisfies HandlersReport);
 }
 
-/** Returns an action's settings as plain data. @throws {Error} if the schema is not JSON or does not compile */
+/** @throws {Error} if the schema is not JSON or does not compile */
 async function settingsOf(action: string, { handler: _, schema, ...settings }: LoadedHandler): Promise<ActionSettings> {
   if (schema === undefined) return settings;
   try {
     const plain: object = JSON.parse(JSON.stringify(schema));
-    // Imported lazily, because the compiler takes longer to load than the rest of this thread's code.
+    // Imported lazily, because the schema compiler takes longer to load than the rest of the thread's code.
     const { compileSchema } = await import('./data-schemas.ts');
     compileSchema(plain);
     return { ...settings, schema: plain };

@@ -3,21 +3,16 @@ import type { ActionSettings } from './handlers-manifest.ts';
 import { isObject } from './json-object.ts';
 import { importUserModule } from './user-module.ts';
 
-/** An action's handler and settings. */
 export interface LoadedHandler extends ActionSettings {
   handler: Handler;
 }
 
-/** Maximum time limit that an action may set, in milliseconds. */
 const MAX_TIMEOUT_MS = 24 * 60 * 60 * 1000;
-/** Maximum number of attempts that an action may set. */
 const MAX_ATTEMPTS = 1000;
 
 /**
- * Imports a handlers module, but does not compile its schemas.
+ * Imports a handlers module, without compiling its schemas. `name` is a path or package name.
  *
- * @param name path relative to the working directory, or package name
- * @returns the handlers by action
  * @throws {Error} with a one-line reason if the module cannot be imported or its default export is invalid
  */
 export async function loadHandlers(name: string): Promise<ReadonlyMap<string, LoadedHandler>> {
@@ -47,7 +42,6 @@ function readHandler(action: string, value: unknown): LoadedHandler {
   };
 }
 
-/** Whether a setting is absent or a whole number from 1 to `max`. */
 function isWholeUpTo(value: unknown, max: number): value is number | undefined {
   return value === undefined || (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max);
 }

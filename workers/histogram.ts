@@ -1,20 +1,17 @@
-/** Number of durations up to each bound, and the number of all durations. */
+/** Number of durations up to each bound (`upTo`), and number of all durations. */
 export interface CumulativeCounts {
   upTo: number[];
   count: number;
 }
 
-/** Histogram of durations. Cumulative counts are computed only when read, so that `observe` takes just a few nanoseconds. */
+/** Histogram of durations. Cumulative counts are computed only when read, so that `observe` takes a few nanoseconds. */
 export class Histogram {
   /** Upper bounds of the buckets in seconds, ascending. One more bucket counts longer durations. */
   readonly bounds: readonly number[];
   /** Count of each bucket, followed by the sum of all durations in seconds. */
   readonly #cells: Float64Array;
 
-  /**
-   * @param memory memory shared by several histograms (default: private memory)
-   * @param index index of this histogram in `memory`
-   */
+  /** @param index index of the histogram in `memory`, which several histograms can share */
   constructor(bounds: readonly number[], memory?: SharedArrayBuffer, index = 0) {
     const bytes = Histogram.bytes(bounds);
     this.bounds = bounds;
@@ -34,7 +31,7 @@ export class Histogram {
     cells[last + 1] = (cells[last + 1] as number) + seconds;
   }
 
-  /** Returns the number of durations up to each bound, the total number of durations, and their sum in seconds. */
+  /** Returns the number of durations up to each bound, the number of all durations, and their sum in seconds. */
   cumulative(): CumulativeCounts & { sum: number } {
     let count = 0;
     const upTo = this.bounds.map((_, bucket) => {
@@ -47,11 +44,8 @@ export class Histogram {
 }
 
 /**
- * Estimates a quantile by linear interpolation within its bucket. Returns the last bound if the quantile is above it.
- *
- * @param bounds upper bounds of the buckets, ascending
- * @param counts at least one duration
- * @param fraction for example 0.99 for the 99th percentile
+ * Estimates a quantile by linear interpolation in its bucket. `fraction` is 0.99 for the 99th percentile. Returns the
+ * last bound for a quantile above the last bound.
  */
 export function quantile(bounds: readonly number[], { upTo, count }: CumulativeCounts, fraction: number): number {
   const rank = fraction * count;
@@ -67,7 +61,7 @@ export const DURATION_BOUNDS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ] as const;
 
-/** Bucket bounds in seconds for the durations of tasks. A task can wait or run for hours. */
+/** Bucket bounds in seconds for the durations of tasks, which can wait or run for hours. */
 export const TASK_DURATION_BOUNDS = [
   ...DURATION_BOUNDS,
   ...[30, 60, 120, 300, 600, 1800, 3600, 10_800, 43_200, 86_400],

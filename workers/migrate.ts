@@ -1,4 +1,4 @@
-/** Creates or migrates the databases once, at each start of the services, and then ends with exit code 0. */
+/** Worker thread that creates or migrates the databases, and then ends with exit code 0. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { type CreatedDatabase, migrate } from '../db/sqlite/migrate.ts';
 import type { MigrationReport, TaskStoreLocation } from './messages.ts';
@@ -10,7 +10,6 @@ try {
   process.exitCode = 1;
 }
 
-/** Migrates the databases. @returns the created files */
 async function migrateTo(place: TaskStoreLocation): Promise<CreatedDatabase[]> {
   const onStart = () => parentPort?.postMessage({ started: true } satisfies MigrationReport);
   if (!('databaseUrl' in place)) return migrate(place.dataDir, onStart);

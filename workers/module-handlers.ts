@@ -9,10 +9,8 @@ import type { HandledDelivery } from './run-batch.ts';
 import { RunningTask } from './task-context.ts';
 import { oneLine, readThrown } from './thrown.ts';
 
-/** Idle time in milliseconds after which the event loop runs before a handler is called. */
 const IDLE_MS = 10;
 
-/** The specification's queued task message. */
 export interface QueuedTask {
   id: string;
   action: string;
@@ -26,7 +24,6 @@ export class ModuleHandlers {
   readonly #start: HandlersStart;
   readonly #timeoutMs: number;
   readonly #log: HandlerLog;
-  /** The running task, with the id of its delivery. */
   #running: { delivery: number; task: RunningTask } | undefined;
   #endedAt = 0;
   /** Abort reason for all handlers, including handlers that start later. */
@@ -47,23 +44,17 @@ export class ModuleHandlers {
     channel.unref();
   }
 
-  /**
-   * Imports the handlers module.
-   *
-   * @param timeoutMs default time limit of an attempt
-   * @throws {Error} if the module cannot be used
-   */
+  /** @throws {Error} if the handlers module cannot be used */
   static async start(start: HandlersStart, timeoutMs: number): Promise<ModuleHandlers> {
     const { module } = start;
     const log = new HandlerLog();
     log.captureConsole({ handlers: module });
     const handlers = await loadHandlers(module);
-    // Keeps the thread alive if a timer or promise of a finished handler fails. Registered after the import, so that an
-    // uncaught error during the import still ends the thread.
+    // Registered after the import, because an uncaught error during the import must end the thread.
     process.on('uncaughtException', (err, origin) => {
       log.write('error', { handlers: module, origin, err: readThrown(err).reason }, ['error outside of a task']);
     });
-    // `process.exit` throws, because ending the thread would count as a crash of the task that happens to be running.
+    // The end of the thread would count as a crash of the task that happens to be running.
     process.exit = (code) => {
       throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
     };
@@ -71,12 +62,7 @@ export class ModuleHandlers {
     return new ModuleHandlers(handlers, start, timeoutMs, log);
   }
 
-  /**
-   * Runs the module's handler for a task.
-   *
-   * @param toRow creates the task's row from the handler's output (JSON text)
-   * @returns a promise of the row, or undefined if the module has no handler for the action
-   */
+  /** Returns undefined if the module has no handler for the action. `toRow` creates the task's row from JSON text. */
   run<Row>(message: QueuedTask, delivery: HandledDelivery, toRow: (output: string) => Row): Promise<Row> | undefined {
     const handler = this.#handlers.get(message.action);
     return handler && this.#run(handler, message, delivery, toRow);
@@ -91,7 +77,7 @@ export class ModuleHandlers {
     delivery.limit(timeoutMs, this.#start.graceMs);
     const task = new RunningTask(message, delivery, timeoutMs, this.#log);
     if (this.#allAborted !== undefined) task.abort(this.#allAborted);
-    // Set before the event loop runs, because the event loop may deliver an abort request for this delivery.
+    // Set before the event loop runs, because the event loop may deliver an abort request for the delivery.
     this.#running = { delivery: delivery.delivery, task };
     // Lets the event loop run after an idle period, so that closed sockets are detected before a handler uses them.
     if (performance.now() - this.#endedAt > IDLE_MS) for (let turn = 0; turn < 2; turn++) await setImmediate();
@@ -112,7 +98,7 @@ export class ModuleHandlers {
   }
 }
 
-/** Returns an output as JSON text. @throws {PermanentError} if the output cannot be serialized or exceeds `maxBytes` */
+/** @throws {PermanentError} if the output cannot be serialized or exceeds `maxBytes` */
 function outputText(output: unknown = null, maxBytes: number): string {
   let text: string | undefined;
   try {

@@ -5,7 +5,6 @@ import { SeededPrices } from './seeded-prices.ts';
 import type { TickerSymbol } from './symbols.ts';
 import { importUserModule } from './user-module.ts';
 
-/** Settings that select a price source. */
 export interface PriceSourceSettings {
   /** CSV file or module that supplies the prices. If undefined, prices are computed. */
   source: string | undefined;
@@ -24,11 +23,7 @@ function isRecording(source: string): boolean {
   return source.toLowerCase().endsWith('.csv');
 }
 
-/**
- * Opens the price source: the random walk, deterministic prices, a recording, or a module.
- *
- * @throws {Error} with the reason if the file or module cannot be used
- */
+/** @throws {Error} with the reason if the file or module of the price source cannot be used */
 export function openPriceSource(settings: PriceSourceSettings): PriceSource | TimedPriceSource | Promise<PriceSource> {
   const { source, seed, symbols, intervalMs } = settings;
   if (seed !== undefined) return new SeededPrices(seed, intervalMs, symbols);
@@ -42,7 +37,6 @@ async function importSource(name: string): Promise<PriceSource> {
   const { start } = source;
   if (start !== undefined && typeof start !== 'function')
     throw new Error('start of its default export is not a function');
-  // Exposes only `start` and `prices`. Other properties of the module's object are ignored.
   return {
     start: (symbols) => source.start?.(symbols),
     prices: (due, last) => (source as PriceSource).prices(due, last),

@@ -2,44 +2,36 @@ import { createHash } from 'node:crypto';
 import type { WrongField } from './data-schemas.ts';
 import { isObject, parseJsonObject } from './json-object.ts';
 
-/** A body of `POST /tasks`, with the id and creation time of the new task. */
 export interface SubmittedBody {
   bytes: Uint8Array<ArrayBuffer>;
   id: string;
   /** Creation time of the task in Unix seconds. */
   createdAt: number;
-  /** Whether the request has an idempotency key, which requires a fingerprint of the body. */
+  /** Whether a fingerprint of the body is needed for an idempotency key. */
   hasKey: boolean;
 }
 
-/**
- * Task message as JSON text, or the refusal of an invalid body. `fingerprint` is set if the request has an idempotency
- * key.
- */
+/** Task message as JSON text, or the refusal of a body. `fingerprint` is set if there is an idempotency key. */
 export type ParsedSubmission = { text: string; fingerprint: string | undefined } | Refusal;
 
-/** Reason why a body is refused. `field` is the first wrong field of `data`, set only for `invalidData`. */
+/** `field` is the first wrong field of `data`, set only for `invalidData`. */
 export interface Refusal {
   error: SubmissionError;
   field?: WrongField;
 }
 
-/** Checks an action and its data. Returns undefined if both are accepted, or `Other` if the check makes no decision. */
+/** Returns undefined if the action and its data are accepted, or `Other` if the check makes no decision. */
 export type SubmissionCheck<Other = never> = (action: string, data: object) => Refusal | Other | undefined;
 
-/**
- * Returned by a {@link MainThreadCheck} if checking the data needs a time limit. The submission thread then checks the
- * data.
- */
+/** Returned by a {@link MainThreadCheck} if the submission thread must check the data under a time limit. */
 export const DEFERRED = 'deferred';
 
-/** Check that runs on the main thread. It may return {@link DEFERRED}. */
 export type MainThreadCheck = SubmissionCheck<typeof DEFERRED>;
 
-/** Sent by the submission thread once it is ready to parse bodies. */
+/** Sent by the submission thread once it can parse bodies. */
 export const READY = 'ready';
 
-/** Sent by the submission thread before a check that needs a time limit. `checking` is the task's action. */
+/** Sent by the submission thread before a check that needs a time limit. `checking` is the action. */
 export interface CheckStarted {
   checking: string;
 }
@@ -52,15 +44,14 @@ export type SubmissionError =
   | 'unknownAction'
   | 'invalidData';
 
-/** Maximum nesting depth of a body. Limited, because `JSON.stringify` takes time quadratic in the depth. */
+/** Maximum nesting depth of a body, because `JSON.stringify` takes time quadratic in the depth. */
 const MAX_DEPTH = 512;
 
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
 /**
- * Parses a body of `POST /tasks` and returns the queued task message as JSON text. Bodies that differ only in
- * whitespace have the same fingerprint. If `check` returns a value other than undefined, this value is returned instead
- * of the message.
+ * Parses a body of `POST /tasks` and returns the task message as JSON text, or any other value that `check` returns.
+ * Bodies that differ only in white space have the same fingerprint.
  */
 export function parseSubmission<Other = never>(
   { bytes, id, createdAt, hasKey }: SubmittedBody,
@@ -92,7 +83,7 @@ export function withId(text: string, id: string): string {
 export function actionOf(text: string): string | undefined {
   const start = text.indexOf(BEFORE_ACTION) + BEFORE_ACTION.length - 1;
   if (start < BEFORE_ACTION.length - 1) return undefined;
-  // Searches without a regular expression, which would need memory proportional to the length of the action.
+  // A regular expression would need memory proportional to the length of the action.
   let end = start;
   do end = text.indexOf('"', end + 1);
   while (isEscaped(text, end));
@@ -103,15 +94,12 @@ const BEFORE_ACTION = '","action":"';
 
 /** Maximum number of characters that {@link actionStart} returns. */
 export const ACTION_LENGTH = 256;
-/**
- * Number of characters that {@link actionStart} reads: enough for {@link ACTION_LENGTH} characters that are all
- * escaped.
- */
+/** Number of characters read to find {@link ACTION_LENGTH} characters that may all be escaped. */
 const READ_LENGTH = 2048;
 
 /**
- * Returns the first {@link ACTION_LENGTH} characters of the action of a task message, or undefined if the text is not
- * in the format of `parseSubmission`. The text may be cut after `READ_LENGTH` characters.
+ * Returns the first {@link ACTION_LENGTH} characters of the action in a task message that may be truncated, or
+ * undefined if `parseSubmission` did not write the message.
  */
 export function actionStart(text: string): string | undefined {
   const read = text.slice(0, READ_LENGTH);
@@ -123,14 +111,14 @@ export function actionStart(text: string): string | undefined {
   while (isEscaped(read, end));
   if (end < 0 && read.length < READ_LENGTH) return undefined;
   try {
-    // Parsing copies the action. A slice would keep the whole text in memory.
+    // Parsing copies the action, whereas a slice would keep the whole text in memory.
     return cut(JSON.parse(`"${read.slice(first, end < 0 ? endOfCharacters(read) : end)}"`), ACTION_LENGTH);
   } catch {
     return undefined;
   }
 }
 
-/** Returns the length of a truncated JSON string, excluding an incomplete escape sequence at its end. */
+/** Excludes an incomplete escape sequence at the end of a truncated JSON string. */
 function endOfCharacters(text: string): number {
   const last = text.lastIndexOf('\\');
   return last < text.length - 6 || isEscaped(text, last) ? text.length : last;
@@ -143,17 +131,13 @@ export function cut(text: string, length: number): string {
   return text.slice(0, isHalf ? length - 1 : length);
 }
 
-/** Whether the character at `index` follows an odd number of backslashes. */
 function isEscaped(text: string, index: number): boolean {
   let first = index;
   while (text[first - 1] === '\\') first--;
   return (index - first) % 2 === 1;
 }
 
-/**
- * Returns an error if a body is nested too deeply. Runs before `JSON.parse`, which takes ten times longer for such a
- * body.
- */
+/** Runs before `JSON.parse`, which takes ten times longer for a deeply nested body. */
 function checkDepth(body: Uint8Array): SubmissionError | undefined {
   if (body.length <= MAX_DEPTH) return undefined;
   let depth = 0;

@@ -6,17 +6,11 @@ const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
 /** Replays recorded prices, one row of a CSV file per tick. Starts over after the last row. */
 export class PriceRecording implements PriceSource {
-  /** Prices of all rows in order, with one price per symbol in each row. */
   readonly #prices: Float64Array;
   readonly #width: number;
-  /** Index of the row for the next tick. */
   #next = 0;
 
-  /**
-   * Reads a CSV file. The first line has the column names. The column named after a symbol has the symbol's prices.
-   *
-   * @throws {Error} with the reason, including the number of an invalid line
-   */
+  /** The column named after a symbol has the symbol's prices. @throws {Error} with the number of an invalid line */
   constructor(file: string, symbols: readonly TickerSymbol[]) {
     this.#prices = parse(read(file), symbols);
     this.#width = symbols.length;
@@ -26,7 +20,7 @@ export class PriceRecording implements PriceSource {
     return this.#prices.length / this.#width;
   }
 
-  /** Continues after the first row that matches the last known prices. If no row matches, starts with the first row. */
+  /** Continues after the first row that matches the last known prices, or starts with the first row. */
   start(symbols: readonly TickerSymbol[]): void {
     const last = symbols.map(({ price }) => price);
     const isLast = (row: number) => last.every((price, column) => this.#prices[row * this.#width + column] === price);
@@ -76,7 +70,7 @@ function parsePrice(field: string, { symbol, decimals }: Omit<TickerSymbol, 'pri
   throw new Error(`line ${line}: ${symbol} must be ${expected}, got ${JSON.stringify(field.slice(0, 40))}`);
 }
 
-/** Splits a CSV line into fields and strips white space and quotes. Does not support commas within quotes. */
+/** Does not support commas within quotes. */
 function fields(line: string): string[] {
   return line.split(',').map((field) => field.trim().replace(/^"(.*)"$/, '$1'));
 }

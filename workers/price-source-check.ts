@@ -1,7 +1,4 @@
-/**
- * One-shot worker thread that loads a price source and reports whether it can be used. Does not call the source's
- * functions.
- */
+/** One-shot worker thread that loads a price source, without calling its functions, and reports whether it loads. */
 import { workerData } from 'node:worker_threads';
 import type { PriceSourceCheckStart, PriceSourceReport } from './messages.ts';
 import { openPriceSource } from './open-price-source.ts';

@@ -2,14 +2,10 @@ import type { TickerSymbol } from './symbols.ts';
 
 /** Source of the ticker's prices, either built in or a module. */
 export interface PriceSource {
-  /**
-   * Called before the first call of `prices`, and again when this node takes over the ticks from another node.
-   *
-   * @param symbols the configured symbols, each with its last known price
-   */
+  /** Called with the last known prices before the first call of `prices`, and when this node takes over the ticks. */
   start?(symbols: readonly TickerSymbol[]): unknown;
   /**
-   * Returns one tick's prices in the order of the symbols. The caller rounds each price to its symbol's decimals.
+   * Returns one tick's prices in the order of the symbols.
    *
    * @param due time at which the tick is due, in milliseconds since the epoch
    * @param last the last known prices
@@ -17,7 +13,6 @@ export interface PriceSource {
   prices(due: number, last: Prices): Prices | PromiseLike<Prices>;
 }
 
-/** Prices in the order of the symbols. */
 export type Prices = readonly number[] | Float64Array;
 
 /** Built-in source that computes prices from the time, so that a snapshot between two ticks has current prices. */

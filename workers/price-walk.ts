@@ -5,10 +5,10 @@ import { roundPrice, type TickerSymbol } from './symbols.ts';
 /** Largest change of a price in one tick, as a fraction of the price. */
 const LARGEST_STEP = 0.001;
 
-/** Random number generator. Each call returns a uniformly distributed number in [0, 1). */
+/** Returns a uniformly distributed number in [0, 1). */
 export type Random = () => number;
 
-/** Returns a cryptographically strong random number in [0, 1) with 53 bits, the precision of a double. */
+/** Uses 53 random bits, the precision of a double. */
 export const systemRandom: Random = () => Number(randomBytes(8).readBigUInt64BE() >> 11n) / 2 ** 53;
 
 /** Returns the price after one tick: `price` × (1 + f), with f uniform in [-0.001, 0.001], rounded to `decimals`. */

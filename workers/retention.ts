@@ -1,4 +1,4 @@
-/** Worker thread that deletes task rows beyond the retention limits, in short steps with pauses. */
+/** Worker thread that deletes task rows beyond the retention limits. */
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { workerData } from 'node:worker_threads';
@@ -8,18 +8,12 @@ import type { RetentionStart } from './messages.ts';
 import { WriteLock } from './write-lock.ts';
 
 const BUSY_TIMEOUT_MS = 2000;
-/**
- * Ratio of the pause after a delete transaction to the transaction's duration. Leaves two thirds of the time to other
- * writers.
- */
+/** Ratio of a pause to the duration of the preceding transaction. Leaves two thirds of the time to other writers. */
 const PAUSE_RATIO = 2;
-/** Minimum pause between two rounds of deleting old rows. */
 const PAUSE_MS = 1000;
-/**
- * Minimum ratio of the pause between rounds to the duration of the last search. Limits idle rounds to 5 % of a core.
- */
+/** Minimum ratio of the pause between rounds to the last search's duration. Limits idle rounds to 5 % of a core. */
 const SEARCH_PAUSE_RATIO = 20;
-/** Number of delete transactions between two checkpoints, about 20 MiB of SQLite's write-ahead log. */
+/** Number of delete transactions between two checkpoints, about 20 MiB of the write-ahead log. */
 const STEPS_PER_CHECKPOINT = 20;
 
 const { dataDir, rows, days, writeLock } = workerData as RetentionStart;

@@ -13,26 +13,18 @@ import {
 } from './messages.ts';
 import { readThrown } from './thrown.ts';
 
-/**
- * Time limit for storing the rows of a batch. Longer than the database timeouts, so only a hung thread exceeds the
- * limit.
- */
+/** Time limit for storing a batch's rows. Longer than the database timeouts, so that only a hung thread exceeds it. */
 const STORING_MS = 30_000;
 
-/** A delivery that a handler is processing. Only the first call of `ack` or `nack` has an effect. */
+/** Delivery that a handler is processing. Only the first call of `ack` or `nack` has an effect. */
 export interface HandledDelivery extends Omit<TaskDelivery, 'body'> {
-  /** Sets the attempt's time limit. The thread is terminated `graceMs` after the limit. */
+  /** Sets the attempt's time limit. The main thread terminates the thread `graceMs` after the limit. */
   limit(timeoutMs: number, graceMs: number): void;
-  /** Settles the delivery as done while the handler is still running. */
   ack(): void;
-  /** Settles the delivery as failed while the handler is still running. */
   nack(): void;
 }
 
-/**
- * Processes one task and returns its row. `body` is the task message as JSON text. If the handler throws, the task may
- * be retried. A {@link PermanentError} discards the task instead.
- */
+/** Processes a task (JSON text) and returns its row. @throws {PermanentError} if the task must not be retried */
 export type TaskHandler<Row = void> = (body: string, delivery: HandledDelivery) => Row | Promise<Row>;
 
 /** Thrown if a handler ended because its signal was aborted. The attempt is not counted. */
@@ -44,27 +36,21 @@ export class Aborted extends Error {
     this.#reason = reason;
   }
 
-  /**
-   * Returns the abort reason if `thrown` is an `Aborted`, otherwise undefined. Does not use `instanceof`, which can run
-   * the code of a thrown proxy.
-   */
+  /** Does not use `instanceof`, which can run code of a thrown proxy. */
   static reasonOf(thrown: unknown): AbortReason | undefined {
     return typeof thrown === 'object' && thrown !== null && #reason in thrown ? thrown.#reason : undefined;
   }
 }
 
-/** Stores the rows returned by the handlers of a batch. */
 export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
 
-/** Failure of each row, in order. Undefined for a row that was stored. */
+/** Failure of each row, in order; undefined for a stored row. */
 type Failures = ReadonlyArray<Failure | undefined>;
 
 /** Reason why a row was not stored. `ofRow` is false if the database currently cannot store any row. */
 type Failure = { error: unknown; ofRow: boolean };
 
-/**
- * Returns the function that processes a batch in a pool thread. It calls `handler` for each task, then stores the rows.
- */
+/** Returns a function that processes a batch. It calls `handler` for each task, then stores the rows. */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
   store: StoreRows<Row> = (rows) => rows.map(() => undefined),
@@ -111,7 +97,7 @@ async function runAttempt<Row>(
   let settled: Acknowledgement | undefined;
   let hasEnded = false;
   const settle = (acknowledgement: Acknowledgement) => {
-    // A call after the end of the attempt has no effect, because the attempt's outcome is final.
+    // A call after the end of the attempt has no effect, because the outcome is final.
     if (hasEnded || settled !== undefined) return;
     settled = acknowledgement;
     parentPort?.postMessage({ delivery, settled } satisfies EarlySettlement);
@@ -145,26 +131,21 @@ const timeoutMs = shared?.timeoutMs ?? Number.POSITIVE_INFINITY;
 const runningTasks = shared?.runningTasks && new Int32Array(shared.runningTasks);
 const startedTasks = shared?.startedTasks && new Int32Array(shared.startedTasks);
 
-/** Claims the next task and returns its index. The index is past the end of the batch if no task is left to run. */
+/** Claims the next task and returns its index, or an index past the end of the batch if no task is left. */
 function claim(slot: number, next: number): number {
   return startedTasks === undefined ? next : Atomics.add(startedTasks, slot, 1);
 }
 
-/** Promise that never settles, returned for a batch if this thread is being terminated. */
+/** Returned for a batch while the main thread terminates the thread. */
 const forever = new Promise<never>(() => {});
 
-/**
- * Records the index of the task about to run, or the length of the batch if its rows are about to be stored. Returns true
- * if the main thread is terminating this thread to cancel a task. The thread must then not run or store anything.
- */
+// Returns true if the main thread is terminating the thread, which then must not run or store anything.
 function isTerminated(slot: number, index: number): boolean {
   return runningTasks !== undefined && Atomics.exchange(runningTasks, slot, index) === TERMINATED;
 }
 
-/**
- * Records an attempt in shared memory before the handler runs, because the handler may hang. The deadline is written
- * last, because it tells the main thread that the other fields are valid.
- */
+// The attempt is recorded before the handler runs, because the handler may hang. The deadline is written last, because
+// it tells the main thread that the other fields are valid.
 function noteAttempt(slot: number, index: number, limitMs: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;
@@ -174,7 +155,6 @@ function noteAttempt(slot: number, index: number, limitMs: number): void {
   attempts[first + AttemptField.deadline] = Number(process.hrtime.bigint()) / 1e6 + limitMs;
 }
 
-/** Changes the recorded time limit of the current attempt. */
 function noteLimit(slot: number, limitMs: number, graceMs: number): void {
   if (attempts === undefined) return;
   const first = slot * AttemptField.count;

@@ -4,15 +4,12 @@ import type { TickerSymbol } from './symbols.ts';
 
 /** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */
 const WINDOW = 600;
-/**
- * Largest change of one tick, in millionths of the initial price. Each tick also reverts the change of {@link WINDOW}
- * ticks ago, so a price moves by at most 0.08 % of the initial price. The specification allows 0.1 % of the current
- * price, which stays above 80 % of the initial price (35 standard deviations).
- */
+// In millionths of the initial price. Each tick also reverts the change of `WINDOW` ticks ago, so a price moves by at
+// most 0.08 % of the initial price. The specification allows 0.1 % of the current price.
 const MAX_CHANGE = 400;
 const MILLION = 1_000_000;
 
-/** Deterministic prices, computed from the seed, the symbol and the tick number (whole intervals since the epoch). */
+/** Deterministic prices, computed from the seed, the symbol and the number of whole intervals since the epoch. */
 export class SeededPrices implements TimedPriceSource {
   readonly #seed: string;
   readonly #intervalMs: number;
@@ -61,7 +58,7 @@ export class SeededPrices implements TimedPriceSource {
     return sum;
   }
 
-  /** Returns the change that a tick adds to the price of a symbol, in millionths of the initial price. */
+  /** Returns the change of a symbol's price in one tick, in millionths of the initial price. */
   #change(symbol: string, tick: number): number {
     const digest = createHash('sha256').update(`${this.#seed} ${symbol} ${tick}`).digest();
     return (digest.readUInt32BE() % (2 * MAX_CHANGE + 1)) - MAX_CHANGE;

@@ -8,41 +8,33 @@ export interface SourcedPricesOptions {
   /** Last known price of each symbol, updated with valid prices from the source. */
   values: Float64Array;
   intervalMs: number;
-  /** Opens the source. Called again after a failure. */
+  /** Opens the price source. Called again after a failure. */
   open: () => PriceSource | TimedPriceSource | Promise<PriceSource>;
-  /** Counters, indexed by {@link SourceCount}. */
   counts: Float64Array;
-  /** Called when the source's problem changes. `problem` is undefined once the source has recovered. */
+  /** `problem` is undefined once the source has recovered. */
   onProblem: (problem: string | undefined) => void;
 }
 
-/** A call of the price source with a promise that is still pending. */
 interface PendingCall {
   name: string;
-  /** Monotonic time of the call in milliseconds. */
+  /** Monotonic time in milliseconds. */
   calledAt: number;
 }
 
-/** Delay before a failed source is opened or started again. */
 const RETRY_MS = 1000;
-/** Age at which a pending call is abandoned: this time or two tick intervals, whichever is longer. */
+/** A pending call is abandoned after `ABANDON_MS` or two tick intervals, whichever is longer. */
 const ABANDON_MS = 10_000;
-/** Maximum length in characters of a reported problem. */
 const MAX_PROBLEM = 200;
 
-/**
- * Current prices, updated by a price source on each tick. Keeps the last prices if the source throws, stalls or returns
- * invalid prices. Methods never throw. At most one call of the source is pending at a time.
- */
+/** Current prices, updated by a price source on each tick. Keeps the last prices if the source fails. Never throws. */
 export class SourcedPrices {
   readonly #options: SourcedPricesOptions;
   #source: PriceSource | TimedPriceSource | undefined;
   #isStarted = false;
   #pending: PendingCall | undefined;
-  /** Prices that arrived after their tick was sent. Applied at the next tick. */
+  /** Prices that arrived after their tick was sent, and are applied at the next tick. */
   #late: { answer: unknown } | undefined;
   #problem: string | undefined;
-  /** Earliest monotonic time in milliseconds at which a failed source is opened or started again. */
   #retryAt = 0;
 
   constructor(options: SourcedPricesOptions) {
@@ -53,8 +45,7 @@ export class SourcedPrices {
   /**
    * Updates the prices for the tick due at `due` (milliseconds since the epoch).
    *
-   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive or this event loop turn ends,
-   *   whichever is first
+   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive or the event loop turn ends
    */
   step(due: number): Promise<void> | undefined {
     if (this.#isStalled()) return undefined;
@@ -75,15 +66,13 @@ export class SourcedPrices {
     this.#setProblem(undefined);
   }
 
-  /**
-   * Reports an error that the source raised outside a call. If a problem is already reported, only counts the error.
-   */
+  /** Reports an error that the source raised outside a call. Only counts the error if a problem is already reported. */
   fail(error: unknown): void {
     if (this.#problem === undefined) this.#report('the source', error);
     else this.#count(SourceCount.failed);
   }
 
-  /** Returns the current prices with the timestamp `now` (passed in milliseconds since the epoch). */
+  /** Returns the current prices with the timestamp `now` (milliseconds since the epoch). */
   snapshot(now: number): TickerPrice[] {
     const { symbols, values } = this.#options;
     if (this.#source !== undefined && 'pricesAt' in this.#source) this.#take(this.#source.pricesAt(now));
@@ -131,7 +120,6 @@ export class SourcedPrices {
     return Promise.race([answered, turnEnds]);
   }
 
-  /** Runs `call` and passes its result to `onResult`. If the result is a promise, passes the fulfilled value. */
   #call<Result>(
     name: string,
     call: () => Result | PromiseLike<Result>,
@@ -167,7 +155,7 @@ export class SourcedPrices {
     const { name, calledAt } = this.#pending;
     const { intervalMs } = this.#options;
     const elapsedMs = performance.now() - calledAt;
-    // Skips the report for a recent call, because the module may still be loading at the first tick.
+    // Does not report a recent call, because the module may still be loading at the first tick.
     if (elapsedMs < intervalMs / 2) return true;
     this.#count(SourceCount.stalled);
     this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);
@@ -184,9 +172,7 @@ export class SourcedPrices {
     }
   }
 
-  /**
-   * Writes the valid prices of an answer to `values`. Returns the first problem, or undefined if all prices are valid.
-   */
+  /** Writes the valid prices to `values`. Returns the first problem, or undefined if all prices are valid. */
   #write(answer: unknown): string | undefined {
     const { symbols, values } = this.#options;
     if (!isPrices(answer) || answer.length !== symbols.length) {

@@ -3,7 +3,7 @@ import { compileSchema, needsTimeLimit } from './data-schemas.ts';
 import type { SubmissionRules } from './handlers-manifest.ts';
 import { DEFERRED, type MainThreadCheck, type SubmissionCheck } from './parse-submission.ts';
 
-/** Compiles the rules for submissions into a check. @throws {Error} if a schema does not compile */
+/** Combines the rules into a check. @throws {Error} if a schema does not compile */
 export function submissionCheck({ actions, rejectUnknown }: SubmissionRules): SubmissionCheck {
   const known = new Set([...builtInActions, ...actions.keys()]);
   const withSchema = [...actions].filter(([, { schema }]) => schema !== undefined);
@@ -21,11 +21,7 @@ export function timeLimitedActions({ actions }: SubmissionRules): ReadonlySet<st
   return new Set(limited.map(([action]) => action));
 }
 
-/**
- * Like {@link submissionCheck}, but the check returns `DEFERRED` for actions that need a time limit.
- *
- * @throws {Error} if a schema does not compile
- */
+/** Like {@link submissionCheck}, but the check returns `DEFERRED` for actions that need a time limit. */
 export function mainThreadCheck(rules: SubmissionRules): MainThreadCheck {
   const limited = timeLimitedActions(rules);
   const others = new Map([...rules.actions].filter(([action]) => !limited.has(action)));

@@ -1,4 +1,4 @@
-/** Worker thread that parses and checks bodies of `POST /tasks`. Each message contains one body and gets one reply. */
+/** Worker thread that parses and checks bodies of `POST /tasks`. Replies once to each body. */
 import { parentPort, workerData } from 'node:worker_threads';
 import type { SubmissionRules } from './handlers-manifest.ts';
 import {
@@ -15,7 +15,7 @@ const check = rules && (await announcedCheck(rules));
 parentPort?.postMessage(READY);
 parentPort?.on('message', (body: SubmittedBody) => parentPort?.postMessage(parseSubmission(body, check)));
 
-/** Returns a check of submissions. It sends {@link CheckStarted} to the main thread before it applies a rule with a time limit. */
+/** Sends {@link CheckStarted} to the main thread before each check that needs a time limit. */
 async function announcedCheck(rules: SubmissionRules): Promise<SubmissionCheck> {
   const { submissionCheck, timeLimitedActions } = await import('./submission-check.ts');
   const checkData = submissionCheck(rules);

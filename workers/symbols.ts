@@ -3,18 +3,17 @@ export interface TickerSymbol {
   symbol: string;
   /** Initial price or, where documented, the last known price. */
   price: number;
-  /** Number of decimals to which prices are rounded. */
   decimals: number;
 }
 
-/** Price of one symbol in a message to clients. `timestamp` is in Unix seconds. */
+/** Price of a symbol in a message to clients. `timestamp` is in Unix seconds. */
 export interface TickerPrice {
   symbol: string;
   price: number;
   timestamp: number;
 }
 
-/** Symbols and initial prices from the specification, used unless `TICKER_SYMBOLS` is set. */
+/** Symbols of the specification, used unless `TICKER_SYMBOLS` is set. */
 export const defaultSymbols: readonly TickerSymbol[] = [
   { symbol: 'BTC-USD', price: 42_000, decimals: 2 },
   { symbol: 'ETH-USD', price: 2_500, decimals: 2 },
@@ -25,16 +24,10 @@ export const MAX_SYMBOLS = 64;
 
 const FORMAT = /^([A-Z0-9]{1,16}(?:-[A-Z0-9]{1,16})?):(\d{1,13}(?:\.(\d{1,8}))?)$/;
 const MAX_PRICE = 1e12;
-/**
- * Maximum initial price in units of its last decimal place. Far below 2^53, so that higher prices are exact as doubles
- * too.
- */
+/** Maximum initial price in units of its last decimal. Far below 2^53, so that higher prices are still exact. */
 const MAX_UNITS = 1e14;
 
-/**
- * Parses a symbol with its price, such as `BTC-USD:42000`. Prices have as many decimals as the text, but at least two. Returns
- * undefined if the text is invalid.
- */
+/** Parses a symbol and its price, such as `BTC-USD:42000`. A price has at least two decimals. */
 export function parseSymbol(text: string): TickerSymbol | undefined {
   const [, symbol, digits, fraction = ''] = FORMAT.exec(text) ?? [];
   if (symbol === undefined) return undefined;
@@ -44,12 +37,11 @@ export function parseSymbol(text: string): TickerSymbol | undefined {
   return isInRange ? { symbol, price, decimals } : undefined;
 }
 
-/** Returns the names of symbols as one string, so that nodes can compare their symbols. */
+/** Returns the names of symbols as one string, by which nodes compare their symbols. */
 export function symbolNames(symbols: readonly TickerSymbol[]): string {
   return symbols.map(({ symbol }) => symbol).join();
 }
 
-/** Rounds a price to `decimals` decimal places. */
 export function roundPrice(price: number, decimals: number): number {
   const unitsPerOne = 10 ** decimals;
   return Math.round(price * unitsPerOne) / unitsPerOne;

@@ -4,7 +4,6 @@ import type { TaskContext, TaskLog } from './handlers-api.ts';
 import type { AbortReason, LogLevel, ProgressReport, TaskProgress } from './messages.ts';
 import { Aborted, type HandledDelivery } from './run-batch.ts';
 
-/** Minimum time in milliseconds between two progress reports of a task. */
 const PROGRESS_INTERVAL_MS = 100;
 const MAX_NOTE = 200;
 
@@ -69,27 +68,24 @@ export class RunningTask implements TaskContext {
     const text = typeof note === 'string' ? { note: note.slice(0, MAX_NOTE) } : {};
     this.#progress = { fraction: Math.min(1, Math.max(0, fraction)), ...text };
     const waitMs = this.#reportedAt + PROGRESS_INTERVAL_MS - performance.now();
-    // Timers do not fire while a handler blocks its thread, so the time of the last report is checked as well.
+    // Checks the clock, because a timer does not fire while a handler blocks its thread.
     if (waitMs <= 0) this.#reportProgress();
     else this.#progressTimer ??= setTimeout(() => this.#reportProgress(), waitMs);
   };
 
-  /** Aborts the attempt's signal. If the handler has not read `signal` yet, it gets an aborted signal. */
+  /** Aborts the attempt's signal, even if the handler reads `signal` only later. */
   abort(reason: AbortReason): void {
     this.#abortReason = reason;
     this.#controller?.abort(new DOMException(`the task was aborted: ${reason}`, 'AbortError'));
   }
 
-  /** Ends the attempt and clears its timers. */
   end(): void {
     this.#hasEnded = true;
     clearTimeout(this.#timeoutTimer);
     clearTimeout(this.#progressTimer);
   }
 
-  /**
-   * Returns the error to report if the handler throws: the abort reason if the signal is aborted, otherwise `thrown`.
-   */
+  /** Returns the error to report for a handler that threw: the abort reason if the signal is aborted, or `thrown`. */
   failure(thrown: unknown): unknown {
     if (!this.#controller?.signal.aborted) return thrown;
     return this.#abortReason === undefined ? this.#controller.signal.reason : new Aborted(this.#abortReason);

@@ -1,4 +1,4 @@
-/** Worker thread of the pool. Processes tasks and stores their rows. A task is acked only after its row is stored. */
+/** Worker thread of the pool. Processes tasks and stores their rows. */
 import { join } from 'node:path';
 import { workerData } from 'node:worker_threads';
 import { Database } from '../db/sqlite/database.ts';
@@ -9,17 +9,12 @@ import type { ModuleHandlers, QueuedTask } from './module-handlers.ts';
 import { poolFunction, type StoreRows, type TaskHandler } from './run-batch.ts';
 import { WriteLock } from './write-lock.ts';
 
-/** Maximum wait for a database lock. Longer than a write takes, but short enough to detect a stuck lock. */
+/** Longer than a write takes, but short enough to detect a stuck lock. */
 const LOCK_TIMEOUT_MS = 2000;
-/**
- * Number of pages in SQLite's write-ahead log at which a checkpoint runs (32 MiB). Throughput is a fifth higher than
- * with the default of 4 MiB, because index pages changed by many tasks are written less often.
- */
+// 32 MiB of SQLite's write-ahead log. Throughput is a fifth higher than with the default of 4 MiB, because index pages
+// changed by many tasks are written less often.
 const CHECKPOINT_PAGES = 8000;
-/**
- * Statement timeout on the PostgreSQL server, enough for the largest row. `PostgresTasks` sets shorter client-side
- * timeouts.
- */
+/** Enough for the largest row. `PostgresTasks` sets shorter client-side timeouts. */
 const STATEMENT_TIMEOUT_MS = 300_000;
 
 const data = workerData as TaskWorkerStart & PoolThreadData;
@@ -35,10 +30,7 @@ const processTask: TaskHandler<OrderedTask> = (body, delivery) => {
   return moduleHandlers?.run(task, delivery, toRow) ?? toRow(JSON.stringify(perform(task.action, task.data)));
 };
 
-/**
- * Imports the handlers module, if one is configured. `ModuleHandlers` is imported lazily, because most installations do
- * not use it.
- */
+/** Imports `ModuleHandlers` lazily, because most installations have no handlers module. */
 async function startHandlers(): Promise<ModuleHandlers | undefined> {
   if (data.handlers === undefined) return undefined;
   const { ModuleHandlers } = await import('./module-handlers.ts');
@@ -53,7 +45,7 @@ function sqliteRows(dataDir: string): StoreRows<OrderedTask> {
 }
 
 async function postgresRows(databaseUrl: string): Promise<StoreRows<OrderedTask>> {
-  // The PostgreSQL client is imported lazily, because a single node stores its rows in SQLite.
+  // Imported lazily, because a single node stores its rows in SQLite.
   const { PostgresDatabase } = await import('../db/postgres/database.ts');
   const { PostgresTasks } = await import('../db/postgres/tasks.ts');
   const limits = { timeLimitMs: STATEMENT_TIMEOUT_MS, lockLimitMs: LOCK_TIMEOUT_MS };

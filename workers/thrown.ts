@@ -1,23 +1,17 @@
 import { inspect } from 'node:util';
 
-/** Maximum length in characters of a failure reason, which is stored with the failed task. */
-const MAX_REASON = 1000;
-/** Maximum retry delay that a handler can request. */
+const MAX_REASON_LENGTH = 1000;
 const MAX_RETRY_DELAY_MS = 24 * 60 * 60 * 1000;
 
-/** Reason why an attempt failed, and whether and when to retry the task. */
 export interface AttemptFailure {
   reason: string;
   /** Whether the task must not be retried. */
   permanent: boolean;
-  /** Delay before the retry in milliseconds. If undefined, the retry policy decides. */
+  /** If undefined, the retry policy sets the delay. */
   retryAfterMs?: number;
 }
 
-/**
- * Converts a thrown value of any type to an `AttemptFailure`. Never throws. Recognizes errors by name, because a
- * handlers module may load its own copy of the error classes.
- */
+/** Never throws. Recognizes errors by name, because a handlers module may load its own copy of the error classes. */
 export function readThrown(thrown: unknown): AttemptFailure {
   const name = property(thrown, 'name');
   const failure = { reason: describe(thrown), permanent: name === 'PermanentError' };
@@ -37,13 +31,13 @@ function property(value: unknown, key: string): unknown {
 function describe(thrown: unknown): string {
   try {
     const text: unknown = thrown instanceof Error ? thrown.message : thrown;
-    return (typeof text === 'string' ? text : inspect(text, { depth: 1 })).slice(0, MAX_REASON);
+    return (typeof text === 'string' ? text : inspect(text, { depth: 1 })).slice(0, MAX_REASON_LENGTH);
   } catch {
     return 'an error that cannot be read';
   }
 }
 
-/** Converts a string to one line by replacing each run of white space with a space. */
+/** Replaces each run of white space by a space. */
 export function oneLine(text: string): string {
   return text.replace(/\s+/g, ' ').trim();
 }

@@ -1,7 +1,6 @@
 /**
- * Returns the due time of the tick after the tick at `due`, in milliseconds since the epoch. Ticks are due at multiples
- * of the interval, so they do not drift. If ticks were missed or the clock was changed, returns the next multiple after
- * `now`.
+ * Returns when the tick after the one at `due` is due, in milliseconds since the epoch. Ticks are due at multiples of
+ * the interval. After missed ticks or a changed clock, returns the next multiple after `now`.
  */
 export function nextTick(due: number, now: number, intervalMs: number): number {
   const following = due + intervalMs;
@@ -13,7 +12,7 @@ export function nextTick(due: number, now: number, intervalMs: number): number {
 export function startSchedule(intervalMs: number, tick: (due: number) => void): () => void {
   let due = nextTick(Number.NEGATIVE_INFINITY, Date.now(), intervalMs);
   const wake = () => {
-    // The timer may fire early, because timers use the monotonic clock, but `due` is a time of the system clock.
+    // A timer may fire early, because timers use the monotonic clock, but `due` is a time of the system clock.
     const isDue = Date.now() >= due;
     if (isDue) tick(due);
     if (isDue || due - Date.now() > intervalMs) due = nextTick(due, Date.now(), intervalMs);

@@ -1,7 +1,4 @@
-/**
- * Worker thread of the ticker. Keeps the subscriptions and updates the prices on schedule. Posts one message per tick,
- * regardless of the number of subscribers. Without subscribers, the main thread only records the tick in the history.
- */
+/** Worker thread of the ticker. Posts one message per tick, regardless of the number of subscribers. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { Histogram } from './histogram.ts';
 import {
@@ -31,12 +28,12 @@ const prices = new SourcedPrices({
   counts: new Float64Array(start.sourceCounts),
   onProblem: (problem) => post({ topic: 'source', problem }),
 });
-// A module may throw outside a call, for example in a timer. This must not end the thread.
+// An error that a module throws outside a call, for example in a timer, must not end the thread.
 if (isModule(start.source)) process.on('uncaughtException', (error) => prices.fail(error));
 const lastDue = new Float64Array(start.lastDue);
 const lease = start.lease === undefined ? undefined : new Float64Array(start.lease);
 const subscriptions = new Map<Pid, Pid>(start.subscriptions);
-/** Last tick as JSON text, if another node made the tick. New subscribers receive this text as their snapshot. */
+/** Last tick as JSON text if another node made the tick. Sent to new subscribers as their snapshot. */
 let relayed: string | undefined;
 
 function post(message: TickerToMain): void {
@@ -53,7 +50,6 @@ function snapshot(): string {
 
 port.on('message', (messages: MainToTicker) => {
   const joined: Pid[] = [];
-  /** Handlers that were subscribed by this batch of messages. */
   const newcomers = new Set<Pid>();
   for (const message of messages) {
     switch (message.topic) {
@@ -69,7 +65,7 @@ port.on('message', (messages: MainToTicker) => {
       case 'tick':
         prices.pause();
         relayed = message.data;
-        // Posts the tick only if there are earlier subscribers. Newcomers receive the tick below, as their snapshot.
+        // Newcomers receive the tick once, as the snapshot that is sent after the loop.
         if (subscriptions.size > newcomers.size) post({ to: SUBSCRIBERS, message: frame(relayed), due: message.due });
     }
   }
@@ -84,7 +80,7 @@ function tick(due: number): void {
   if (!mayTick()) return;
   lastDue[0] = due;
   relayed = undefined;
-  // Calls `snapshot` before `values` is copied, because `snapshot` updates the prices that depend on the time.
+  // `snapshot` updates the prices that depend on the time, so it must run before `values` is copied.
   const message = frame(snapshot());
   post({ to: SUBSCRIBERS, message, due, prices: [...values] });
 }
@@ -108,7 +104,7 @@ setInterval(() => {
   lastHeartbeat = now;
   Atomics.add(heartbeat, 0, 1);
 }, HEARTBEAT_INTERVAL_MS).unref();
-// First heartbeat, before the source is called. A hang is detected only after the first heartbeat.
+// Sent before the price source is called, because a hang is detected only after the first heartbeat.
 Atomics.add(heartbeat, 0, 1);
 
 post({ topic: 'ready' });

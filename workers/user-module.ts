@@ -5,9 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { oneLine, readThrown } from './thrown.ts';
 
 /**
- * Imports a user's module and returns its default export.
+ * Returns the default export of a user's module. `name` is a path or package name.
  *
- * @param name path or package name, resolved from the working directory
  * @throws {Error} with a one-line reason, whatever the module throws
  */
 export async function importUserModule(name: string): Promise<unknown> {
@@ -23,7 +22,7 @@ async function importFromWorkingDirectory(name: string): Promise<{ default?: unk
   const path = resolve(name);
   const isPath = /^\.{0,2}\//.test(name) || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   if (isPath) return import(pathToFileURL(path).href);
-  // The hook makes Node resolve the package from the working directory, not from this file's folder.
+  // The hook makes Node resolve the package from the working directory, not from the program's folder.
   const parentURL = pathToFileURL(resolve('package.json')).href;
   const hooks = registerHooks({
     resolve: (specifier, context, next) => next(specifier, specifier === name ? { ...context, parentURL } : context),

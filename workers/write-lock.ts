@@ -3,15 +3,15 @@ import { threadId } from 'node:worker_threads';
 /** Time after which a waiting thread takes the lock from its holder, because the holder may have died. */
 const TIMEOUT_MS = 200;
 
-/** Number of busy-wait checks before a waiting thread sleeps. The checks take about as long as a typical write. */
+/** Number of checks before a waiting thread sleeps. The checks take about as long as a typical write. */
 const MAX_SPINS = 20_000;
 
 /**
- * Lock for the threads that write to one SQLite database. A thread that waits for SQLite's own lock sleeps much longer
- * than a write takes. This lock only saves time; SQLite's lock guarantees exclusion.
+ * Saves time, because a thread that waits for SQLite's own lock on a database sleeps much longer than a write takes.
+ * SQLite's lock guarantees the exclusion.
  */
 export class WriteLock {
-  /** Array of one element: the id of the thread that holds the lock, or 0 if the lock is free. */
+  /** Array of one element: the id of the thread that holds the lock, or 0. */
   readonly #holder: Int32Array;
 
   constructor(shared: SharedArrayBuffer) {
