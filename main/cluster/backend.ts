@@ -6,17 +6,12 @@ import { openPostgres } from './postgres.ts';
 import { openNatsQueue } from './queue/queue.ts';
 import { openKvTokenStore, openTickFeed } from './ticker-state.ts';
 
-/** Settings of the cluster backend, including the URLs of the servers. */
 export interface ClusterConfig extends Pick<Config, 'queue' | 'tokens' | 'ticker' | 'retention'> {
   nats: NatsSettings;
   databaseUrl: string;
 }
 
-/**
- * Opens the cluster backend. NATS stores the queue, tokens and ticks. PostgreSQL stores API keys and result rows.
- *
- * @throws {Error} if a server cannot be reached; the message names the server
- */
+/** Opens the cluster backend. @throws {Error} if a server cannot be reached; the message names the server */
 export async function openClusterBackend(config: ClusterConfig, log: Log): Promise<Backend> {
   const link = await connectNats(config.nats, log);
   const postgres = await openPostgres(config.databaseUrl, config.retention, log).catch(async (error) => {

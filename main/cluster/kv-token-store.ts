@@ -14,11 +14,11 @@ import { type NatsLink, STORE_FAILED } from './nats-link.ts';
 import { TokenPurges } from './token-purges.ts';
 
 export interface TokenBounds {
-  /** Maximum number of tokens per API key, the same on all nodes. Beyond it, the key's oldest token is evicted. */
+  /** Maximum number of tokens per API key. Beyond the limit, the key's oldest token is evicted. */
   maxTokensPerKey: number;
-  /** Maximum number of tokens. At this limit, new tokens are refused. */
+  /** Maximum number of tokens. Beyond the limit, new tokens are refused. */
   maxTokens: number;
-  /** Maximum number of delete markers of revoked tokens in the bucket. The markers do not count toward `maxTokens`. */
+  /** Maximum number of delete markers in the bucket, which do not count toward `maxTokens`. */
   maxRevocations: number;
 }
 
@@ -30,54 +30,40 @@ export interface KvTokenStoreOptions extends TokenBounds {
   purge: (id: string) => Promise<unknown>;
 }
 
-/** Format of a token identifier. The identifier is also the key of the token's bucket entry. */
+/** Format of a token identifier, which is also the key of the token's bucket entry. */
 const KEY = /^[\w-]{1,64}$/;
 /** Format of an entry's value: token expiry, API key identifier, and the token's position in the eviction order. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
-/** Maximum number of concurrent lookups of unknown tokens. Each lookup sends a request to NATS. */
 const MAX_LOOKUPS = 100;
-/** Maximum number of token identifiers remembered as invalid. */
 const MAX_INVALID = 10_000;
 /** Time for which an unknown token identifier is not looked up again. */
 const MISSING_MS = 1_000;
-/**
- * Time for which a node remembers a revoked token. Longer than any read of the bucket, because a read that began before the
- * revocation could otherwise restore the token.
- */
+/** Time for which a revoked token is ignored, because a read of the bucket that began earlier may still return it. */
 const REVOKED_MS = 10_000;
-/** Delay before the delete marker of a revoked token is purged. Other nodes learn of the revocation from the marker. */
+/** Delay before a revoked token's delete marker is purged. Other nodes learn of the revocation from the marker. */
 const MARKER_MS = 30_000;
-/** A node purges its oldest delete marker early if it has more than `maxRevocations / REVOKING_NODES` of them. */
+/** Number of nodes that share `maxRevocations`. A node with more markers than its share purges its oldest marker. */
 const REVOKING_NODES = 10;
 
 /**
- * Token store in a JetStream KV bucket shared by all nodes.
- *
- * A watch copies all tokens into memory, so checking a token needs no request. Revoking a token leaves a delete marker
- * in the bucket, which tells other nodes about the revocation. The marker is purged after `MARKER_MS`.
- *
- * If an API key exceeds `maxTokensPerKey`, its oldest token is evicted. Every node evicts the same token, because each
- * entry stores the token's position in the eviction order. An evicted token leaves no delete marker, because markers
- * would fill the bucket.
+ * Token store in a JetStream KV bucket, which all nodes share and copy into memory. A revoked token leaves a delete
+ * marker, from which other nodes learn of the revocation. An evicted token leaves none, because all nodes evict the
+ * same token.
  */
 export class KvTokenStore implements TokenStore {
   onRemove: OnRemove = () => {};
   readonly maxTokens: number;
   /** Fulfilled when the bucket's entries have been loaded into memory. */
   readonly loaded: Promise<void>;
-  /** In-memory copy of the bucket's tokens. */
   readonly #replica: MemoryTokenStore;
   readonly #options: KvTokenStoreOptions;
-  /** Invalid token identifiers, oldest first. Each is remembered until `until`, a monotonic time in milliseconds. */
+  /** Invalid token identifiers, oldest first. `until` is a monotonic time in milliseconds. */
   readonly #invalid = new Map<string, { until: number; revoked: boolean }>();
-  /** Pending lookups of unknown tokens, by token identifier. */
   readonly #lookups = new Map<string, Promise<boolean>>();
-  /** Purges evicted tokens from the bucket. */
   readonly #evicted: TokenPurges;
-  /** Purges the delete markers of revoked tokens from the bucket. */
   readonly #markers: TokenPurges;
   readonly #watch: KvWatch;
-  /** Tokens in memory that the current watch has not found in the bucket yet. */
+  /** Tokens in memory that the current watch has not yet found in the bucket. */
   #unlisted = new Set<string>();
   #closed = false;
 
@@ -137,8 +123,7 @@ export class KvTokenStore implements TokenStore {
     await this.#request((bucket) => bucket.delete(id));
     this.#remove(id);
     this.#markers.add(id);
-    // Purges the oldest marker if there are too many. Otherwise a client that revokes tokens in a loop could create
-    // markers faster than they are purged.
+    // A client that revokes tokens in a loop could create delete markers faster than the timer purges markers.
     await this.#markers.trim(this.#options.maxRevocations / REVOKING_NODES);
   }
 
@@ -151,7 +136,6 @@ export class KvTokenStore implements TokenStore {
     this.#markers.clear();
   }
 
-  /** Runs an operation on the bucket. @throws {TokenStoreUnavailable | TokenStoreFull} */
   async #request<Result>(operation: (bucket: KV) => Promise<Result>): Promise<Result> {
     if (this.#closed) throw new TokenStoreUnavailable('the token store is closed');
     const { bucket } = this.#watch;
@@ -174,7 +158,7 @@ export class KvTokenStore implements TokenStore {
   #load(entry: KvWatchEntry): void {
     this.#unlisted.delete(entry.key);
     this.#apply(entry);
-    // Every node that loads a delete marker purges it, because the revoking node may have stopped.
+    // Every node that loads a delete marker purges the marker, because the revoking node may have stopped.
     if (entry.operation !== 'PUT') this.#markers.add(entry.key);
   }
 
@@ -189,7 +173,7 @@ export class KvTokenStore implements TokenStore {
     if (entry.operation !== 'PUT') return void this.#remove(entry.key);
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // Ignores the entry of a revoked token, because the entry may have been read before the revocation.
+    // The entry of a revoked token may have been read before the revocation.
     if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
     this.#invalid.delete(entry.key);

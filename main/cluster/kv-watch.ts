@@ -4,45 +4,35 @@ import type { NatsLink } from './nats-link.ts';
 export interface KvWatchOptions {
   link: NatsLink;
   openBucket: () => Promise<KV>;
-  /** Called when a watch begins. `sameBucket` is false for the first watch, and if the bucket was recreated. */
+  /** Called when a watch begins. `sameBucket` is false for the first watch and for a recreated bucket. */
   onBegin: (sameBucket: boolean) => void;
   /** Called for each existing entry with `isListed` true, then for each change with `isListed` false. */
   onEntry: (entry: KvWatchEntry, isListed: boolean) => void;
-  /** Called when all existing entries have been received, or at once if the bucket is empty. */
+  /** Called when all entries that existed at the start of a watch have been received. */
   onLoaded: () => void;
-  /** Called every {@link CHECK_MS} while the server is reachable. */
+  /** Called periodically while the server is reachable. */
   onCheck: () => void;
 }
 
-/** Delay before restarting a watch that has ended. */
 const RETRY_MS = 250;
-/** Interval between checks for missed messages. */
 const CHECK_MS = 5_000;
 
-/**
- * Watches a KV bucket until `close` is called. Restarts the watch if it ends, misses a message, or stops receiving
- * messages.
- */
+/** Watches a KV bucket. Restarts the watch if it ends, misses a message, or stops receiving messages. */
 export class KvWatch {
   readonly #options: KvWatchOptions;
   readonly #loaded = Promise.withResolvers<void>();
-  /** Fulfilled when all entries in the bucket have been received for the first time, or when `close` is called. */
+  /** Fulfilled when all entries have been received for the first time, or when `close` is called. */
   readonly loaded = this.#loaded.promise;
-  /** Watched bucket. Undefined until the bucket is opened. */
   bucket: KV | undefined;
   /** Number of entries in the bucket at the last check, including delete markers. */
   entries = 0;
   readonly #checkTimer: NodeJS.Timeout;
   readonly #unsubscribe: () => void;
-  /** Creation time of the bucket, used to detect that the bucket was recreated. */
+  /** Creation time of the bucket, by which a recreated bucket is detected. */
   #created: string | undefined;
   #stopWatch: () => void = () => {};
-  /** Latest revision received by the watch. */
   #seen = 0;
-  /**
-   * Latest revision in the bucket at the last check. If the watch has not received this revision by the next check, the
-   * watch restarts.
-   */
+  /** Latest revision in the bucket at the last check. If it has not arrived by the next check, the watch restarts. */
   #expected = 0;
   /** Whether the watch missed a message, for example a delete marker that was purged too early. */
   #gap = false;
@@ -78,7 +68,7 @@ export class KvWatch {
 
   async #watch(): Promise<void> {
     let ended = false;
-    // Lets a reconnect end the watch while the watch is starting. Such a watch might never receive an entry.
+    // Lets a reconnect end a watch that is still starting, because such a watch might never receive an entry.
     this.#stopWatch = () => {
       ended = true;
     };
@@ -113,7 +103,6 @@ export class KvWatch {
     }
   }
 
-  /** Restarts the watch if it has missed a message or has stopped receiving messages. */
   async #check(): Promise<void> {
     if (!this.#options.link.up || this.bucket === undefined) return;
     this.#options.onCheck();

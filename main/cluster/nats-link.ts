@@ -11,18 +11,13 @@ import { connect, type Msg, type NatsConnection, type Subscription } from '@nats
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
 
-/** Interval between the pings that detect a lost connection. */
 const PING_MS = 1_000;
-/** Number of unanswered pings after which the connection is considered lost. */
 const MAX_PINGS_OUT = 2;
-/** Delay between reconnect attempts, plus up to 50 % jitter. */
 const RETRY_MS = 250;
 const CONNECT_TIMEOUT_MS = 2_000;
-/** Timeout of a request to JetStream. */
 export const REQUEST_TIMEOUT_MS = 2_000;
-/** JetStream error code: a stream with this name exists and has different settings. */
 const STREAM_NAME_IN_USE = 10058;
-/** JetStream error code: fewer servers than replicas can store a new stream. The error message has the reason. */
+/** JetStream error code: fewer servers than replicas can store a new stream. */
 const NO_SUITABLE_PEERS = 10005;
 /** JetStream error code: the message was not stored, because a stream limit was reached or the disk failed. */
 export const STORE_FAILED = 10077;
@@ -37,10 +32,9 @@ export class NatsLink {
   readonly connection: NatsConnection;
   readonly manager: JetStreamManager;
   readonly jetstream: JetStreamClient;
-  /** Prefix of all bucket, stream and subject names. Different prefixes let several deployments share the servers. */
+  /** Prefix of all bucket, stream and subject names. */
   readonly prefix: string;
   readonly log: Log;
-  /** Number of replicas of each stream. */
   readonly #replicas: number;
   readonly #onUp = new Set<() => void>();
   #up = true;
@@ -55,7 +49,7 @@ export class NatsLink {
     void this.#watchStatus();
   }
 
-  /** Creates a link over an established connection. @throws {Error} if JetStream is not available */
+  /** @throws {Error} if JetStream is not available */
   static async open(connection: NatsConnection, config: Config['nats'], log: Log): Promise<NatsLink> {
     return new NatsLink(connection, await jetstreamManager(connection, { timeout: REQUEST_TIMEOUT_MS }), config, log);
   }
@@ -75,13 +69,13 @@ export class NatsLink {
     if (problem !== undefined) throw new Error(problem);
   }
 
-  /** Calls `callback` after every reconnect. @returns a function that unregisters the callback */
+  /** Calls `callback` after every reconnect. Returns a function that unregisters the callback. */
   onUp(callback: () => void): () => void {
     this.#onUp.add(callback);
     return () => this.#onUp.delete(callback);
   }
 
-  /** Subscribes to a subject. Subscription errors, such as a missing permission, are ignored. */
+  /** Ignores subscription errors, such as a missing permission. */
   subscribe(subject: string, receive: (message: Msg) => void): Subscription {
     return this.connection.subscribe(subject, {
       callback: (error, message) => {
@@ -109,7 +103,7 @@ export class NatsLink {
     }
   }
 
-  /** Opens a KV bucket. Creates the bucket, or updates its settings. @throws {Error} if NATS rejects the settings */
+  /** Opens a KV bucket, creating the bucket or updating its settings. @throws {Error} if NATS rejects the settings */
   async openBucket(name: string, settings: Partial<StreamConfig>): Promise<KV> {
     await this.setUpStream(`KV_${name}`, {
       subjects: [`$KV.${name}.>`],
@@ -135,12 +129,7 @@ export class NatsLink {
   }
 }
 
-/**
- * Connects to NATS. Reconnects forever if the connection is lost.
- *
- * @param config `url` is a comma-separated list of server URLs
- * @throws {Error} if no server can be reached; the one-line message says what to fix
- */
+/** Connects to NATS, and reconnects forever. @throws {Error} with a one-line message if no server can be reached */
 export async function connectNats(config: NatsSettings, log: Log): Promise<NatsLink> {
   const servers = config.url.split(',');
   const connection = await connect({
@@ -171,12 +160,7 @@ export async function connectNats(config: NatsSettings, log: Log): Promise<NatsL
   }
 }
 
-/**
- * Rejects replicas on a server outside of a cluster, before anything is written. A clustered server does not report how
- * many servers its cluster has, only which of them are connected; JetStream rejects a new stream if they are too few.
- *
- * @throws {Error} with a one-line message that says what to fix
- */
+/** Throws if streams need several replicas, but the server is not part of a cluster. */
 function checkReplicas({ info }: NatsConnection, replicas: number): void {
   if (info?.cluster !== undefined || replicas === 1) return;
   throw new Error(
@@ -185,7 +169,7 @@ function checkReplicas({ info }: NatsConnection, replicas: number): void {
   );
 }
 
-/** Returns the URL's credentials as NATS client options. A user name without a password is sent as a token. */
+/** A user name without a password is sent as a token. */
 function credentials(server: string): { user?: string; pass?: string; token?: string } {
   const { username, password } = new URL(server);
   if (username === '') return {};

@@ -11,7 +11,6 @@ export interface NatsTickFeedOptions {
   intervalMs: number;
 }
 
-/** A tick's position in the order of all ticks. */
 interface TickPosition {
   /** Revision of the leader's lease. Every later leader has a higher revision. */
   epoch: number;
@@ -20,14 +19,11 @@ interface TickPosition {
 
 type OrderedTick = Tick & TickPosition;
 
-/**
- * Time without ticks after which a tick with a lower position is accepted. Positions restart if the NATS server loses
- * its files.
- */
+// Time without ticks after which a tick with a lower position is accepted, because positions restart if the NATS server
+// loses its files.
 const ORDER_TIMEOUT_MS = 2 * LEASE_MS;
-/** Symbols assumed for ticks from version 0.1, which does not send symbols. */
+/** Symbols of ticks from version 0.1, which sends prices without symbols. */
 const SYMBOLS_OF_0_1 = symbolNames(defaultSymbols);
-/** Maximum size of a tick message in bytes. Larger messages are ignored. */
 const MAX_BYTES = 16 * 1024;
 
 /** Sends and receives ticks over a NATS subject. A missed tick is not sent again. */
@@ -36,9 +32,9 @@ export class NatsTickFeed implements TickFeed {
   readonly #subscription: Subscription;
   #follower: TickFollower | undefined;
   #latest: TickPosition = { epoch: 0, number: 0 };
-  /** Time of the latest published or received tick, in monotonic milliseconds. */
+  /** Monotonic time in milliseconds. */
   #latestAt = Number.NEGATIVE_INFINITY;
-  /** Tick from `resumeFrom`, kept until `follow` is called. */
+  /** Last stored tick, kept by `resumeFrom` until `follow` is called. */
   #last: Tick | undefined;
 
   constructor(options: NatsTickFeedOptions) {
@@ -73,11 +69,7 @@ export class NatsTickFeed implements TickFeed {
     return true;
   }
 
-  /**
-   * Continues from the prices of the last stored tick, unless this node has received a later tick.
-   *
-   * @param payload the last stored tick
-   */
+  /** Continues from the prices of the last stored tick, unless this node has received a later tick. */
   resumeFrom(payload: Uint8Array): void {
     const tick = parseTick(payload);
     if (tick === undefined || this.#isOutdated(tick)) return;
@@ -111,9 +103,7 @@ export class NatsTickFeed implements TickFeed {
     this.#latestAt = performance.now();
   }
 
-  /**
-   * Whether a position is lower than the latest one. Always false after a long time without ticks (`ORDER_TIMEOUT_MS`).
-   */
+  /** Whether a tick is older than the latest one. Always false after `ORDER_TIMEOUT_MS` without ticks. */
   #isOutdated({ epoch, number }: TickPosition): boolean {
     const latest = this.#latest;
     if (performance.now() - this.#latestAt >= Math.max(ORDER_TIMEOUT_MS, 3 * this.#options.intervalMs)) return false;
@@ -121,7 +111,6 @@ export class NatsTickFeed implements TickFeed {
   }
 }
 
-/** Parses a tick. Returns undefined if the payload is not a valid tick. */
 function parseTick(payload: Uint8Array): OrderedTick | undefined {
   try {
     const { epoch, number, symbols = SYMBOLS_OF_0_1, prices, data } = JSON.parse(new TextDecoder().decode(payload));

@@ -10,7 +10,7 @@ import { startRetentionRounds } from './retention-rounds.ts';
 const CONNECTIONS = 10;
 const TIME_LIMIT_MS = 2000;
 
-/** Opens the PostgreSQL storage of API keys and result rows. @throws {Error} if the database cannot be migrated */
+/** @throws {Error} if the database cannot be migrated */
 export async function openPostgres(
   databaseUrl: string,
   { rows, days }: Config['retention'],

@@ -4,25 +4,17 @@ import { retentionRound } from '../../db/postgres/retention.ts';
 import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
-/**
- * Pause after each deletion step, as a multiple of the step's duration. Leaves two thirds of the time to other queries.
- */
+/** Ratio of a pause to the duration of the preceding step. Leaves two thirds of the time to other queries. */
 const STEP_PAUSE_RATIO = 2;
-/** Minimum pause between deletion rounds in milliseconds. */
 const PAUSE_MS = 1000;
-/** Pause after a round, as a multiple of the round's duration excluding pauses. Limits deletions to 5 % of the time. */
+/** Ratio of a pause to the duration of the preceding round without pauses. Limits deletions to 5 % of the time. */
 const ROUND_PAUSE_RATIO = 20;
 const FAILED_PAUSE_MS = 15_000;
-/** Statement timeout. Long, because one query scans the index of all kept rows. */
+/** Statement timeout, long enough for a query that scans the index of all kept rows. */
 const TIME_LIMIT_MS = 60_000;
-/** Longest wait for a row lock. */
 const LOCK_LIMIT_MS = 2000;
 
-/**
- * Deletes old rows from PostgreSQL in rounds, over a separate connection. Only one node runs a round at a time.
- *
- * @returns `stop`, which cancels the current round
- */
+/** Deletes old rows from PostgreSQL in rounds. Only one node runs a round at a time. */
 export function startRetentionRounds(databaseUrl: string, limits: RetentionLimits, log: Log) {
   const timeLimits = { timeLimitMs: TIME_LIMIT_MS, lockLimitMs: LOCK_LIMIT_MS };
   const database = new PostgresDatabase(databaseUrl, { connections: 1, ...timeLimits });
@@ -30,7 +22,7 @@ export function startRetentionRounds(databaseUrl: string, limits: RetentionLimit
   const { signal } = stopped;
   const pause = (ms: number) => setTimeout(ms, undefined, { signal }).catch(() => {});
 
-  /** Runs a round of deletions. @returns the pause before the next round, in milliseconds */
+  /** Returns the pause before the next round in milliseconds. */
   const round = async (): Promise<number> => {
     const startedAt = performance.now();
     let paused = 0;

@@ -24,14 +24,9 @@ import { NatsTickFeed } from './nats-tick-feed.ts';
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
 /** Bytes allowed per entry of the token bucket. Entries are smaller, so the bucket reaches its entry limit first. */
 const TOKEN_BYTES = 512;
-/** Size limit in bytes of a stream that keeps a single message. */
 const ONE_MESSAGE_BYTES = 1024 * 1024;
 
-/**
- * Opens the token store, a JetStream KV bucket shared by all nodes.
- *
- * @throws {Error} if the servers reject the settings
- */
+/** Opens the token store in a JetStream KV bucket. @throws {Error} if NATS rejects the settings */
 export async function openKvTokenStore(
   link: NatsLink,
   { maxTokens = 100_000, maxTokensPerKey = 1000, maxRevocations = 10_000 }: Partial<TokenBounds> = {},
@@ -39,8 +34,7 @@ export async function openKvTokenStore(
   const name = `${link.prefix}-tokens`;
   const max_msgs = maxTokens + maxRevocations;
   const max_age = nanos(TOKEN_BUCKET_TTL_MS);
-  // The bucket must reach `max_msgs` before `max_bytes`. At `max_msgs`, it refuses new tokens. At `max_bytes`, some
-  // servers would evict old tokens.
+  // At `max_msgs`, the bucket refuses new tokens. At `max_bytes`, some servers would evict old tokens instead.
   const openBucket = () => link.openBucket(name, { max_age, max_msgs, max_bytes: max_msgs * TOKEN_BYTES });
   const purge = (id: string) => link.manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
   // Makes startup fail if the server rejects the settings.
@@ -51,10 +45,9 @@ export async function openKvTokenStore(
 }
 
 /**
- * Opens the feed that sends the leader's ticks to all nodes. Returns undefined if `seed` is set, because all nodes then
- * compute the same prices.
+ * Returns undefined if `seed` is set, because all nodes then compute the same prices.
  *
- * @throws {Error} if the servers reject the settings
+ * @throws {Error} if NATS rejects the settings
  */
 export async function openTickFeed(
   link: NatsLink,
@@ -63,10 +56,7 @@ export async function openTickFeed(
   if (seed !== undefined) return undefined;
   const subject = `${link.prefix}.tick`;
   const stream = `${link.prefix}-tick`;
-  /**
-   * Opens the lease bucket and the stream that keeps the last tick. A starting node and a new leader continue from the
-   * last tick.
-   */
+  // The stream keeps the last tick, from which a starting node or a new leader continues.
   const openBucket = async () => {
     const max_bytes = ONE_MESSAGE_BYTES;
     await link.setUpStream(stream, { subjects: [subject], max_msgs: 1, max_bytes, discard: DiscardPolicy.Old });

@@ -38,7 +38,7 @@ export class TokenPurges {
     this.#dueAt.clear();
   }
 
-  /** Purges a token's entry from the bucket. @returns whether the purge succeeded */
+  /** Returns whether the purge succeeded. */
   async #remove(id: string): Promise<boolean> {
     this.#inProgress += 1;
     this.#dueAt.set(id, Number.POSITIVE_INFINITY);

@@ -6,25 +6,20 @@ import type { QueueParts } from './queue-parts.ts';
 import { CONSUMER_NAME } from './queue-streams.ts';
 import { token } from './stream.ts';
 
-/** Maximum wait for an answer from the node that has the message. */
 const ANSWER_WAIT_MS = 1000;
-/**
- * Default delay before a node starts a task that another node has asked to cancel. Long enough for the answer and three
- * requests to JetStream.
- */
+/** Default delay before a node starts a task that another node has asked to cancel. */
 export const HOLD_MS = ANSWER_WAIT_MS + 3 * REQUEST_TIMEOUT_MS + 1000;
-/** Maximum number of messages held back because of a cancellation request. */
 const MAX_ASKED = 10_000;
 
 /**
- * A node's answer to a cancellation request. `running`: the task had started, so its signal was aborted. `delayed`: the
- * task's retry or snooze is not due yet. `completed`: the task is completed, but JetStream has not confirmed the ack.
+ * `running`: the task's signal was aborted. `delayed`: the task's retry or snooze is not due yet. `completed`: the task
+ * is completed, but JetStream has not confirmed the ack.
  */
 export type Answer = 'cancelled' | 'running' | 'delayed' | 'completed';
 
 export interface CancellerOptions {
   parts: QueueParts;
-  /** Cancels a message by its stream sequence. Returns undefined at once if this node does not have the message. */
+  /** Returns undefined at once if this node does not have the message. */
   cancelHere(streamSequence: number): Promise<Answer> | undefined;
   /** Cancels a message that no node has. */
   withdraw(id: string, message: StoredMsg): Promise<void>;
@@ -32,8 +27,7 @@ export interface CancellerOptions {
 
 /**
  * Cancels tasks on any node. The node that has the message decides, because only that node knows whether the task has
- * started. Other nodes hold back the message if it is delivered to them during the request. If no node has the message,
- * the asking node cancels it.
+ * started. If no node has the message, the asking node cancels the task.
  */
 export class Canceller {
   readonly #options: CancellerOptions;
@@ -50,12 +44,7 @@ export class Canceller {
     this.#subscription = link.subscribe(this.#subject, (message) => void this.#answer(message));
   }
 
-  /**
-   * Cancels a task; see `Queue.cancel`. If the node that has the message does not answer, repeats the request until the
-   * ack wait has passed, then cancels the message itself.
-   *
-   * @throws {Error} if NATS does not respond in time; the cancellation may still take effect
-   */
+  /** Cancels a task; see `Queue.cancel`. @throws {Error} if NATS does not respond in time */
   async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
     const { link, tasks, letters, cancellations, ackWaitMs } = this.#options.parts;
     const begunAt = Date.now();
@@ -78,7 +67,7 @@ export class Canceller {
     }
   }
 
-  /** Whether a node has asked to cancel the message. If so, the message may already be cancelled. */
+  /** Whether a node has asked to cancel the message, which may therefore already be cancelled. */
   wasAsked(streamSequence: number): boolean {
     return this.#heldUntil.has(streamSequence);
   }
@@ -106,12 +95,7 @@ export class Canceller {
     return note.lastSettledDelivery > 0 && events.runningElsewhere(id) === undefined;
   }
 
-  /**
-   * Asks all nodes to cancel a message.
-   *
-   * @returns the answer of the node that has the message, `nowhere` if no node has the message, or undefined if the
-   *   node does not answer in time
-   */
+  /** Returns `nowhere` if no node has the message, or undefined if the node with the message does not answer. */
   async #ask(streamSequence: number): Promise<Answer | 'nowhere' | undefined> {
     const { link, tasks } = this.#options.parts;
     const deciding = this.#options.cancelHere(streamSequence);
@@ -122,20 +106,18 @@ export class Canceller {
       (message) => message.string() as Answer,
       () => undefined,
     );
-    // Read after sending the request. If the message is delivered later, the receiving node already knows of the
-    // request.
+    // Read after the request was sent, because a node that gets the message later knows of the request.
     const { delivered } = await link.manager.consumers.info(tasks.name, CONSUMER_NAME);
     if (delivered.stream_seq < streamSequence) return 'nowhere';
     return own ?? answer;
   }
 
-  /** Answers a cancellation request from another node if this node has the message. */
   async #answer(message: Msg): Promise<void> {
     const streamSequence = Number(message.string());
     if (!Number.isSafeInteger(streamSequence)) return;
     const deciding = this.#options.cancelHere(streamSequence);
     this.#hold(streamSequence);
-    // If the cancellation fails, the other node gets no answer and asks again.
+    // A failed cancellation is not answered, so that the asking node asks again.
     const answer = await deciding?.catch(() => undefined);
     if (answer !== undefined) message.respond(answer);
   }

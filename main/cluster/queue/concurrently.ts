@@ -1,7 +1,7 @@
 /**
- * Calls `run` for each item, in order, with at most `limit` calls in progress.
+ * Calls `run` for each item, with at most `limit` calls in progress.
  *
- * @throws {Error} the first error of a call; no calls follow it, and those in progress have ended
+ * @throws the first error of a call, once all calls in progress have ended
  */
 export async function concurrently<T>(
   items: readonly T[],
@@ -13,7 +13,7 @@ export async function concurrently<T>(
     try {
       for (const item of rest) await run(item);
     } finally {
-      // After an error, leaves nothing for the other workers.
+      // After an error, removes the items that are left, so that no call follows.
       while (!rest.next().done);
     }
   };

@@ -16,8 +16,8 @@ import { NatsSettler } from './settlement.ts';
 const PROGRESS_ACKS = 4;
 
 /**
- * Receives messages from JetStream and settles them. A released delivery stays on this node and can be taken again, in
- * its original position. After the dispatcher has stopped, released deliveries are requeued for all nodes instead.
+ * Receives messages from JetStream and settles them. A released delivery stays on this node, in its original position.
+ * After the dispatcher has stopped, a released delivery is requeued for all nodes.
  */
 export abstract class NatsConsumer
   extends DeadLetterQueue
@@ -30,16 +30,13 @@ export abstract class NatsConsumer
   readonly #settler: NatsSettler;
   readonly #cancellations: OwnCancellations;
   protected readonly deliveries = new NodeDeliveries();
-  /** Operations in progress. `close` waits for all of them. */
   readonly #operations = new Operations();
   readonly #progressTimer: NodeJS.Timeout;
-  /** Pull requester. Undefined unless an `onReady` listener is registered and the queue is not paused. */
+  /** Undefined unless an `onReady` listener is registered and the queue is not paused. */
   #requester: PullRequester | undefined;
-  /** Listener of `onReady`. */
   #onReady: (() => void) | undefined;
   /** Number of deliveries that the last `take` asked for but did not get. */
   #wanted = 0;
-  /** Number of messages that have arrived at this node. */
   #arrivals = 0;
 
   constructor(parts: QueueParts) {
@@ -57,7 +54,7 @@ export abstract class NatsConsumer
     this.#progressTimer = setInterval(() => this.#keepAlive(), parts.ackWaitMs / PROGRESS_ACKS).unref();
   }
 
-  /** Starts requesting messages. @returns a function that stops the requests and requeues deliveries not yet taken */
+  /** Starts requesting messages. Returns a function that stops the requests and requeues deliveries not yet taken. */
   onReady(listener: () => void): () => void {
     if (this.isClosed) return () => {};
     this.#stop();
@@ -109,7 +106,7 @@ export abstract class NatsConsumer
     this.parts.events.tell({ event: 'progress', ...subjectOf(pending), attempt: delivery.attempt, ...progress });
   }
 
-  /** Requeues all deliveries, and waits up to a few seconds for settlements in progress. */
+  /** Requeues all deliveries. Waits up to a few seconds for settlements in progress. */
   async close(): Promise<void> {
     this.isClosed = true;
     this.#onReady = undefined;
@@ -128,7 +125,6 @@ export abstract class NatsConsumer
     return this.parts.pauses.write(isPaused);
   }
 
-  /** Requeues the deliveries not yet taken when the queue is paused, and requests messages again when it is resumed. */
   protected override setPaused(isPaused: boolean): boolean {
     if (!super.setPaused(isPaused)) return false;
     if (isPaused) this.#stop();
@@ -176,7 +172,7 @@ export abstract class NatsConsumer
     const { resolving } = this.deliveries;
     resolving.add(pending);
     await this.canceller.released(pending.streamSequence);
-    // If the state cannot be read, JetStream redelivers the message after the ack wait.
+    // If `resolve` fails, JetStream redelivers the message after the ack wait.
     const resolve = async () => !pending.isCancelled && (await this.#settler.resolve(pending));
     const isUnfinished = await this.parts.counts.during(resolve).catch(() => false);
     resolving.delete(pending);
@@ -241,7 +237,7 @@ export abstract class NatsConsumer
       pending.progressAt = now;
       link.connection.publish(pending.reply, '+WPI');
     }
-    // While the queue is paused, no node takes the messages that this node has requeued.
+    // A paused queue evicts no messages that this node has requeued, because no node takes messages.
     if (!this.paused) this.deliveries.redeliveries.evict(ackWaitMs);
     void this.#operations.track(this.#cancellations.removeWithdrawn());
     this.#requester?.check();

@@ -1,15 +1,11 @@
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
 import { CONSUMER_NAME, overhead, type QueueStreams } from './queue-streams.ts';
 
-/**
- * Number of consecutive stale readings after which a stale reading is used anyway. A reading is stale if this node
- * changed a stream during the reading.
- */
+/** Maximum number of consecutive readings ignored because this node changed a stream during each of them. */
 const MAX_STALE = 5;
 
-/** Counts of the messages delivered to this node. Includes messages that it has returned to JetStream. */
+/** Counts of the messages delivered to this node, including messages that it has returned to JetStream. */
 export interface OwnMessages {
-  /** Number of messages that the dispatcher has taken but not settled. */
   inFlight: number;
   /** Number of messages returned to JetStream for a retry or snooze that is not due yet. */
   delayed: number;
@@ -18,20 +14,15 @@ export interface OwnMessages {
 }
 
 /**
- * Queue-wide counts. This node's operations are counted immediately. The operations of other nodes are read from
- * JetStream every second.
- *
- * Totals are derived from the last sequence of each stream, so they survive a restart of all nodes. A message that has
- * left the task stream, but was neither dead-lettered nor cancelled, is completed.
- *
- * Two counts are inexact. A dead letter redriven by another node, or before this node started, counts as dropped and is
- * accepted again. Messages that other nodes have delayed or requeued count as in flight until their redelivery,
- * and as waiting while the queue is paused.
+ * Queue-wide counts. Operations of this node are counted at once, and operations of other nodes every second. Totals
+ * are derived from the last sequence of each stream, so they survive a restart of all nodes. A dead letter redriven by
+ * another node counts as dropped and accepted again. Messages that other nodes have delayed or requeued count as in
+ * flight until their redelivery.
  */
 export class NatsCounts {
   /** Number of messages that are waiting, delayed or in flight. */
   unsettled = 0;
-  /** Total bytes of the bodies of messages that are waiting, delayed or in flight. */
+  /** Total bytes of the bodies of unsettled messages. */
   bytes = 0;
   readonly #streams: QueueStreams;
   /** Last sequence in the task stream. */
@@ -41,15 +32,12 @@ export class NatsCounts {
   #dead = 0;
   /** Last sequence in the cancellation stream, which equals the number of cancelled messages. */
   #cancelled = 0;
-  /** Number of dead letters redriven by this node. */
   #redriven = 0;
   /** Number of messages in flight or delayed on other nodes. */
   #elsewhere = 0;
-  /** First message in the task stream. `at` is its acceptance time in milliseconds since the epoch. */
+  /** First message in the task stream. `at` is when the message was accepted, in milliseconds since the epoch. */
   #first: { streamSequence: number; at: number } | undefined;
-  /** Total number of operations on this node that change a stream. */
   #operations = 0;
-  /** Number of operations in progress on this node that change a stream. */
   #inProgress = 0;
   #staleReadings = 0;
 
@@ -57,7 +45,7 @@ export class NatsCounts {
     this.#streams = streams;
   }
 
-  /** Runs an operation that changes the streams. Counts read from JetStream during the operation are stale. */
+  /** Runs an operation that changes a stream. Counts read from JetStream during the operation are stale. */
   async during<T>(operation: () => Promise<T>): Promise<T> {
     this.#operations += 1;
     this.#inProgress += 1;
@@ -68,7 +56,6 @@ export class NatsCounts {
     }
   }
 
-  /** Counts a message stored in the task stream. */
   stored(streamSequence: number, bytes: number): void {
     if (this.unsettled === 0) this.#first = { streamSequence, at: Date.now() };
     this.#stored = Math.max(this.#stored, streamSequence);
@@ -76,13 +63,12 @@ export class NatsCounts {
     this.bytes += bytes;
   }
 
-  /** Counts a message that another node has published, when the message is delivered to this node. */
+  /** Counts a message of another node when the message is delivered to this node. */
   arrived(streamSequence: number, bytes: number, storedAt: number): void {
     if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;
   }
 
-  /** Updates the counts for a settled message, which is no longer in the task stream. */
   settled(streamSequence: number, bytes: number): void {
     this.unsettled = Math.max(0, this.unsettled - 1);
     this.bytes = Math.max(0, this.bytes - bytes);
@@ -90,23 +76,17 @@ export class NatsCounts {
     if (streamSequence === this.#first?.streamSequence) this.#first = undefined;
   }
 
-  /** Counts a stored dead letter. */
   deadLettered(streamSequence: number): void {
     if (streamSequence <= this.#deadLettered) return;
     this.#deadLettered = streamSequence;
     this.#dead += 1;
   }
 
-  /** Counts a stored cancellation. */
   cancelled(streamSequence: number): void {
     this.#cancelled = Math.max(this.#cancelled, streamSequence);
   }
 
-  /**
-   * Updates the counts for a removed dead letter.
-   *
-   * @param isRedriven true if the dead letter was redriven, false if purged
-   */
+  /** @param isRedriven false if the dead letter was purged */
   removed(isRedriven: boolean): void {
     this.#dead = Math.max(0, this.#dead - 1);
     if (isRedriven) this.#redriven += 1;
@@ -130,11 +110,7 @@ export class NatsCounts {
     };
   }
 
-  /**
-   * Returns the acceptance time of the oldest unsettled message in milliseconds since the epoch.
-   *
-   * @param own unsettled messages of this node
-   */
+  /** Returns when the oldest unsettled message was accepted, in milliseconds since the epoch. */
   oldest(own: Iterable<{ acceptedAt: number }>): number | undefined {
     let oldest = this.unsettled > 0 ? this.#first?.at : undefined;
     for (const { acceptedAt } of own) oldest = Math.min(oldest ?? acceptedAt, acceptedAt);
@@ -144,8 +120,8 @@ export class NatsCounts {
   /**
    * Reads queue-wide counts from JetStream.
    *
-   * @param runningElsewhere upper bound of the number of messages in flight on other nodes. Needed while the queue is
-   *   paused: JetStream counts requeued messages as pending until it delivers them, so they would count as in flight.
+   * @param runningElsewhere bound on the messages in flight on other nodes, because JetStream counts the requeued
+   *   messages of a paused queue as pending
    * @throws {Error} if JetStream does not respond
    */
   async refresh(own: () => OwnMessages, runningElsewhere: () => number = () => Infinity): Promise<void> {

@@ -12,31 +12,27 @@ import { concurrently } from './concurrently.ts';
 import type { DeadLetterStore, LetterHead } from './dead-letter-store.ts';
 import { digest } from './stream.ts';
 
-/** Maximum number of dead letters that are read at once. */
 const MAX_READS = 16;
 
-/** Minimum time between the ends of two counts of the reasons, which read all dead letters. */
+/** Minimum time between two counts of the reasons, because a count reads all dead letters. */
 const COUNT_INTERVAL_MS = 1000;
-/** Maximum number of listings by reason in progress, each of which may read all dead letters. Further ones wait. */
+/** Maximum number of listings by reason in progress, because each listing may read all dead letters. */
 const MAX_FILTERED = 2;
 
 /** Lists and counts the dead letters of all nodes, mostly from their headers. */
 export class DeadLetterListing {
   readonly #letters: DeadLetterStore;
-  /** Last count of the reasons, and the state of the stream that it describes. */
+  /** Last count of the reasons, with the state of the stream at the time of the count. */
   #reasons: { state: string; reasons: DeadLetterReasons } | undefined;
-  /** Count of the reasons in progress. */
   #counting: Promise<DeadLetterReasons> | undefined;
-  /** End of the last count, on the monotonic clock. */
   #countedAt = Number.NEGATIVE_INFINITY;
-  /** Listings by reason in progress. */
   readonly #filtered = new Set<Promise<unknown>>();
 
   constructor(letters: DeadLetterStore) {
     this.#letters = letters;
   }
 
-  /** Returns up to `limit` dead letters, newest first, without their bodies. @throws {UnknownDeadLetter} */
+  /** Returns up to `limit` dead letters without their bodies, newest first. @throws {UnknownDeadLetter} */
   async newest(limit: number, filter: DeadLetterFilter): Promise<ListedDeadLetter[]> {
     if (filter.reason === undefined) return this.#newest(limit, filter);
     while (this.#filtered.size >= MAX_FILTERED) await Promise.race(this.#filtered).catch(() => {});
@@ -49,7 +45,7 @@ export class DeadLetterListing {
     const { messages, first_seq: first, last_seq } = await this.#letters.state();
     const last = before === undefined ? last_seq : (await this.#sequenceOf(before)) - 1;
     if (messages === 0 || last < first) return [];
-    // Doubles the range until it holds `limit` dead letters, because removed dead letters leave gaps in the sequences.
+    // Removed dead letters leave gaps in the sequences, so the range is doubled until it holds `limit` dead letters.
     for (let range = limit; ; range *= 2) {
       const from = Math.max(first, last + 1 - range);
       const heads = await this.#withReason(await this.#letters.heads(from, last), reason);
@@ -70,7 +66,7 @@ export class DeadLetterListing {
     return heads.filter(({ id }) => ids.has(id));
   }
 
-  /** Counts the dead letters by their reasons. Concurrent calls share a count. */
+  /** Counts the dead letters by their reasons. Concurrent calls share one count. */
   reasons(): Promise<DeadLetterReasons> {
     this.#counting ??= this.#freshReasons().finally(() => {
       this.#counting = undefined;
@@ -78,7 +74,7 @@ export class DeadLetterListing {
     return this.#counting;
   }
 
-  /** Counts again only if the stream has changed, and at most once per {@link COUNT_INTERVAL_MS}. */
+  /** Counts only if the stream has changed, and at most once per {@link COUNT_INTERVAL_MS}. */
   async #freshReasons(): Promise<DeadLetterReasons> {
     const known = this.#reasons;
     if (known !== undefined && known.state === (await this.#state())) return known.reasons;
@@ -115,7 +111,7 @@ export class DeadLetterListing {
       const letter = counted && (await this.#letters.letterAt(counted.streamSequence));
       if (reason !== null && letter !== undefined) texts.set(reason, letter.reason);
     });
-    // A dead letter that was removed meanwhile has no text; the next count is a new one.
+    // A dead letter removed during the count cannot be read, so its reason is omitted until the next count.
     const readable = reasons.filter(({ reason }) => reason === null || texts.has(reason));
     return {
       reasons: readable.map(({ reason, count, permanent }) => ({
@@ -144,7 +140,7 @@ export class DeadLetterListing {
     return (await this.#withDigests(heads)).filter(({ reasonDigest }) => reasonDigest === wanted);
   }
 
-  /** Adds missing reason digests by reading the dead letters. Omits dead letters that no longer exist. */
+  /** Reads dead letters whose header lacks the reason's digest. Omits dead letters that no longer exist. */
   async #withDigests(heads: LetterHead[]): Promise<LetterHead[]> {
     const digests = new Map<number, string>();
     const unknown = heads.filter(({ reasonDigest }) => reasonDigest === undefined);

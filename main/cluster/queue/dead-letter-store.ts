@@ -6,33 +6,27 @@ import type { DeadLetter } from '../../tasks/queue/queue.ts';
 import { HEADERS, taskIdOf } from './pending-delivery.ts';
 import { digest, Stream, token } from './stream.ts';
 
-/** Timeout for fetching a batch of dead letters. */
 const LISTING_WAIT_MS = 2000;
-/** Maximum number of heads that are fetched at once. They arrive in one event loop turn. */
 const MAX_BATCH = 500;
-/** Maximum length of a stored failure reason. Longer reasons are truncated, because NATS limits the message size. */
+/** Longer reasons are truncated, because NATS limits the size of a message. */
 const MAX_REASON_LENGTH = 4096;
-/** Maximum size of a stored head in bytes, within the bytes that the publisher reserves for it. */
+/** Maximum size of a dead letter's head. Less than the bytes that `NatsPublisher` reserves for a head. */
 const MAX_HEAD_BYTES = 30 * 1024;
 
-/** Headers of a stored dead letter, which can be read without the body. Version 0.1.0 stores none of them. */
+/** Headers of a stored dead letter, readable without its body. Version 0.1.0 stores none of them. */
 const LETTER_HEADERS = { reason: 'Reason-Digest', permanent: 'Permanent', action: 'Action' } as const;
 
-/** A dead letter with its stream sequences. */
 export interface StoredLetter {
   letter: DeadLetter;
-  /** Sequence of the dead letter in the dead-letter stream. */
+  /** Sequence in the dead-letter stream. */
   streamSequence: number;
   /** Sequence of the original message in the task stream. */
   taskSequence: number;
 }
 
-/** A dead letter without its body. */
 export interface LetterHead {
   id: string;
-  /** Sequence of the dead letter in the dead-letter stream. */
   streamSequence: number;
-  /** Size of the stored dead letter in bytes. */
   bytes: number;
   /** Digest of the reason, or undefined for a dead letter that version 0.1.0 stored. */
   reasonDigest: string | undefined;
@@ -42,8 +36,8 @@ export interface LetterHead {
 }
 
 /**
- * First line of a stored dead letter. The body follows. The field names must not change, because earlier versions
- * stored them. Version 0.1.0 stores neither `permanent` nor `history`.
+ * First line of a stored dead letter, before the body. The field names must not change, because earlier versions stored
+ * them. Version 0.1.0 stores neither `permanent` nor `history`.
  */
 interface StoredHead {
   id: string;
@@ -59,13 +53,13 @@ interface StoredHead {
 
 /** Stream of the dead letters of all nodes. When the stream is full, JetStream evicts the oldest dead letter. */
 export class DeadLetterStore extends Stream {
-  /** Stores a dead letter. Only one copy is kept if the same dead letter is stored twice. */
+  /** Stores a dead letter. JetStream ignores a second copy. */
   add(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
     const { id, body, permanent } = letter;
     const reason = letter.reason.slice(0, MAX_REASON_LENGTH);
     const head = headers();
     head.set(LETTER_HEADERS.reason, digest(reason));
-    // As JSON, because a header must not contain line breaks.
+    // JSON, because a header must not contain line breaks.
     head.set(LETTER_HEADERS.action, JSON.stringify(actionStart(body) ?? null));
     if (permanent) head.set(LETTER_HEADERS.permanent, 'true');
     if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));
@@ -85,7 +79,7 @@ export class DeadLetterStore extends Stream {
     return message === null ? undefined : parse(message).letter;
   }
 
-  /** Lists the dead letters with stream sequences `from` to `last`, oldest first, without receiving their bodies. */
+  /** Returns dead letters with stream sequences `from` to `last`, without their bodies, oldest first. */
   async heads(from: number, last: number): Promise<LetterHead[]> {
     const heads: LetterHead[] = [];
     const consumer = await this.link.jetstream.consumers.get(this.name, {
@@ -110,13 +104,13 @@ export class DeadLetterStore extends Stream {
       }
       return heads;
     } finally {
-      // Deletes the ephemeral consumer, because the server would otherwise keep it for minutes.
+      // The server would keep the ephemeral consumer for minutes.
       await consumer.delete().catch(() => {});
     }
   }
 }
 
-/** Returns the head of a dead letter as JSON text. Leaves out the oldest attempts if it would be too long. */
+/** Returns a dead letter's fields, except the body, as JSON text. Leaves out the oldest attempts of a long history. */
 function headText(letter: DeadLetter, taskPlace: number): string {
   const { id, sequence: seq, reason, attempts, acceptedAt: firstAt, failedAt: lastAt, permanent } = letter;
   for (let { history } = letter; ; history = withoutOldest(history)) {

@@ -17,7 +17,6 @@ import type { NatsPublisher } from './publisher.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-/** Maximum number of dead letters that a bulk redrive or purge handles at once. */
 const MAX_AT_ONCE = 32;
 
 /** Lists, redrives and purges the dead letters of all nodes. */
@@ -26,7 +25,6 @@ export class NatsDeadLetters implements DeadLetterOperations {
   readonly #publisher: NatsPublisher;
   readonly #listing: DeadLetterListing;
   readonly #checkOpen: () => void;
-  /** Latest redrive in progress for each task, by task id. */
   readonly #redriving = new Map<string, Promise<unknown>>();
 
   /** @param checkOpen throws if the queue is closed or NATS is disconnected */
@@ -67,7 +65,7 @@ export class NatsDeadLetters implements DeadLetterOperations {
     let isFull = false;
     let failure: unknown;
     const whenFailed = (error: unknown): undefined => {
-      // An error of the connection or the queue would repeat for each dead letter.
+      // Throws if NATS is disconnected or the queue is closed, because each remaining dead letter would fail.
       this.#checkOpen();
       if (error instanceof TimeoutError) throw error;
       if (error instanceof QueueFull) isFull = true;
@@ -82,7 +80,7 @@ export class NatsDeadLetters implements DeadLetterOperations {
     return result;
   }
 
-  /** Waits until the task's pending redrive, if any, has succeeded or failed. */
+  /** Waits until a redrive of the task in progress, if any, has succeeded or failed. */
   async settled(id: string): Promise<void> {
     await this.#redriving.get(id)?.catch(() => {});
   }
@@ -115,10 +113,8 @@ export class NatsDeadLetters implements DeadLetterOperations {
     });
   }
 
-  /**
-   * Stores the message before it removes the dead letter, so that the task is never lost. If several nodes redrive a dead
-   * letter at once, JetStream stores one message and reports it as a duplicate to the other nodes.
-   */
+  // Stores the message before removing the dead letter, so that the task is never lost. If several nodes redrive a dead
+  // letter at once, JetStream stores one message and reports a duplicate to the other nodes.
   async #redrive(id: string): Promise<boolean> {
     this.#checkOpen();
     const { letters, counts } = this.#parts;

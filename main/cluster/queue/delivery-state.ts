@@ -1,20 +1,18 @@
 import { type AttemptHistory, PROCESS_DIED, withAttempt } from '../../../db/attempt-history.ts';
 
-/**
- * Stored delivery state ("note") of an unfinished task, shared by all nodes. Not stored if the first attempt succeeds.
- */
+/** Stored delivery state of an unfinished task, shared by all nodes. Not stored if the first attempt succeeds. */
 export interface DeliveryState {
-  /** Stream sequence of the task's message. A redrive stores the message again with a higher sequence. */
+  /** Stream sequence of the task's message. A redrive stores the message with a higher sequence. */
   streamSequence: number;
   attempts: number;
   crashes: number;
-  /** Failed attempts. Version 0.1.0 does not store them. */
+  /** Not stored by version 0.1.0. */
   history?: AttemptHistory;
-  /** Reason for the last failure or snooze. Empty before the first failure or snooze. */
+  /** Reason for the last failure or snooze; empty if there was none. */
   reason: string;
   /** Earliest time of the next delivery, in milliseconds since the epoch. */
   dueAt: number;
-  /** Number of the last delivery that was settled by a requeue, retry or snooze, as counted by JetStream. */
+  /** Number of the last delivery that was requeued, retried or snoozed, as counted by JetStream. */
   lastSettledDelivery: number;
   /** Whether an attempt has started since the last settled delivery. Always false unless `suspect` is true. */
   running: boolean;
@@ -22,7 +20,7 @@ export interface DeliveryState {
   suspect: boolean;
 }
 
-/** Initial delivery state, used if no state is stored for a task. */
+/** Used if no state is stored for a task. */
 export const initialDeliveryState: DeliveryState = {
   streamSequence: 0,
   attempts: 0,
@@ -35,13 +33,8 @@ export const initialDeliveryState: DeliveryState = {
 };
 
 /**
- * Returns the delivery state of a redelivered message.
- *
- * If the previous delivery was not settled, its node died or lost its connection, so the message becomes a suspect. If
- * the message already was a suspect and its attempt had started, the attempt counts as a crash.
- *
- * @param note the stored state
- * @param deliveries number of this delivery, as counted by JetStream
+ * Returns the delivery state of a redelivered message. If the previous delivery was not settled, the message becomes a
+ * suspect. If a suspect's attempt had started, the attempt counts as a crash.
  */
 export function resolveDeliveryState(note: DeliveryState, deliveries: number): DeliveryState {
   if (note.lastSettledDelivery >= deliveries - 1) return { ...note, running: false };

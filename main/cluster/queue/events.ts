@@ -3,27 +3,25 @@ import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent, TaskProgress } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
-/** Maximum number of events per NATS message. Keeps a message far below the server's limit of 1 MiB. */
+/** Keeps a NATS message far below the server's limit of 1 MiB. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
 type Kind = TaskEvent['event'];
 
-/** Task event kinds known to all versions. Version 0.1.0 ignores an entire NATS message if it contains another kind. */
+/** Kinds of task events that version 0.1.0 knows. Version 0.1.0 ignores a NATS message with another kind. */
 const FIRST_KINDS: ReadonlySet<Kind> = new Set(['accepted', 'started', 'retrying', 'completed', 'failed']);
 
-/** Task event kinds known to this version. Other kinds are ignored. */
+/** Kinds of task events that this version knows. Other kinds are ignored. */
 const KINDS: ReadonlySet<Kind> = new Set([...FIRST_KINDS, 'cancelled', 'progress', 'purged']);
 
-/** Maximum number of tasks remembered as running on other nodes. The oldest are evicted first. */
+/** Maximum number of tasks remembered as running on other nodes. */
 const MAX_ELSEWHERE = 10_000;
 
-/** Maximum number of tasks remembered as cancelled. The oldest are evicted first. */
 const MAX_CANCELLED = 10_000;
 
-/** A task that another node is running. */
 interface RunningElsewhere {
   attempt: number;
-  /** Time of the event that reported the start, or undefined if this node missed the event. */
+  /** Undefined if this node missed the event that reported the start. */
   startedAt?: number;
   progress?: TaskProgress;
 }
@@ -32,18 +30,13 @@ interface RunningElsewhere {
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
-  /** Random id of this node, used to recognize and ignore its own messages. */
   readonly #node = randomUUID();
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
-  /**
-   * Tasks running on other nodes, by task id. If a node dies, its tasks stay in this map until they are redelivered.
-   */
+  /** Tasks running on other nodes, by task id. The tasks of a dead node remain until their redelivery. */
   readonly #elsewhere = new Map<string, RunningElsewhere>();
-  /** Ids of tasks whose cancellation this node has reported. */
   readonly #cancelled = new Set<string>();
   #onElsewhere = (_id: string) => {};
-  /** Events of this node that have not been sent yet. */
   #unsent: TaskEvent[] = [];
 
   constructor(link: NatsLink, onEvent: (event: TaskEvent) => void) {
@@ -62,22 +55,19 @@ export class NatsEvents {
     if (this.#unsent.length === 1) setImmediate(() => this.#send());
   }
 
-  /** Sets the listener for events of other nodes, except `accepted`. The listener gets the task id. */
+  /** Sets the listener for task ids in events of other nodes, except `accepted` events. */
   onElsewhere(listener: (id: string) => void): void {
     this.#onElsewhere = listener;
   }
 
-  /** Returns the ids of the tasks that other nodes are running, at most {@link MAX_ELSEWHERE}. */
   elsewhere(): Iterable<string> {
     return this.#elsewhere.keys();
   }
 
-  /** Number of tasks that other nodes are running, at most {@link MAX_ELSEWHERE}. */
   get elsewhereCount(): number {
     return this.#elsewhere.size;
   }
 
-  /** Returns the task's attempt number and progress if another node is running it, otherwise undefined. */
   runningElsewhere(id: string): RunningElsewhere | undefined {
     return this.#elsewhere.get(id);
   }
@@ -99,10 +89,8 @@ export class NatsEvents {
     }
   }
 
-  /**
-   * Returns how many unsent events can share the next NATS message. Version 0.1.0 ignores a message with event kinds
-   * that it does not know, so those kinds are sent separately.
-   */
+  // Event kinds that version 0.1.0 does not know are sent separately, because version 0.1.0 ignores a NATS message that
+  // contains an unknown kind.
   #known(): number {
     const isFirstKind = ({ event }: TaskEvent) => FIRST_KINDS.has(event);
     const [next] = this.#unsent;
@@ -110,12 +98,7 @@ export class NatsEvents {
     return end === -1 ? this.#unsent.length : end;
   }
 
-  /**
-   * Records a cancellation, so it is reported only once. An `accepted` event clears the record, because a redriven task
-   * can be cancelled again.
-   *
-   * @returns false if the cancellation was already recorded
-   */
+  /** An `accepted` event clears the record of a cancellation, because a redriven task can be cancelled again. */
   #remember({ event, id }: TaskEvent): boolean {
     if (event === 'accepted') this.#cancelled.delete(id);
     if (event !== 'cancelled') return true;
@@ -152,12 +135,11 @@ function progressOf({ fraction, note }: Extract<TaskEvent, { event: 'progress' }
   return note === undefined ? { fraction } : { fraction, note };
 }
 
-/** Completes an event of a node of version 0.1.0, which sends neither the action nor the time. The action stays unknown. */
+/** Adds the time to an event of version 0.1.0, which sends neither the action nor the time. */
 function withTime(event: TaskEvent): TaskEvent {
   return typeof event.at === 'number' ? event : { ...event, at: Date.now() };
 }
 
-/** Parses a NATS message from another node. Returns undefined if the format is unknown. */
 function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
   try {
     const { node, events } = JSON.parse(text);

@@ -4,19 +4,18 @@ import type { OwnMessages } from './counts.ts';
 import type { PendingDelivery } from './pending-delivery.ts';
 import { Redeliveries } from './redeliveries.ts';
 
-/** Unsettled deliveries on this node, and messages that this node returned to JetStream. */
+/** Unsettled deliveries on this node, and messages that this node has returned to JetStream. */
 export class NodeDeliveries {
   readonly redeliveries = new Redeliveries();
-  /** Pending deliveries whose state is being read, or that are held back because of a cancellation request. */
+  /** Deliveries whose state is being read, or that are held back because of a cancellation request. */
   readonly resolving = new Set<PendingDelivery>();
   /** Unsettled deliveries by stream sequence. A delivery is removed when its settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
-  /** Deliveries ready for the dispatcher. Includes cancelled deliveries, which `shift` skips. */
+  /** Deliveries that the dispatcher can take, and cancelled deliveries, which `shift` skips. */
   readonly #ready = new Fifo<PendingDelivery>();
-  /** Deliveries that the dispatcher has taken but not settled. */
   readonly #inFlight = new Map<Delivery, PendingDelivery>();
 
-  /** Number of deliveries that the dispatcher has not taken yet, including those whose state is still being read. */
+  /** Number of deliveries that the dispatcher has not taken, including those whose state is still being read. */
   get untaken(): number {
     return this.#ready.size + this.resolving.size;
   }
@@ -26,12 +25,10 @@ export class NodeDeliveries {
     this.redeliveries.remove(pending.streamSequence);
   }
 
-  /** Returns the unsettled delivery with a stream sequence, or undefined if this node does not have the message. */
   at(streamSequence: number): PendingDelivery | undefined {
     return this.#pending.get(streamSequence);
   }
 
-  /** Returns the unsettled delivery of a task, or undefined if this node does not have one. */
   find(id: string): PendingDelivery | undefined {
     for (const pending of this.#pending.values()) if (pending.id === id) return pending;
     return undefined;
@@ -41,24 +38,22 @@ export class NodeDeliveries {
     return this.#pending.values();
   }
 
-  /** Makes a delivery ready for the dispatcher. */
   admit(pending: PendingDelivery): void {
     this.#ready.push(pending);
   }
 
-  /** Makes a released delivery ready again, in its original position. */
+  /** Makes a released delivery ready to be taken, in its original position. */
   putBack(pending: PendingDelivery): void {
     this.#ready.putBack(pending, ({ turn }) => turn < pending.turn);
   }
 
-  /** Removes and returns the first ready delivery, skipping cancelled ones. */
+  /** Removes and returns the first ready delivery that is not cancelled. */
   shift(): PendingDelivery | undefined {
     let next = this.#ready.shift();
     while (next?.isCancelled) next = this.#ready.shift();
     return next;
   }
 
-  /** Moves the first ready delivery in flight and returns it. */
   take(): Delivery | undefined {
     const pending = this.shift();
     if (pending === undefined) return undefined;
@@ -68,24 +63,21 @@ export class NodeDeliveries {
     return delivery;
   }
 
-  /** Returns the `PendingDelivery` of a delivery, or undefined if the delivery is no longer in flight. */
   inFlight(delivery: Delivery): PendingDelivery | undefined {
     return this.#inFlight.get(delivery);
   }
 
-  /** Marks a delivery as no longer in flight. The delivery stays unsettled. */
+  /** Marks a delivery as no longer in flight, but still unsettled. */
   end(pending: PendingDelivery): void {
     if (pending.delivery !== undefined) this.#inFlight.delete(pending.delivery);
     pending.delivery = pending.progress = pending.startedAt = undefined;
     pending.isRunning = false;
   }
 
-  /** Marks all deliveries as no longer in flight. */
   endAll(): void {
     for (const pending of this.#inFlight.values()) this.end(pending);
   }
 
-  /** Removes a delivery when its settlement starts. */
   remove(pending: PendingDelivery): void {
     this.#pending.delete(pending.streamSequence);
   }
@@ -103,7 +95,7 @@ export class NodeDeliveries {
     return { inFlight: this.#inFlight.size, delayed: redeliveries.delayed(), pending };
   }
 
-  /** Yields the pending deliveries, and the messages that this node returned to JetStream for redelivery. */
+  /** Yields the unsettled deliveries, and the messages that this node has returned to JetStream. */
   *unsettled(): Generator<{ acceptedAt: number }> {
     yield* this.#pending.values();
     yield* this.redeliveries.values();

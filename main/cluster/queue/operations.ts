@@ -1,8 +1,7 @@
-/** Operations in progress. Each is removed when it ends. */
 export class Operations {
   readonly #operations = new Set<Promise<void>>();
 
-  /** Adds an operation. @returns the same operation */
+  /** Adds an operation, which is removed when it ends. Returns the same promise. */
   track<T>(operation: Promise<T>): Promise<T> {
     const untrack = () => void this.#operations.delete(tracked);
     const tracked: Promise<void> = operation.then(untrack, untrack);

@@ -6,7 +6,6 @@ import type { PendingDelivery } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import type { NatsSettler } from './settlement.ts';
 
-/** Maximum number of messages that one call of `removeWithdrawn` checks. */
 const MAX_CHECKED = 100;
 
 /** Cancels messages that were delivered to this node, and messages that no node has. */
@@ -22,7 +21,7 @@ export class OwnCancellations {
     this.#settler = settler;
   }
 
-  /** Sets the listener of `Queue.onCancel`. @returns a function that removes the listener */
+  /** Sets the listener of `Queue.onCancel`. Returns a function that removes the listener. */
   onCancel(listener: (delivery: Delivery) => boolean): () => void {
     this.#listener = listener;
     return () => {
@@ -30,11 +29,7 @@ export class OwnCancellations {
     };
   }
 
-  /**
-   * Cancels a message if this node has it. Otherwise returns undefined at once.
-   *
-   * @throws {Error} if the cancellation cannot be recorded; JetStream then redelivers the message after the ack wait
-   */
+  /** Returns undefined if this node does not have the message. @throws {Error} if the cancellation is not stored */
   cancel(streamSequence: number): Promise<Answer> | undefined {
     const deliveries = this.#deliveries;
     const pending = deliveries.at(streamSequence);
@@ -52,10 +47,7 @@ export class OwnCancellations {
     return Promise.resolve('delayed');
   }
 
-  /**
-   * Removes messages from `redeliveries` that another node has cancelled and deleted, in case this node missed the
-   * `cancelled` event. Never rejects.
-   */
+  /** Removes messages that another node has cancelled, in case this node missed a `cancelled` event. Never rejects. */
   async removeWithdrawn(): Promise<void> {
     const { link, holdMs } = this.#parts;
     if (!link.up) return;
@@ -67,7 +59,7 @@ export class OwnCancellations {
   async withdraw(id: string, message: StoredMsg): Promise<void> {
     await this.#parts.counts.during(() => this.#settler.withdraw(id, message));
     this.#deliveries.redeliveries.remove(message.seq);
-    // Drops the message if it was delivered to this node during the cancellation.
+    // The message may have been delivered to this node during the cancellation.
     const pending = this.#deliveries.at(message.seq);
     if (pending !== undefined) this.#deliveries.drop(pending);
   }
@@ -77,7 +69,7 @@ export class OwnCancellations {
     try {
       if ((await this.#parts.tasks.at(streamSequence)) === null) redeliveries.remove(streamSequence);
     } catch {
-      // A later call of `removeWithdrawn` checks the message again.
+      // A later call of `removeWithdrawn` checks the message.
       redeliveries.markAsked(streamSequence);
     }
   }

@@ -3,51 +3,45 @@ import { actionStart } from '../../../workers/parse-submission.ts';
 import type { Delivery, TaskProgress, UnfinishedState } from '../../tasks/queue/queue.ts';
 import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 
-/**
- * Message header names. `id` is set if the subject lacks the task id. `sequence` and `acceptedAt` are set on redriven
- * messages.
- */
+/** Message headers. `id` is set if the subject lacks the task id. `sequence` and `acceptedAt` are set by a redrive. */
 export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
 
-/** A JetStream delivery that this node has not settled. */
+/** JetStream delivery that this node has not settled. */
 export interface PendingDelivery {
   id: string;
   body: string;
-  /** First characters of the action, for events. Undefined if the message has none. */
+  /** First characters of the action, or undefined if the message has no action. */
   action: string | undefined;
   bytes: number;
-  /** Sequence of the message in the task stream. */
+  /** Sequence in the task stream. */
   streamSequence: number;
   /** Sequence of the message when it was first accepted. A redrive keeps this sequence. */
   sequence: number;
   acceptedAt: number;
-  /** Number of this delivery in the order of arrival on this node. */
+  /** Number of the delivery in the order of arrival on this node. */
   turn: number;
-  /** Reply subject of the message. Acks are sent to this subject. */
+  /** Subject to which acks are sent. */
   reply: string;
-  /** Number of deliveries of the message so far, including this one. */
+  /** Number of deliveries of the message, including this delivery. */
   deliveries: number;
-  /** Delivery state of the task: the stored state if it exists, otherwise `initialDeliveryState`. */
+  /** Stored delivery state of the task, or `initialDeliveryState`. */
   note: DeliveryState;
-  /** Latest known revision of the stored delivery state. 0 if the state is not stored. */
+  /** Latest known revision of the stored delivery state, or 0 if the state is not stored. */
   noteRevision: number;
-  /** Delivery that the dispatcher has taken but not settled. */
+  /** Set while the dispatcher has taken the delivery but not settled it. */
   delivery?: Delivery | undefined;
-  /** Whether a worker thread has started the task. */
   isRunning: boolean;
-  /** Start of the attempt in milliseconds since the epoch. Undefined if no worker thread has started the task. */
+  /** Start of the attempt in milliseconds since the epoch. */
   startedAt?: number | undefined;
-  /** Last progress reported by the handler in this attempt. */
   progress?: TaskProgress | undefined;
   /** Whether the task was cancelled before its start. The dispatcher must not take a cancelled task. */
   isCancelled: boolean;
-  /** Time of the last in-progress ack in milliseconds since the epoch. Initially the arrival time. */
+  /** Time of the last in-progress ack, or of the arrival, in milliseconds since the epoch. */
   progressAt: number;
 }
 
 /**
- * Creates a pending delivery from a JetStream message, with the initial delivery state. The delivery count, the stream
- * sequence and the timestamp are read from the reply subject:
+ * Reads the delivery count, the stream sequence and the timestamp from the reply subject:
  * `$JS.ACK.[<domain>.<account>.]<stream>.<consumer>.<deliveries>.<stream sequence>.<consumer sequence>.<nanoseconds>.<pending>[.<random>]`
  */
 export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, turn: number): PendingDelivery {
@@ -73,17 +67,15 @@ export function pendingDelivery({ data, headers, subject, reply = '' }: Msg, tur
   };
 }
 
-/** Returns when a message of the task stream was accepted. Times, such as `storedAt`, are milliseconds since the epoch. */
+/** Returns when a message was accepted. Times are in milliseconds since the epoch. */
 export function acceptedAtOf(headers: MsgHdrs | undefined, storedAt: number): number {
   return Number(headers?.get(HEADERS.acceptedAt) || Math.floor(storedAt));
 }
 
-/** Returns the data of a message as text. */
 export function textOf(data: Uint8Array): string {
   return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString();
 }
 
-/** Returns the state of a delivery that is in flight. */
 export function inFlightState({ isRunning, note, startedAt, progress }: PendingDelivery): UnfinishedState {
   if (!isRunning) return { state: 'queued' };
   return {
@@ -94,7 +86,7 @@ export function inFlightState({ isRunning, note, startedAt, progress }: PendingD
   };
 }
 
-/** Returns the task id from a message's header, or from its subject if the header is not set. */
+/** Returns the task id from the message's header or, if the header is not set, from the subject. */
 export function taskIdOf(subject: string, headers: MsgHdrs | undefined): string {
   const id = headers?.get(HEADERS.id);
   return id ? decodeURIComponent(id) : subject.slice(subject.lastIndexOf('.') + 1);

@@ -3,30 +3,27 @@ import { type IdempotencyKey, KeyInUse, KeyReused, QueueFull } from '../../tasks
 import type { RevisionedStore } from './revisioned-store.ts';
 import { digest } from './stream.ts';
 
-/** Stored record that reserves an idempotency key for a submission. */
+/** Reservation of an idempotency key for a submission. */
 export interface KeyRecord {
   fingerprint: string;
   taskId: string;
-  /** Time at which the key was reserved, in milliseconds since the epoch. */
+  /** When the key was reserved, in milliseconds since the epoch. */
   acceptedAt: number;
-  /** Whether the task's message is known to be stored in the task stream. */
+  /** Whether the task's message is known to be in the task stream. */
   taken: boolean;
   /** `Nats-Msg-Id` of the task's message. */
   messageId: string;
 }
 
-/** Age at which the next submission can take over an unfinished reservation. Longer than a publish can take. */
+/** Age at which the next submission can take over an unfinished reservation. Longer than a publish takes. */
 const RESERVATION_TIMEOUT_MS = 3000;
 
 /**
- * Publishes a submission unless its idempotency key was already accepted. Returns the id of the accepted task.
+ * Publishes a submission unless its idempotency key was already accepted. Returns the id of the accepted task. The key
+ * is reserved by compare-and-set, so only one of several concurrent submissions succeeds. If it is unknown whether the
+ * message was stored, the next submission reuses the `Nats-Msg-Id`, by which JetStream detects a duplicate.
  *
- * The key is reserved by compare-and-set before the message is published, so only one of several concurrent submissions
- * succeeds. If it is unknown whether the message was stored, the next submission with the key takes over the
- * reservation. It reuses the `Nats-Msg-Id`, by which JetStream detects duplicates for two minutes.
- *
- * @param publish publishes the message with the given `Nats-Msg-Id` and task id. Resolves to the id of the stored task,
- *   or to undefined if the message is a duplicate and is no longer in the stream
+ * @param publish returns the id of the stored task, or undefined for a duplicate message that has left the stream
  * @throws {KeyReused | KeyInUse | QueueFull}
  */
 export async function publishOnce(
@@ -50,12 +47,11 @@ export async function publishOnce(
   if (revision === undefined) throw keyInUse();
   try {
     const id = (await publish(messageId, firstId)) ?? firstId;
-    // Ignores a failed write, because the next submission finds the task by its `Nats-Msg-Id`.
+    // A failed write can be ignored, because the next submission finds the task by its `Nats-Msg-Id`.
     await records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
     return id;
   } catch (error) {
-    // Removes the reservation if the queue is full and no earlier submission made it. Otherwise the message may have
-    // been stored.
+    // If the queue is full, the message is not stored, unless an earlier submission with the key stored it.
     if (error instanceof QueueFull && earlier === undefined) await records.remove(revision).catch(() => {});
     throw error;
   }

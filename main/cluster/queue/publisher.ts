@@ -8,14 +8,11 @@ import { HEADERS, type PendingDelivery, taskIdOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-/**
- * Number of bytes reserved for the head of a dead letter, so that every queued task fits in a NATS message when it is
- * dead-lettered.
- */
+/** Reserved for the head of a dead letter, so that every queued task fits in a NATS message as a dead letter. */
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 interface PublishOptions {
-  /** `Nats-Msg-Id`, which JetStream uses to detect duplicates. Defaults to the subject token of the task id. */
+  /** `Nats-Msg-Id`, by which JetStream detects duplicates. Default: the subject token of the task id. */
   messageId?: string;
   /** Original sequence of a redriven message. */
   sequence?: number;
@@ -28,15 +25,14 @@ export class NatsPublisher {
   readonly #parts: QueueParts;
   /** Ids of messages being published. JetStream may deliver a message before it confirms the publish. */
   readonly #publishing = new Set<string>();
-  /** Total bytes of the bodies being published. */
-  #reserved = 0;
+  #publishingBytes = 0;
 
   constructor(parts: QueueParts) {
     this.#parts = parts;
   }
 
   /**
-   * Publishes a message. Resolves when JetStream has stored the message or recognized it as a duplicate.
+   * Resolves when JetStream has stored the message or recognized it as a duplicate.
    *
    * @throws {QueueFull} if the queue is full
    * @throws {Error} if JetStream does not confirm the message in time; the message may still be stored
@@ -45,18 +41,18 @@ export class NatsPublisher {
     const { tasks, counts } = this.#parts;
     const { messageId: msgID = token(id), sequence, acceptedAt } = options;
     const bytes = Buffer.byteLength(body);
-    // Called before `counts.during`, because a refused message does not change a stream.
+    // Must precede `counts.during`, because a refused message does not change a stream.
     this.#checkRoom(bytes);
     const head = headers();
     if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));
     if (sequence !== undefined) head.set(HEADERS.sequence, String(sequence));
     if (acceptedAt !== undefined) head.set(HEADERS.acceptedAt, String(acceptedAt));
     this.#publishing.add(id);
-    this.#reserved += bytes;
+    this.#publishingBytes += bytes;
     try {
       return await counts.during(async () => {
         const ack = await tasks.store(token(id), body, { msgID, headers: head }).finally(() => {
-          this.#reserved -= bytes;
+          this.#publishingBytes -= bytes;
         });
         if (this.#publishing.has(id) && !ack.duplicate) this.#accept({ id, action: actionStart(body) }, ack.seq, bytes);
         return ack;
@@ -75,7 +71,6 @@ export class NatsPublisher {
     this.#parts.counts.arrived(streamSequence, bytes, acceptedAt);
   }
 
-  /** Returns the task id of the message at a stream sequence, or undefined if the message no longer exists. */
   async idAt(streamSequence: number): Promise<string | undefined> {
     const message = await this.#parts.tasks.at(streamSequence);
     return message === null ? undefined : taskIdOf(message.subject, message.header);
@@ -87,18 +82,12 @@ export class NatsPublisher {
     this.#parts.events.tell({ event: 'accepted', ...subjectOf(task) });
   }
 
-  /**
-   * Checks locally that a body of `bytes` bytes fits into the queue. The counts may be a second old, but JetStream
-   * enforces the limit on the number of messages exactly.
-   *
-   * @throws {QueueFull} if the message would exceed a limit of the queue
-   * @throws {Error} if the body is too large for a NATS message
-   */
+  // The local counts may be a second old. JetStream enforces the maximum length of the queue exactly.
   #checkRoom(bytes: number): void {
     const { link, bounds, counts } = this.#parts;
     const { unsettled } = counts;
     if (unsettled >= bounds.maxLength) throw new QueueFull(`the queue holds ${unsettled} messages`);
-    const heldBytes = counts.bytes + this.#reserved;
+    const heldBytes = counts.bytes + this.#publishingBytes;
     if (heldBytes + bytes > bounds.maxBytes) throw new QueueFull(`the queue holds ${heldBytes} bytes`);
     const maxBodyBytes = (link.connection.info?.max_payload ?? Number.POSITIVE_INFINITY) - LETTER_HEAD_BYTES;
     if (bytes <= maxBodyBytes) return;

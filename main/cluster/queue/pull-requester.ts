@@ -3,26 +3,24 @@ import { createInbox, type Msg, type Subscription } from '@nats-io/transport-nod
 import { CONSUMER_NAME } from './queue-streams.ts';
 import type { Stream } from './stream.ts';
 
-/** Time after which a pull request expires. */
 const EXPIRES_MS = 5000;
 /** Delay after JetStream has refused a pull request, for example during a leader election. */
 const RETRY_MS = 250;
-/** Longest wait for outstanding messages when the requester stops. */
 const DRAIN_MS = 1000;
 
-/** Status codes of a pull request that ended normally: 404 (no messages) and 408 (request timeout). */
+/** Status codes of a pull request that ended normally: no messages (404) and request timeout (408). */
 const EXPIRED = [404, 408];
 
 export interface PullRequesterOptions {
   tasks: Stream;
-  /** Returns how many more messages this node can receive. Messages already requested are not subtracted. */
+  /** Returns how many more messages this node can receive, including messages already requested. */
   room(): number;
   receive(message: Msg): void;
 }
 
 /**
- * Requests messages from a pull consumer, up to the number that this node has room for. The client library's `consume`
- * is unsuitable, because it requests more messages before earlier ones are settled.
+ * Requests as many messages from a pull consumer as this node has room for. The client's `consume` is unsuitable,
+ * because it requests more messages before earlier ones are settled.
  */
 export class PullRequester {
   readonly #options: PullRequesterOptions;
@@ -40,11 +38,11 @@ export class PullRequester {
   constructor(options: PullRequesterOptions) {
     this.#options = options;
     this.#subscription = this.#subscribe();
-    // Renews all requests after a reconnect, because earlier requests may never be answered.
+    // After a reconnect, earlier requests may never be answered.
     this.#stopRenewals = options.tasks.link.onUp(() => this.#renew());
   }
 
-  /** Requests as many messages as this node has room for. Calls in the same event loop turn share one request. */
+  /** Requests as many messages as this node has room for. Calls in one event loop turn share one request. */
   ask(): void {
     if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
     this.#scheduled = true;
@@ -69,7 +67,7 @@ export class PullRequester {
     await Promise.race([drained, delay(DRAIN_MS, undefined, { ref: false })]);
   }
 
-  /** Abandons all requests, and requests messages again with a new inbox. */
+  /** Abandons all requests, and requests messages with a new inbox. */
   #renew(): void {
     if (this.#stopped || !this.#options.tasks.link.up) return;
     this.#subscription.unsubscribe();
@@ -91,7 +89,7 @@ export class PullRequester {
     this.#outstanding += batch;
     this.#deadline = Date.now() + 2 * EXPIRES_MS;
     const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
-    // The reply subject ends with the batch size. `#receive` reads the size if JetStream refuses the request.
+    // If JetStream refuses the request, `#receive` reads the batch size from the reply subject.
     const reply = `${this.#inbox}.${batch}`;
     link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${name}.${CONSUMER_NAME}`, request, { reply });
   }

@@ -4,13 +4,13 @@ import type { NatsCounts } from './counts.ts';
 import type { NatsEvents } from './events.ts';
 import type { QueueStreams } from './queue-streams.ts';
 
-/** Objects and settings shared by the parts of a node's queue. */
+/** Objects and settings that the parts of a node's queue share. */
 export interface QueueParts extends QueueStreams {
   link: NatsLink;
   bounds: QueueBounds;
   /** Time without an in-progress ack after which JetStream redelivers a message. */
   ackWaitMs: number;
-  /** Delay in milliseconds before this node starts a task that another node has asked to cancel. */
+  /** Delay before this node starts a task that another node has asked to cancel. */
   holdMs: number;
   counts: NatsCounts;
   events: NatsEvents;

@@ -30,11 +30,10 @@ import { Stream } from './stream.ts';
  * See `../ticker-state.ts` for the stream and the buckets of the ticker.
  */
 
-/** Name of the task stream's durable consumer, shared by all nodes. */
+/** Durable consumer of the task stream, shared by all nodes. */
 export const CONSUMER_NAME = 'nodes';
-/** Default ack wait: time without an ack or in-progress ack after which JetStream redelivers a message. */
+/** Default time without an ack or in-progress ack after which JetStream redelivers a message. */
 export const ACK_WAIT_MS = 5000;
-/** Time window in which JetStream detects duplicates by `Nats-Msg-Id`. */
 const DUPLICATE_WINDOW_MS = 120_000;
 /** Upper bound on the bytes that JetStream stores per task besides the body (record, subject and headers). */
 const OVERHEAD_BYTES = 512;
@@ -47,12 +46,7 @@ export function overhead(tasks: Stream): number {
 
 export type QueueStreams = Awaited<ReturnType<typeof openStreams>>;
 
-/**
- * Creates the queue's streams and consumer, or updates the settings of existing ones.
- *
- * @param ackWaitMs time without an in-progress ack after which JetStream redelivers a message
- * @throws {Error} if NATS rejects the settings
- */
+/** Creates the queue's streams and consumer, or updates their settings. @throws {Error} if NATS rejects the settings */
 export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs: number) {
   const tasks = new Stream(link, 'tasks');
   await tasks.setUp({
@@ -67,9 +61,8 @@ export async function openStreams(link: NatsLink, bounds: QueueBounds, ackWaitMs
   const letters = new DeadLetterStore(link, 'letters');
   const { maxLength: max_msgs, maxBytes: max_bytes } = deadLetterBounds;
   await letters.setUp({ discard: DiscardPolicy.Old, max_msgs, max_bytes });
-  // Delivery states of unfinished tasks.
   const notes = new RevisionedStore<DeliveryState>(link, 'notes');
-  // Twice the queue length, because states left by finished tasks must not evict states of unfinished tasks.
+  // Twice the queue length, so that states left by finished tasks do not evict states of unfinished tasks.
   await notes.setUp({ discard: DiscardPolicy.Old, max_msgs: 2 * bounds.maxLength });
   const keys = new RevisionedStore<KeyRecord>(link, 'keys');
   await keys.setUp({ discard: DiscardPolicy.Old, max_msgs: bounds.maxKeys, max_age: nanos(KEY_LIFETIME_MS) });

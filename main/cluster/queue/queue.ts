@@ -23,7 +23,6 @@ import { ACK_WAIT_MS, openStreams } from './queue-streams.ts';
 import { token } from './stream.ts';
 import { NatsTaskLists } from './task-lists.ts';
 
-/** Interval at which queue-wide counts are read from JetStream. */
 const REFRESH_MS = 1000;
 
 export interface NatsQueueOptions {
@@ -35,10 +34,9 @@ export interface NatsQueueOptions {
 }
 
 /**
- * Opens a queue shared by all nodes. All of its state is in JetStream; see `queue-streams.ts`. Closing the queue does
- * not close `link`.
+ * Opens a queue with all of its state in JetStream. Closing the queue does not close `link`.
  *
- * @throws {Error} if the servers reject the settings
+ * @throws {Error} if NATS rejects the settings
  */
 export async function openNatsQueue(
   link: NatsLink,
@@ -55,14 +53,13 @@ export async function openNatsQueue(
   };
 }
 
-/** Queue of one node, with the node's deliveries and the state shared by all nodes. */
 class NatsQueue extends NatsConsumer implements Queue {
   readonly durable = true;
   protected readonly deadLettering = new NatsDeadLetters(this.parts, this.publisher, () => this.#checkOpen());
   readonly #lists = new NatsTaskLists(this.parts, this.deliveries);
   readonly #refreshTimer = setInterval(() => void this.refresh().catch(() => {}), REFRESH_MS).unref();
 
-  /** Reads queue-wide counts and the pause from JetStream. @throws {Error} if JetStream does not respond */
+  /** @throws {Error} if JetStream does not respond */
   async refresh(): Promise<void> {
     const { link, counts, events, pauses } = this.parts;
     if (!link.up) return;
@@ -96,11 +93,10 @@ class NatsQueue extends NatsConsumer implements Queue {
       const { body, acceptedAt } = pending;
       return { ...inFlightState(pending), body, acceptedAt, history: ownHistory ?? [] };
     }
-    // A task is always in the task stream or the dead-letter stream. A redrive or discard adds it to one stream before
-    // removing it from the other.
+    // A redrive or discard adds the task to one of the two streams before removing the task from the other.
     const message = await tasks.last(token(id));
     const stored = await letters.get(id);
-    // A dead letter is stored before its message is removed, so both exist for a moment.
+    // A dead letter is stored before its message is removed, so for a moment both exist.
     if (message !== null && stored?.taskSequence !== message.seq) {
       const found = await notes.get(token(id));
       // A delivery state with a lower stream sequence is from before a redrive.

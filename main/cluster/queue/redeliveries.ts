@@ -7,35 +7,29 @@ interface Redelivery {
   dueAt: number;
   /** Whether JetStream has confirmed the nak. JetStream does not redeliver a confirmed message before `dueAt`. */
   isConfirmed: boolean;
-  /** Time of the last cancellation request in milliseconds since the epoch. Cleared by `takeAsked`. */
+  /** Time of the last cancellation request, in milliseconds since the epoch. */
   askedAt?: number | undefined;
 }
 
 /**
- * Messages that this node returned to JetStream for redelivery, by stream sequence. A message is removed when it
- * arrives again, or when another node reports an event of its task. Unless the queue is paused, other messages are
- * evicted two ack waits after `dueAt`.
+ * Messages that this node has returned to JetStream for redelivery. A message is removed when it arrives, or when
+ * another node reports an event of its task. Otherwise it is evicted two ack waits after `dueAt`, unless the queue is
+ * paused.
  */
 export class Redeliveries {
   readonly #awaited = new Map<number, Redelivery>();
-  /** Stream sequences by task id. */
   readonly #sequences = new Map<string, number>();
 
   get size(): number {
     return this.#awaited.size;
   }
 
-  /**
-   * Adds a returned message.
-   *
-   * @param dueAt earliest redelivery time in milliseconds since the epoch, or 0 if JetStream may redeliver at once
-   */
+  /** @param dueAt earliest redelivery time in milliseconds since the epoch; 0 for an immediate redelivery */
   add({ id, streamSequence, acceptedAt }: PendingDelivery, dueAt = 0): void {
     this.#awaited.set(streamSequence, { id, acceptedAt, dueAt, isConfirmed: false });
     this.#sequences.set(id, streamSequence);
   }
 
-  /** Records that JetStream has confirmed the nak of a message. */
   confirm(streamSequence: number): void {
     const redelivery = this.#awaited.get(streamSequence);
     if (redelivery !== undefined) redelivery.isConfirmed = true;
@@ -47,24 +41,17 @@ export class Redeliveries {
     if (id !== undefined && this.#sequences.get(id) === streamSequence) this.#sequences.delete(id);
   }
 
-  /** Removes the message of a task. */
   removeTask(id: string): void {
     const streamSequence = this.#sequences.get(id);
     if (streamSequence !== undefined) this.remove(streamSequence);
   }
 
-  /** Records the time of a cancellation request for a message. */
   markAsked(streamSequence: number): void {
     const redelivery = this.#awaited.get(streamSequence);
     if (redelivery !== undefined) redelivery.askedAt = Date.now();
   }
 
-  /**
-   * Returns the stream sequences of up to `max` messages with a cancellation request older than `before`, and clears
-   * these requests.
-   *
-   * @param before time in milliseconds since the epoch
-   */
+  /** Takes up to `max` stream sequences with a cancellation request from before `before` (epoch milliseconds). */
   takeAsked(before: number, max: number): number[] {
     const taken: number[] = [];
     for (const [streamSequence, redelivery] of this.#awaited) {
@@ -82,7 +69,6 @@ export class Redeliveries {
     return redelivery?.isConfirmed && redelivery.dueAt > Date.now() ? redelivery.id : undefined;
   }
 
-  /** Returns the number of messages whose retry or snooze is not due yet. */
   delayed(): number {
     const now = Date.now();
     let delayed = 0;

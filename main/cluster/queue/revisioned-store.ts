@@ -1,24 +1,20 @@
 import { DeliverPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Stream } from './stream.ts';
 
-/** Longest wait for the values of a listing. */
 const LISTING_WAIT_MS = 2000;
 
-/**
- * Stream of named JSON values with compare-and-set. A value's revision is its stream sequence. Unlike a KV bucket, the
- * store keeps no delete markers, and evicts its oldest values when it is full.
- */
+/** Named JSON values with compare-and-set. Unlike a KV bucket, keeps no delete markers and evicts old values. */
 export class RevisionedStore<Value> extends Stream {
   async get(name: string): Promise<{ value: Value; revision: number } | undefined> {
     const message = await this.last(name);
     return message === null ? undefined : { value: message.json<Value>(), revision: message.seq };
   }
 
-  /** Returns values by name: all of them, or the `max` newest if there are more. */
+  /** Returns the `max` newest values by name. */
   async newest(max: number): Promise<Map<string, Value>> {
     const { messages, first_seq: first, last_seq: last } = await this.state();
     if (messages === 0) return new Map();
-    // Doubles the range until it holds `max` values, because replaced and removed values leave gaps in the sequences.
+    // Replaced and removed values leave gaps in the sequences, so the range is doubled until it holds `max` values.
     for (let range = max; ; range *= 2) {
       const from = messages <= max ? first : Math.max(first, last + 1 - range);
       const values = await this.#readFrom(from, max, from > first);
@@ -26,11 +22,7 @@ export class RevisionedStore<Value> extends Stream {
     }
   }
 
-  /**
-   * Reads the values from a stream sequence on, and keeps the `max` newest.
-   *
-   * @param isPart whether there are older values; if so, reads nothing and returns undefined if fewer than `max` follow
-   */
+  // Returns undefined if `isPart` is true and fewer than `max` values follow.
   async #readFrom(from: number, max: number, isPart: boolean): Promise<Map<string, Value> | undefined> {
     const values = new Map<string, Value>();
     const consumer = await this.link.jetstream.consumers.get(this.name, {
@@ -49,15 +41,13 @@ export class RevisionedStore<Value> extends Stream {
       }
       return values;
     } finally {
-      // Without this, the server would keep the ephemeral consumer for minutes.
+      // The server would keep the ephemeral consumer for minutes.
       await consumer.delete().catch(() => {});
     }
   }
 
   /**
-   * Writes a value by compare-and-set.
-   *
-   * @param expected the revision to replace, or 0 if the value must not exist yet
+   * @param expected revision to replace; 0 if the value must not exist yet
    * @returns the new revision, or undefined if the current revision is not `expected`
    */
   async put(name: string, value: Value, expected: number): Promise<number | undefined> {

@@ -9,25 +9,19 @@ import { type PendingDelivery, textOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-/** Maximum number of unconfirmed acks kept in memory. The oldest are evicted first. */
 const MAX_UNCONFIRMED_ACKS = 10_000;
 
 /** Settles messages in JetStream. Always stores a message's state before acknowledging the message. */
 export class NatsSettler {
   readonly #parts: QueueParts;
-  /** Stream sequences of completed messages with an unconfirmed ack. If redelivered, such a message is acked again. */
+  /** Stream sequences of completed messages with an unconfirmed ack. A redelivery of such a message is acked. */
   readonly #unconfirmedAcks = new Set<number>();
 
   constructor(parts: QueueParts) {
     this.#parts = parts;
   }
 
-  /**
-   * Loads the delivery state of a message that was redelivered, or for which a cancellation was requested.
-   *
-   * @returns false if the message is already completed, dead-lettered or cancelled; the message is then acknowledged
-   *   again
-   */
+  /** Loads the delivery state. Returns false if the message is already completed, dead-lettered or cancelled. */
   async resolve(pending: PendingDelivery): Promise<boolean> {
     const { notes, letters, cancellations, events } = this.#parts;
     const [note, stored, isCancelled] = await Promise.all([
@@ -40,18 +34,17 @@ export class NatsSettler {
     pending.note = resolveDeliveryState(earlier, pending.deliveries);
     const isCompleted = this.isAckUnconfirmed(pending.streamSequence);
     if (!isCompleted && !isCancelled && stored?.taskSequence !== pending.streamSequence) return true;
-    // Reports the cancellation, because the node that stored it may not have reported it.
+    // The node that stored the cancellation may not have reported it.
     if (isCancelled && !isCompleted) events.tell({ event: 'cancelled', ...subjectOf(pending) });
     await this.#finish(pending, isCompleted ? '+ACK' : '+TERM');
     return false;
   }
 
-  /** Whether a message is completed but its ack is unconfirmed. */
   isAckUnconfirmed(streamSequence: number): boolean {
     return this.#unconfirmedAcks.has(streamSequence);
   }
 
-  /** Reports the start of an attempt. Also stores the start if `suspect` is set in the delivery state. */
+  /** Reports the start of an attempt. Stores the start only for a suspect. */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { note } = pending;
     this.#parts.events.tell({ event: 'started', ...subjectOf(pending), attempt: note.attempts + 1 });
@@ -63,11 +56,7 @@ export class NatsSettler {
     await this.#finish(pending, '+ACK');
   }
 
-  /**
-   * Returns the message to JetStream, which redelivers it to any node at `dueAt`.
-   *
-   * @returns false if a newer delivery of the message exists
-   */
+  /** JetStream redelivers the message to any node at `dueAt`. Returns false if a newer delivery exists. */
   async postpone(
     pending: PendingDelivery,
     settlement: SettlementOf<'retry' | 'snooze'>,
@@ -106,7 +95,6 @@ export class NatsSettler {
     await this.#finish(pending, '+TERM');
   }
 
-  /** Stores the cancellation, then removes the message. */
   async cancel(pending: PendingDelivery): Promise<void> {
     await this.#recordCancellation(pending, pending.streamSequence);
     await this.#finish(pending, '+TERM').catch(() => {});
@@ -117,7 +105,7 @@ export class NatsSettler {
     const { tasks, notes, counts } = this.#parts;
     if (await this.#recordCancellation({ id, action: actionStart(textOf(data)) }, seq))
       counts.settled(seq, data.length);
-    // Ignores a failed deletion, because `resolve` finds the cancellation when the message is delivered.
+    // A failed deletion can be ignored, because `resolve` finds the cancellation when the message is delivered.
     await Promise.all([tasks.remove(seq), notes.purge(token(id))]).catch(() => {});
   }
 
@@ -132,12 +120,12 @@ export class NatsSettler {
     if (await this.#storeNote(pending, note)) await this.#nak(pending, 0);
   }
 
-  /** Stores, counts and reports a cancellation. @returns false if the cancellation was already stored */
+  /** Stores, counts and reports a cancellation. Returns false if the cancellation was already stored. */
   async #recordCancellation(task: Pick<PendingDelivery, 'id' | 'action'>, streamSequence: number): Promise<boolean> {
     const { cancellations, counts, events } = this.#parts;
     const { seq, duplicate } = await cancellations.add(task.id, streamSequence);
     counts.cancelled(seq);
-    // Reports a duplicate too, because the node that stored the cancellation may not have reported it.
+    // Also for a duplicate, because the node that stored the cancellation may not have reported it.
     events.tell({ event: 'cancelled', ...subjectOf(task) });
     return !duplicate;
   }
@@ -152,21 +140,20 @@ export class NatsSettler {
     if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
     await this.#send(pending, ack);
     this.#unconfirmedAcks.delete(streamSequence);
-    // Ignores a failed removal. The delivery state is then evicted when its stream is full.
+    // After a failed removal, the delivery state is evicted when its stream is full.
     if (pending.noteRevision > 0) await notes.purge(token(id)).catch(() => {});
   }
 
-  /** Sends a nak, which requests a redelivery after `delayMs`. */
   #nak(pending: PendingDelivery, delayMs: number): Promise<void> {
     return this.#send(pending, delayMs > 0 ? `-NAK {"delay":${delayMs * 1_000_000}}` : '-NAK');
   }
 
-  /** Sends an ack, nak or term message. @throws {Error} if JetStream does not confirm it in time */
+  /** @throws {Error} if JetStream does not confirm the ack in time */
   async #send({ reply }: PendingDelivery, ack: string): Promise<void> {
     await this.#parts.link.connection.request(reply, ack, { timeout: REQUEST_TIMEOUT_MS });
   }
 
-  /** Stores the delivery state. @returns false if a newer delivery of the message has already stored its own state */
+  /** Returns false if a newer delivery of the message has already stored its own state. */
   async #storeNote(pending: PendingDelivery, note: DeliveryState): Promise<boolean> {
     const { notes } = this.#parts;
     pending.note = { ...note, streamSequence: pending.streamSequence };
@@ -177,7 +164,7 @@ export class NatsSettler {
         return true;
       }
       const found = await notes.get(token(pending.id));
-      // Tries again with the stored state's revision, unless a newer delivery of the message stored that state.
+      // Retries with the revision of the stored state, unless a newer delivery stored that state.
       const isNewer = found !== undefined && found.value.lastSettledDelivery >= pending.deliveries;
       if (isNewer && !isStale(found.value, pending)) return false;
       pending.noteRevision = found?.revision ?? 0;

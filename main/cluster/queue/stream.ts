@@ -11,11 +11,9 @@ import {
 } from '@nats-io/jetstream';
 import type { NatsLink } from '../nats-link.ts';
 
-/** JetStream error code: the message to delete was already deleted. */
 const SEQUENCE_NOT_FOUND = 10043;
-/** JetStream error code: the deletion failed. The error message has the reason. */
 const DELETE_FAILED = 10057;
-/** Messages of {@link DELETE_FAILED} errors for a sequence before the first or after the last message. */
+/** Error messages for the deletion of a sequence before the first or after the last message of a stream. */
 const OUTSIDE = ['no message found', 'stream store EOF'];
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -41,11 +39,7 @@ export class Stream {
     return this.link.setUpStream(this.name, { subjects: [this.subject('*')], max_msgs_per_subject: 1, ...settings });
   }
 
-  /**
-   * Stores a message.
-   *
-   * @throws {Error} if JetStream does not confirm the message in time; the message may still be stored
-   */
+  /** @throws {Error} if JetStream does not confirm the message in time; the message may still be stored */
   store(item: string, payload: string, options: Partial<JetStreamPublishOptions>): Promise<PubAck> {
     return this.link.jetstream.publish(this.subject(item), payload, options);
   }
@@ -55,14 +49,13 @@ export class Stream {
     return this.link.manager.streams.getMessage(this.name, { last_by_subj: this.subject(item) });
   }
 
-  /** Reads a message by its sequence in the stream. */
   at(seq: number): Promise<StoredMsg | null> {
     return this.link.manager.streams.getMessage(this.name, { seq });
   }
 
-  /** Reads the first message at a sequence in the stream or after it. */
+  /** Reads the first message at or after a sequence in the stream. */
   nextFrom(seq: number): Promise<StoredMsg | null> {
-    // The client's types lack this request of the server.
+    // The types of the NATS client lack the server's option `next_by_subj`.
     const query = { seq, next_by_subj: this.subject('*') } as unknown as SeqMsgRequest;
     return this.link.manager.streams.getMessage(this.name, query);
   }
@@ -71,12 +64,11 @@ export class Stream {
     return (await this.link.manager.streams.info(this.name)).state;
   }
 
-  /** Removes all messages of an item. */
   async purge(item: string): Promise<void> {
     await this.link.manager.streams.purge(this.name, { filter: this.subject(item) });
   }
 
-  /** Removes a message by its sequence in the stream. @returns false if the message does not exist */
+  /** Removes a message by its sequence. Returns false if the message does not exist. */
   async remove(seq: number): Promise<boolean> {
     try {
       return await this.link.manager.streams.deleteMessage(this.name, seq, false);
@@ -97,7 +89,7 @@ export function token(id: string): string {
   return UUID.test(id) ? id : digest(id).slice(0, 36);
 }
 
-/** Returns the SHA-256 digest of a string in hexadecimal. */
+/** Returns the SHA-256 digest in hexadecimal. */
 export function digest(text: string): string {
   return createHash('sha256').update(text).digest('hex');
 }

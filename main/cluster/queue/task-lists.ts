@@ -9,28 +9,21 @@ import type { QueueParts } from './queue-parts.ts';
 import { CONSUMER_NAME } from './queue-streams.ts';
 import { token } from './stream.ts';
 
-/** Time for which a complete list is returned again, so that many clients cost JetStream no more than one. */
+/** Time for which a list is reused, so that many clients cause no more requests to JetStream than one client. */
 const FRESH_MS = 1000;
-/** Maximum number of messages read among those that JetStream has delivered, because most of them may not be waiting. */
+/** Maximum number of delivered messages read for a list of queued tasks, because most of them may be in flight. */
 const MAX_DELIVERED = 200;
-/** Maximum number of stored delivery states read for the list of tasks that will be retried. */
 const MAX_NOTES = 2000;
-/** Number of bytes decoded of a message: enough for the characters that `actionStart` reads. */
+/** Enough bytes for the characters that `actionStart` reads. */
 const HEAD_BYTES = 8192;
 
 type Admit = (bytes: number) => Promise<void>;
 
-/**
- * Lists of the unfinished tasks of all nodes. A list may be a second old. Waiting tasks are read from the stream of tasks; tasks that other
- * nodes run are known from their events, and tasks that will be retried from the stored delivery states.
- */
+/** Lists of the unfinished tasks of all nodes. A list may be a second old. */
 export class NatsTaskLists {
   readonly #parts: QueueParts;
   readonly #deliveries: NodeDeliveries;
-  /**
-   * Last list of each state, in progress or complete. `freshUntil` is on the monotonic clock, so that a clock set back
-   * does not keep a list.
-   */
+  /** Latest list of the tasks in each state. `freshUntil` is a monotonic time in milliseconds. */
   readonly #lists = new Map<ListedState, { tasks: Promise<ListedTask[]>; freshUntil: number }>();
 
   constructor(parts: QueueParts, deliveries: NodeDeliveries) {
@@ -76,7 +69,6 @@ export class NatsTaskLists {
     return found;
   }
 
-  /** Returns whether a delivered message waits, on this node or for its redelivery. */
   async #isWaiting({ seq, subject, header }: StoredMsg): Promise<boolean> {
     const pending = this.#deliveries.at(seq);
     if (pending !== undefined) return pending.delivery === undefined;
