@@ -81,7 +81,7 @@ export class Charts {
 
   #show(end: number): void {
     const periods = this.#history.periods(PERIOD_SECONDS);
-    for (const card of this.#cards) card.show(periods, end);
+    for (const card of this.#cards) card.show(periods, this.#history.newest(), end);
     const minutes = this.#history.periods(TABLE_SECONDS);
     // The newest minute is omitted, because it is incomplete.
     const rows = minutes.times.flatMap((time, index) => (time % TABLE_SECONDS === 0 ? [rowOf(minutes, index)] : []));
@@ -101,6 +101,7 @@ class ChartCard {
   readonly #values: Map<Line, HTMLElement>;
   readonly #format: (value: number) => string;
   #periods: Periods | undefined;
+  #newest: Newest | undefined;
   #index: number | undefined;
 
   constructor(card: HTMLElement, { lines, minTop, format }: CardOptions) {
@@ -115,30 +116,28 @@ class ChartCard {
     this.#chart = new TimeChart(part(card, 'plot', HTMLElement), { lines: Object.values(lines), minTop, onIndex });
   }
 
-  show(periods: Periods, end: number): void {
+  show(periods: Periods, newest: Newest, end: number): void {
     this.#periods = periods;
+    this.#newest = newest;
     const columns = [...this.#values.keys()].map((name) => periods[name]);
     this.#chart.render({ times: periods.times, columns, from: end - HISTORY_SECONDS, to: end });
     this.#write();
   }
 
   #write(): void {
-    const periods = this.#periods;
-    if (periods === undefined) return;
-    // The newest period may be incomplete, so the legend shows the previous period.
-    const index = this.#index ?? periods.times.length - 2;
+    const index = this.#index;
     for (const [name, element] of this.#values) {
-      const value = periods[name][index];
+      const value = index === undefined ? this.#newest?.[name] : this.#periods?.[name][index];
       const text = value == null ? '–' : this.#format(value);
       if (element.textContent !== text) element.textContent = text;
     }
-    const time = periods.times[index];
-    this.#time.textContent =
-      this.#index === undefined || time === undefined ? 'now' : `at ${formatClock(time * 1_000, false)}`;
+    const time = index === undefined ? undefined : this.#periods?.times[index];
+    this.#time.textContent = time === undefined ? 'now' : `at ${formatClock(time * 1_000, false)}`;
   }
 }
 
 type Line = 'completed' | 'failed' | 'depth';
+type Newest = ReturnType<QueueHistory['newest']>;
 
 interface CardOptions {
   lines: Readonly<Partial<Record<Line, ChartLine>>>;

@@ -37,18 +37,21 @@ export function noticesOf({ stalled, paused, full, ...health }: Health, origin: 
       advice: `New tasks are accepted and wait. To go on: curl -X POST ${origin}/queue/resume`,
     });
   }
-  if (full) notices.push({ kind: 'full', ...describeFull(health) });
+  if (full) notices.push({ kind: 'full', ...describeFull(health, paused || stalled !== null) });
   return notices;
 }
 
-function describeFull({ waiting, running, retrying, bytes, limits }: Omit<Health, 'full' | 'paused' | 'stalled'>) {
+function describeFull(health: Omit<Health, 'full' | 'paused' | 'stalled'>, isHeld: boolean) {
+  const { waiting, running, retrying, bytes, limits } = health;
   const length = waiting + running + retrying;
   const isLong = length >= limits.length;
   const used = isLong
     ? `${whole.format(length)} of ${whole.format(limits.length)} tasks`
     : `${formatMegabytes(bytes)} of ${formatMegabytes(limits.bytes)}`;
+  const problem = `The queue is full: ${used}.`;
+  if (isHeld) return { problem, advice: 'New tasks are refused until tasks are processed again.' };
   return {
-    problem: `The queue is full: ${used}.`,
+    problem,
     advice: `New tasks are refused until others are done. Slow down the clients, add task threads, or raise ${isLong ? 'QUEUE_MAX_LENGTH' : 'QUEUE_MAX_BYTES'}.`,
   };
 }

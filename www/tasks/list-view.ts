@@ -101,14 +101,16 @@ export class ListView {
 
   #showCount(state: ListedState, found: number, listed: number): void {
     const total = this.#store.count(state) ?? 0;
+    const isWhole =
+      state === 'completed' ? !this.#store.more(state) : listed >= total || this.#viewState.view.action !== '';
     const label = part(this.#pause, 'pause-label', HTMLElement);
     const unseen = this.#paused ? this.#table.unseen : 0;
     label.textContent = this.#paused ? 'Resume list' : 'Pause list';
     if (unseen > 0) this.#count.textContent = `${formatTasks(unseen)} not shown`;
     else if (found < listed) this.#count.textContent = `${formatCount(found)} of ${formatCount(listed)}`;
-    else if (listed < total && this.#viewState.view.action === '')
-      this.#count.textContent = `${formatCount(listed)} of ${formatCount(total)}`;
-    else this.#count.textContent = listed === 0 ? '' : formatTasks(listed);
+    else if (isWhole) this.#count.textContent = listed === 0 ? '' : formatTasks(listed);
+    else if (state === 'completed') this.#count.textContent = `Newest ${formatTasks(listed)}`;
+    else this.#count.textContent = `${formatCount(listed)} of ${formatCount(total)}`;
   }
 
   #togglePause(): void {

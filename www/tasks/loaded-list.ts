@@ -16,6 +16,8 @@ export class LoadedList {
   #ids: string[] = [];
   /** Ids of tasks that are still needed, although tasks between them and `#ids` are not loaded. */
   #detached: string[] = [];
+  /** Ids of completed tasks whose results are not known yet, at most {@link PAGE_SIZE}. */
+  readonly #awaited = new Set<string>();
   #limit = PAGE_SIZE;
   #tasks: readonly BoardTask[] | undefined;
 
@@ -36,6 +38,11 @@ export class LoadedList {
     return this.#tasks;
   }
 
+  /** Ids of the listed tasks, and of tasks that are listed as soon as their results are known. */
+  get ids(): string[] {
+    return [...this.#ids, ...this.#detached, ...this.#awaited];
+  }
+
   /** Id of the task after which the next page of older tasks starts. */
   get last(): string | undefined {
     return this.#ids.at(-1);
@@ -54,6 +61,7 @@ export class LoadedList {
     this.more = older.length > 0 ? this.more : more;
     const listed = new Set([...page, ...older]);
     this.#ids = [...listed];
+    this.#awaited.clear();
     for (const id of added) if (!listed.has(id)) this.#insert(id);
     this.#detached = before.filter((id) => this.#isKept(id) && this.#belongs(id) && !this.#ids.includes(id));
     this.isIncomplete = false;
@@ -101,9 +109,18 @@ export class LoadedList {
   #insert(id: string): void {
     const index = this.#indexFor(id);
     if (index === this.#ids.length && this.more) return;
-    this.#ids.splice(index, 0, id);
     const task = this.#find(id);
-    this.isIncomplete ||= task?.payload === undefined || (this.state === 'completed' && task.result === undefined);
+    const isCompleted = this.state === 'completed';
+    const isPartlyKnown = task?.payload === undefined || (isCompleted && task.result === undefined);
+    this.isIncomplete ||= isPartlyKnown;
+    if (isCompleted && isPartlyKnown) this.#await(id);
+    else this.#ids.splice(index, 0, id);
+  }
+
+  #await(id: string): void {
+    this.#awaited.add(id);
+    const [first = id] = this.#awaited;
+    if (this.#awaited.size > PAGE_SIZE) this.#awaited.delete(first);
   }
 
   /** Returns the index at which the service would list a task. */

@@ -2,6 +2,9 @@ import { request } from './tasks-api.ts';
 
 export const HISTORY_SECONDS = 900;
 
+/** Period of the newest rates, in seconds. */
+const NEWEST_SECONDS = 5;
+
 const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
 type Name = (typeof NAMES)[number];
 
@@ -55,6 +58,14 @@ export class QueueHistory {
       for (const name of NAMES) periods[name].push(summary(name, this.#between(name, from, to)));
     }
     return periods;
+  }
+
+  /** Returns the mean rates of the last {@link NEWEST_SECONDS} seconds, and the depth in the last second. */
+  newest(): Record<Name, number | null> {
+    const end = this.#end ?? 0;
+    const newest = (name: Name) =>
+      summary(name, this.#between(name, end - (name === 'depth' ? 1 : NEWEST_SECONDS), end));
+    return Object.fromEntries(NAMES.map((name) => [name, newest(name)])) as Record<Name, number | null>;
   }
 
   /** Returns the known numbers after the Unix time `from`, up to and including `to`. */

@@ -151,7 +151,7 @@ export class Store {
       return state === listed.state || state === list.state ? id : [];
     });
     const more = fetched.length >= PAGE_SIZE;
-    const added = list.tasks.map(({ id }) => id).filter(isChanged);
+    const added = list.ids.filter(isChanged);
     if (before === undefined) list.replace(page, more, added);
     else list.append(before, page, more);
     // The response contradicts newer events, so the list must be requested again.
@@ -200,7 +200,7 @@ export class Store {
   }
 
   #neededIds(): Set<string> {
-    const listed = [...this.#lists.values()].flatMap(({ tasks }) => tasks.map(({ id }) => id));
+    const listed = [...this.#lists.values()].flatMap(({ ids }) => ids);
     return new Set([...listed, ...this.#kept.keys()]);
   }
 }

@@ -60,12 +60,13 @@ export class Tabs {
     }
   }
 
-  /** Returns the number of tasks in a state, or a minimum such as `120+` if the list is longer than the count. */
+  /** Returns the number of tasks in a state, or a minimum such as `120+` if tasks from before the start are stored. */
   #count(state: State): string {
     const count = this.#store.count(state);
     if (count === undefined) return '';
     const listed = state === 'completed' ? this.#store.tasks(state).length : 0;
-    if (listed > count) return `${formatCount(listed)}+`;
-    return count < 100_000 ? formatCount(count) : compact.format(count);
+    const minimum = Math.max(count, listed);
+    const text = minimum < 100_000 ? formatCount(minimum) : compact.format(minimum);
+    return minimum > count || (state === 'completed' && this.#store.more(state)) ? `${text}+` : text;
   }
 }

@@ -134,10 +134,13 @@ export async function listTasks(status: string): Promise<TaskRow[]> {
 /** Sends a request with the user's token. @returns the JSON body of the response @throws {Refused | Unreachable} */
 export async function request(path: string, options: RequestInit = {}, timeoutMs = 10_000) {
   const headers = authorization();
-  const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(timeoutMs) }).catch((cause) => {
+  const unreachable = (cause: unknown) => {
     throw new Unreachable('The service cannot be reached.', { cause });
-  });
-  const body = await response.json().catch(() => ({}));
+  };
+  const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(timeoutMs) }).catch(
+    unreachable,
+  );
+  const body = await response.json().catch((cause) => (response.ok ? unreachable(cause) : {}));
   if (!response.ok) {
     const { error = `status ${response.status}`, path, detail } = body;
     const retryAfter = Number(response.headers.get('Retry-After') ?? Number.NaN);

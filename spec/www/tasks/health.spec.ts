@@ -20,6 +20,8 @@ describe('the health of the queue', () => {
     const [byBytes] = notices({ bytes: 4e6 });
     expect(byBytes?.problem).to.equal('The queue is full: 4.0 MB of 4.0 MB.');
     expect(byBytes?.advice).to.include('QUEUE_MAX_BYTES');
+    const [, whilePaused] = notices({ waiting: 8, paused: true });
+    expect(whilePaused?.advice).to.equal('New tasks are refused until tasks are processed again.');
   });
 
   it('has a notice with advice for each reason of a stall, before all others', () => {

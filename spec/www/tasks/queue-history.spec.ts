@@ -39,6 +39,17 @@ describe('QueueHistory', () => {
     expect(known(history, 5)).to.deep.equal(periods);
   });
 
+  it('has the newest rate, over five seconds, and the newest depth', () => {
+    const history = new QueueHistory();
+    expect(history.newest().completed).to.equal(null);
+    history.add(part(1_010, 9, 1, 2, 3, 4, 5));
+    expect(history.newest()).to.include({ completed: 3, depth: 5 });
+    history.add(part(1_012, 9));
+    expect(history.newest()).to.include({ completed: 5.25, depth: 9 });
+    history.add(part(1_020));
+    expect(history.newest()).to.include({ completed: null, depth: null });
+  });
+
   it('has a gap where the service was down', () => {
     const history = new QueueHistory();
     history.add(part(1_000, 1, 1, 1, 1, 1));

@@ -88,6 +88,32 @@ describe('the store of the task board', () => {
     expect(requested()).to.equal(3);
   });
 
+  it('lists a completed task with its result, once this is known', async () => {
+    const { store, answer, pass, requested } = startStore();
+    const completed = {
+      ...running,
+      status: 'completed',
+      result: '"c"',
+      result_bytes: 3,
+      created_at: 1,
+      processed_at: 1,
+    };
+    void store.load('completed');
+    await answer([]);
+    store.apply([event('completed', 'a')]);
+    expect(store.tasks('completed')).to.deep.equal([]);
+    pass(1_000);
+    store.apply([event('completed', 'c')]);
+    await answer([completed]);
+    expect(store.tasks('completed').map(({ id, result }) => [id, result])).to.deep.equal([['a', '"c"']]);
+    pass(1_000);
+    expect(requested(), 'because c was completed after the listing was requested').to.equal(3);
+    await answer([completed, { ...completed, id: 'c' }]);
+    expect(store.tasks('completed')).to.have.length(2);
+    pass(60_000);
+    expect(requested()).to.equal(3);
+  });
+
   it('lists again after a gap during a refresh, and after a gap while the page is hidden', async () => {
     const { store, answer, page, pass, requested } = startStore();
     void store.load('running');
