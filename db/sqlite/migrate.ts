@@ -35,13 +35,22 @@ export function migrate(dataDir: string, onStart: () => void = () => {}): Create
       return present === undefined || present === 0 ? [{ file, wasEmpty: present === 0 }] : [];
     } catch (error) {
       const { message } = error as Error;
-      const remedy = isDamage(error) ? `: ${RESTORE}` : '';
+      const remedy = isDamage(error) ? `: ${RESTORE}` : isDiskFull(error) ? `: ${FREE_SPACE}` : '';
       throw new Error(`cannot migrate ${file}: ${message}${remedy}`, { cause: error });
     }
   });
 }
 
 const RESTORE = 'restore it from a backup, or move it and its -wal file away to start with an empty one';
+const FREE_SPACE = 'free some space on the disk of DATA_DIR';
+const SQLITE_FULL = 13;
+/** SQLite cannot extend the file of its shared memory (`-shm`). */
+const SQLITE_IOERR_SHMSIZE = 4874;
+
+function isDiskFull(error: unknown): boolean {
+  const { errcode, code } = error as { errcode?: number; code?: string };
+  return errcode === SQLITE_FULL || errcode === SQLITE_IOERR_SHMSIZE || code === 'ENOSPC';
+}
 
 function bytesOf(file: string): number | undefined {
   // Reads the log's size first, because a process that creates the database writes the log last.

@@ -6,6 +6,7 @@ import { Database } from '../../../db/sqlite/database.ts';
 import { migrate, schemas } from '../../../db/sqlite/migrate.ts';
 import { Tasks } from '../../../db/sqlite/tasks.ts';
 import { afterTest, temporaryFolder } from '../../support/cleanup.ts';
+import { describeWithSmallDisk, mountSmallDisk } from '../../support/small-disk.ts';
 
 function open(path: string): DatabaseSync {
   const database = new DatabaseSync(path);
@@ -184,5 +185,23 @@ describe('migrate', () => {
     if (folder !== '/sys') chmodSync(folder, 0o500);
     expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
     expect(existsSync(join(folder, 'auth.db'))).to.equal(false);
+  });
+});
+
+describeWithSmallDisk('migrate() on a full disk', () => {
+  it('names the file and what to do, and succeeds once there is space', async () => {
+    const disk = await mountSmallDisk(4);
+    disk.fill();
+    const path = join(disk.path, 'auth.db');
+    expect(failure(disk.path)).to.match(
+      new RegExp(`^cannot migrate ${path}: .*: free some space on the disk of DATA_DIR$`),
+    );
+    await disk.free();
+    migrate(disk.path);
+    disk.fill();
+    expect(failure(disk.path), 'without migration steps').to.match(/: free some space on the disk of DATA_DIR$/);
+    await disk.free();
+    migrate(disk.path);
+    expect(tables(path)).to.include('api_keys');
   });
 });
