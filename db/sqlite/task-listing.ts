@@ -45,8 +45,10 @@ function matching({ status, action }: TaskFilter) {
     }
   }
   if (status !== undefined) {
-    conditions.push(`${isByAction ? '+' : ''}status = ?`);
+    conditions.push('status = ?');
     values.push(status);
+    // SQLite uses the index on statuses only if its condition is part of the query.
+    if (status !== 'completed') conditions.push("status <> 'completed'");
   }
   return { conditions, values };
 }

@@ -45,11 +45,12 @@ describe('Tasks', () => {
   const before = { createdAt: 5, arrival: 5 };
   for (const [what, filter, [index, column]] of [
     ['all rows', {}, first],
-    ['one status', { status: 'completed' }, ['tasks_by_status', 'status=\\? AND ']],
+    ['completed tasks', { status: 'completed' }, first],
+    ['another status', { status: 'pending' }, ['uncompleted_tasks_by_status', 'status=\\? AND ']],
     ['one action', { action: 'sum' }, ['tasks_by_action', '<expr>=\\? AND ']],
     ['a long action', { action: 'a'.repeat(1000) }, ['tasks_by_action', '<expr>=\\? AND ']],
     ['one action and status', { action: 'sum', status: 'completed' }, ['tasks_by_action', '<expr>=\\? AND ']],
-    ['a rare status of an action', { action: 'sum', status: 'pending' }, ['tasks_by_status', 'status=\\? AND ']],
+    ['a rare status of an action', { action: 'sum', status: 'pending' }, ['uncompleted_tasks_by_status', 'status=\\? AND ']],
   ] as const) {
     it(`reads a listing of ${what} by its index, at any depth, without sorting`, async () => {
       const { tasks, database } = await fresh();
