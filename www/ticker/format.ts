@@ -68,6 +68,8 @@ export const formatTime = (second: number): string => time.format(second * 1000)
 /** Formats a Unix time as `14:03` in the user's time zone. */
 export const formatShortTime = (second: number): string => shortTime.format(second * 1000);
 
-/** Formats a duration as `0.8 ms` or `24 ms`. */
-export const formatMilliseconds = (milliseconds: number): string =>
-  `${milliseconds < 9.95 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;
+/** Formats a duration as `0.8 ms`, `24 ms` or `11.0 s`. */
+export function formatMilliseconds(milliseconds: number): string {
+  if (milliseconds >= 9_950) return `${(milliseconds / 1000).toFixed(1)} s`;
+  return `${milliseconds < 9.95 ? milliseconds.toFixed(1) : Math.round(milliseconds)} ms`;
+}
