@@ -50,7 +50,11 @@ describe('Tasks', () => {
     ['one action', { action: 'sum' }, ['tasks_by_action', '<expr>=\\? AND ']],
     ['a long action', { action: 'a'.repeat(1000) }, ['tasks_by_action', '<expr>=\\? AND ']],
     ['one action and status', { action: 'sum', status: 'completed' }, ['tasks_by_action', '<expr>=\\? AND ']],
-    ['a rare status of an action', { action: 'sum', status: 'pending' }, ['uncompleted_tasks_by_status', 'status=\\? AND ']],
+    [
+      'a rare status of an action',
+      { action: 'sum', status: 'pending' },
+      ['uncompleted_tasks_by_status', 'status=\\? AND '],
+    ],
   ] as const) {
     it(`reads a listing of ${what} by its index, at any depth, without sorting`, async () => {
       const { tasks, database } = await fresh();

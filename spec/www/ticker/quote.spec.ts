@@ -60,7 +60,9 @@ describe('a quote', () => {
       '+1.00%',
       '0.00%',
     ]);
-    expect([0.42, 9.94, 9.96, 120.4].map(formatMilliseconds)).to.deep.equal(['0.4 ms', '9.9 ms', '10 ms', '120 ms']);
+    expect([0.42, 9.94, 9.96, 120.4, 11_048].map(formatMilliseconds)).to.deep.equal([
+      ...['0.4 ms', '9.9 ms', '10 ms', '120 ms', '11.0 s'],
+    ]);
   });
 
   it('is written in the currency of its symbol, or without one', () => {
