@@ -13,7 +13,10 @@ export interface TaskPosition {
   arrival: number;
 }
 
-/** Whether to use the index on actions. For a status other than `completed`, the index on statuses has fewer rows. */
+/**
+ * Whether a listing uses the index on actions. For a status other than `completed`, the index on statuses is faster,
+ * because few rows have such a status.
+ */
 export function readsActions({ status, action }: TaskFilter): boolean {
   return action !== undefined && (status === undefined || status === 'completed');
 }
@@ -26,9 +29,9 @@ const READ_LENGTH = 266;
 
 /** An action in the JSON text of a payload, for queries that use the indexes on actions. */
 export interface ActionText {
-  /** The escaped action, followed by {@link AFTER_ACTION}. */
+  /** The JSON-escaped action, followed by {@link AFTER_ACTION}. */
   withEnd: string;
-  /** The part of `withEnd` that the indexes contain. */
+  /** The first {@link READ_LENGTH} characters of `withEnd`. */
   read: string;
   /** The escaped action, or undefined if the action is too long for the indexes. */
   short: string | undefined;

@@ -67,7 +67,7 @@ function limitRepeats(repeats: RepeatLimit): Hooks['logMethod'] {
 
 type Fields = { err?: unknown; failure?: unknown };
 
-/** Returns a log line's kind. The log limits the number of lines of the same kind. */
+/** Returns a log line's kind. {@link RepeatLimit} limits the number of lines of each kind in a period. */
 function kindOf(args: readonly unknown[], level: number): string {
   const [first] = args;
   const { err, failure } = (typeof first === 'object' && first !== null ? first : {}) as Fields;

@@ -4,7 +4,7 @@ import { runOneShotThread } from './one-shot-thread.ts';
 import { workerFile } from './worker-file.ts';
 
 const TIME_LIMIT_MS = 10_000;
-/** Heap limit in MB, three times the size of the largest allowed price recording. */
+/** Heap limit of the checking thread in MB, three times the size of the largest allowed price recording. */
 const MEMORY_MB = 1024;
 
 /**

@@ -107,7 +107,7 @@ export function ifShared<A, B>(several: Parser<A>, single: Parser<B>): Parser<A 
   return (source) => (source.shared ? several(source) : single(source));
 }
 
-/** Creates a parser that returns `bytes`, but at most the heap limit divided by `divisor`. */
+/** Creates the default of a memory limit: `bytes`, or the heap limit divided by `divisor` if that is less. */
 export function heapShare(bytes: number, divisor: number): Parser<number> {
   return ({ heapLimitBytes }) => Math.min(bytes, Math.floor(heapLimitBytes / divisor));
 }

@@ -16,7 +16,7 @@ export interface ApiKeyRecord extends ApiKeyOwner {
   created_at: number;
 }
 
-/** In-memory copy of table `api_keys`. Valid while `statement` and `version` are unchanged. */
+/** In-memory copy of table `api_keys`, used until `version` changes or the database is reopened. */
 interface Snapshot {
   /** Prepared statement for {@link VERSION}. A different object means that the database was reopened. */
   statement: StatementSync;

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { backup, DatabaseSync } from 'node:sqlite';
 import { fileUrl } from './database.ts';
 
-/** The queue is copied first. A task completed between two snapshots is then in both copies, not in neither. */
+/** In snapshot order. With `tasks.db` first, a task completed between the two snapshots would be in neither copy. */
 const FILES = ['queue.db', 'tasks.db', 'auth.db'] as const;
 /** Database that older versions do not create. */
 const OPTIONAL = 'queue.db';

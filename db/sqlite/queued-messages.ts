@@ -38,13 +38,13 @@ export interface DeadLetter
 
 export interface KeyRecord {
   key: string;
-  /** Hash of the submission, used to detect a different submission with the same key. */
+  /** Hash of the submission, used to detect a different submission with the same idempotency key. */
   fingerprint: string;
   taskId: string;
   acceptedAt: number;
 }
 
-/** Contents of a queue. Messages are in delivery order, dead letters and keys oldest first. */
+/** Contents of a queue. Messages are in delivery order, dead letters and idempotency keys oldest first. */
 export interface QueueSnapshot {
   messages: readonly StoredMessage[];
   deadLetters: readonly DeadLetter[];

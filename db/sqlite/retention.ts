@@ -15,7 +15,7 @@ const COUNT = 'SELECT count(*) AS count FROM tasks';
 const FIRST_ARRIVED = `SELECT ${COLUMNS} FROM tasks ORDER BY rowid LIMIT ?`;
 const FIRST_SUBMITTED = `SELECT ${COLUMNS} FROM tasks WHERE created_at < ? AND (created_at, rowid) > (?, ?)
   ORDER BY created_at, rowid LIMIT ${MAX_STEP_ROWS}`;
-// The condition on the time keeps a row that a later completion of its task has replaced since the row was read.
+// The second condition keeps a row whose task has completed again since the row was read.
 const DELETE = 'DELETE FROM tasks WHERE rowid = ? AND ifnull(processed_at, created_at) <= ?';
 
 /** Runs `work`, which deletes rows in one transaction. The function may hold a lock during `work`. */

@@ -25,7 +25,7 @@ export class WalSync {
 
   async #flush(): Promise<void> {
     await using file = await open(this.#path).catch((error: NodeJS.ErrnoException) => {
-      // SQLite removes the log only after it has synced all commits to the database file.
+      // A missing log needs no sync, because SQLite removes it only after syncing all commits to the database file.
       if (error.code !== 'ENOENT') throw error;
       return undefined;
     });

@@ -8,7 +8,7 @@ const MIN_COST_BYTES = 1024;
 export class Admission {
   readonly #turns = new TurnLimit(TURN_BYTES);
 
-  /** Waits until a request may be processed. @param cost request size in bytes, or more if processing is slow */
+  /** Waits until a request may be processed. @param cost processing cost in bytes, for example the body size */
   enter(cost = 0): Promise<void> {
     return new Promise((enter) => this.#turns.defer(Math.max(cost, MIN_COST_BYTES), enter));
   }

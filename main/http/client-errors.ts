@@ -21,7 +21,7 @@ export function answerClientErrors(server: Server, order: RequestOrder, closingM
     broken.add(socket);
     const outstanding = [...order.outstanding(socket)];
     const end = () => {
-      // An error response after a partly sent response would become part of its body.
+      // If an earlier response is only partly sent, an error response would become part of that response's body.
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };

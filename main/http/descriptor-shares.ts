@@ -42,7 +42,7 @@ const MAX_RESERVED_FOR_HTTP = 400;
 /** Linux's default for `fs.nr_open`, used as an upper bound because the open-file limit may be Infinity. */
 const MOST_OPEN_FILES = 1_048_576;
 
-/** Returns the fraction of connections that one address may use: 1 behind a proxy, whose address all clients share. */
+/** Returns the fraction of connections that one address may use: 1 behind a proxy, which opens all connections. */
 export function addressShare(trustProxy: number): number {
   return trustProxy > 0 ? 1 : 0.5;
 }

@@ -24,7 +24,7 @@ export function parseHost(value: string): string | undefined {
   return name?.toLowerCase();
 }
 
-/** Searches the raw headers, because `IncomingMessage.headers` contains only the first of several `Host` headers. */
+/** Whether a request has several `Host` headers. `IncomingMessage.headers` contains only the first of them. */
 function isRepeated(rawHeaders: readonly string[]): boolean {
   const isHostName = (text: string, at: number) => at % 2 === 0 && text.length === 4 && text.toLowerCase() === 'host';
   return rawHeaders.findIndex(isHostName) !== rawHeaders.findLastIndex(isHostName);

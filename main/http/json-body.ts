@@ -6,7 +6,7 @@ import { HttpError } from './errors.ts';
 /** Maximum number of bytes to discard after a request body has been refused. */
 const MAX_DISCARDED_BYTES = 16 * 1024 * 1024;
 
-/** Number of chunks allowed in any chunked body. Limited, because each chunk takes a microsecond of event loop time. */
+/** Number of chunks that a body of any size may have. Limited, because a chunk takes a microsecond of event loop time. */
 const FREE_CHUNKS = 512;
 /** Number of received bytes that allow one chunk beyond {@link FREE_CHUNKS}. */
 const BYTES_PER_CHUNK = 16;
@@ -79,7 +79,7 @@ function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
       if (refusal === undefined) resolve();
       else reject(refusal);
     });
-    // An error captures a stack trace, which is too slow for the `close` event of every request.
+    // Creates the error only for an incomplete body, because capturing a stack trace for every request is too slow.
     const cutOff = () => {
       if (!request.readableEnded) reject(new HttpError('badRequest'));
     };

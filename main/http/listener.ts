@@ -37,7 +37,7 @@ export const timeouts = {
   check: 1_000,
   /** Maximum idle time of a connection between requests. */
   keepAlive: 5_000,
-  /** Maximum time without data in either direction, for example while a client does not read the response. */
+  /** Maximum time in which a connection sends and receives no data, for example if a client does not read a response. */
   stalled: 60_000,
   /** Maximum time for the client to close the connection after an error response. */
   closing: 5_000,
@@ -122,7 +122,7 @@ export async function listen(handle: RequestListener, options: ListenOptions): P
 }
 
 function handleInOrder(server: Server, begin: RequestListener, enqueue: RequestOrder['enqueue']): void {
-  // A `100 Continue` sent before the request's turn would follow the headers of an earlier response.
+  // Called after the earlier responses of the connection, because a `100 Continue` must not be sent in the middle of one.
   const beginContinued: RequestListener = (request, response) => {
     response.writeContinue();
     begin(request, response);

@@ -21,7 +21,7 @@ export class RequestReader {
   readonly #parse: (data: Buffer) => void;
   #latestRequest: IncomingMessage | undefined;
   #missingBodyBytes = 0;
-  /** Whether data stays in the socket's buffer until all responses have been sent. */
+  /** Whether further requests stay in the socket's buffer until the responses to all earlier requests have been sent. */
   #isHeld = false;
   /** Whether body data waits for a later event loop turn. */
   #isWaiting = false;
@@ -72,7 +72,6 @@ export class RequestReader {
     this.#isPipelined = this.#isHeld;
     this.#isHeld = false;
     let start = 0;
-    // At most one request is started per event loop turn.
     if (!this.#isReceiving && !this.#hasOutstanding()) start = this.#pass(data, 0, headLength(data));
     if (start < data.length && this.#isReceiving && !socket.isPaused() && !this.#takeTurn(data.length - start)) {
       this.#holdForTurn(data.subarray(start));
@@ -86,7 +85,7 @@ export class RequestReader {
     else this.#hold(data.subarray(start));
   };
 
-  /** Returns the index after the last parsed byte. */
+  /** Parses `length` bytes of `data` from index `start`, and returns the index after these bytes. */
   #pass(data: Buffer, start: number, length: number): number {
     const end = start + length;
     this.#parse(start === 0 && end === data.length ? data : data.subarray(start, end));
@@ -113,7 +112,7 @@ export class RequestReader {
   #holdForTurn(rest: Buffer): void {
     this.#socket.pause();
     this.#socket.unshift(rest);
-    // Node may resume the socket while body data already waits for its turn.
+    // If Node has resumed the socket too early, the call of `defer` below is already pending.
     if (this.#isWaiting) return;
     this.#isWaiting = true;
     this.#bodies.defer(rest.length, () => {

@@ -3,7 +3,7 @@ import { closeCodes } from './close-codes.ts';
 import type { PidRegistry } from './pid-registry.ts';
 import type { RemovalReason } from './token-store.ts';
 
-/** Ends the handlers of a token when the token is revoked or expires. */
+/** Ends WebSocket handlers when the token that their client presented is revoked or expires. */
 export class HandlersByToken {
   readonly #processes: PidRegistry;
   readonly #handlers = new Map<string, Set<Pid>>();

@@ -50,7 +50,10 @@ export class MemoryTokenStore implements TokenStore {
     return (this.#byKey.get(keyId)?.at(-1)?.order ?? 0) + 1;
   }
 
-  /** Adds a token and returns the id of an evicted token. All nodes evict the token with the lowest `order`. */
+  /**
+   * Adds a token. If its API key then has too many tokens, evicts the one with the lowest `order`, which is the same on
+   * all nodes, and returns its id.
+   */
   insert(record: TokenRecord, order: number): string | undefined {
     this.#check();
     const { id, keyId, expiresAt } = record;

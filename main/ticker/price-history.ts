@@ -2,7 +2,10 @@ import type { TickerSymbol } from '../../workers/symbols.ts';
 
 export const HISTORY_SECONDS = 900;
 
-/** Response of `GET /prices/history`. All arrays have the same length, and the oldest tick comes first. */
+/**
+ * Response of `GET /prices/history`. `timestamps` and the price array of each symbol have one element per tick, oldest
+ * first.
+ */
 export interface PriceHistoryAnswer {
   interval_ms: number;
   /** Unix times in seconds, strictly ascending. */

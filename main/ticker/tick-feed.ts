@@ -10,7 +10,7 @@ export interface Tick {
 export interface TickFollower {
   /** Called with each tick from another node, which must be sent to this node's clients. */
   onTick(tick: Tick): void;
-  /** Called with the newest tick to continue from its prices. The tick must not be sent to clients. */
+  /** Called with the last stored tick. The ticker continues from its prices, but must not send the tick to clients. */
   onPrices(tick: Tick): void;
 }
 

@@ -50,7 +50,7 @@ export class Ticker implements Process {
   #refusesTicks = false;
   readonly #lastDue = new Float64Array(new SharedArrayBuffer(Float64Array.BYTES_PER_ELEMENT));
   readonly #delayCells = new SharedArrayBuffer(Histogram.bytes(DELAY_BOUNDS));
-  /** Client pid of each subscription, by handler pid. */
+  /** Pid of each subscribed client, by the pid of the client's WebSocket handler. */
   readonly #subscriptions = new Map<Pid, Pid>();
   /** Clients that wait for a snapshot from the ticker thread and do not receive ticks yet. */
   readonly #waiting = new Set<Pid>();
@@ -105,7 +105,10 @@ export class Ticker implements Process {
     return this.#refusesTicks;
   }
 
-  /** Unix time in milliseconds at which the last tick was due or received; 0 before the first tick. */
+  /**
+   * Unix time in milliseconds of the last tick: when the tick was due, or when it arrived if another node made it. 0
+   * before the first tick.
+   */
   get lastDue(): number {
     return this.#lastDue[0] as number;
   }

@@ -65,7 +65,8 @@ export class Relay {
     this.#limiter = new ConnectionLimiter(limits);
     const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
       noServer: true,
-      // `allowSynchronousEvents` stays true, because ws 8.23.0 would otherwise throw after some invalid frames.
+      // With `false`, ws 8.23.0 would throw after some invalid frames.
+      allowSynchronousEvents: true,
       clientTracking: false,
       autoPong: false,
       perMessageDeflate: false,
@@ -119,7 +120,7 @@ export class Relay {
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.once('close', () => this.#endHandshake(socket));
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // The response writes to a separate stream, because `assignSocket` would add listeners to the socket.
+      // `assignSocket` gets a separate stream, because the listeners it adds would stay on the socket of a WebSocket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
       const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
@@ -130,7 +131,7 @@ export class Relay {
     };
   }
 
-  /** Outermost middleware, which completes a handshake if the response has the {@link RELAY_HEADER}. */
+  /** Outermost middleware. Completes a WebSocket handshake if the router accepted it by setting {@link RELAY_HEADER}. */
   readonly completeHandshake: Middleware = async (ctx, next) => {
     await next();
     const handshake = this.#handshakes.get(ctx.req);

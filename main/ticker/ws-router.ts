@@ -14,7 +14,7 @@ export interface WsRouterOptions {
   tokens: Pick<Tokens, 'verify' | 'isLive'>;
   relay: Pick<Relay, 'isHandshake' | 'acquire'>;
   createHandler: (actorId: string) => Pid;
-  /** Ends a handler when its token is revoked or expires. */
+  /** Ends a WebSocket handler when the token that its client presented is revoked or expires. */
   holders: Pick<HandlersByToken, 'add'>;
 }
 
@@ -51,7 +51,7 @@ export function wsRouter({ tokens, relay, createHandler, holders }: WsRouterOpti
   return router;
 }
 
-/** Serializes a value as ASCII JSON, because a user id may contain characters that a header must not contain. */
+/** Serializes a header value as ASCII JSON, because a user id may contain characters that headers must not contain. */
 function asciiJson(value: unknown): string {
   return JSON.stringify(value).replace(
     /[\u007f-\uffff]/g,

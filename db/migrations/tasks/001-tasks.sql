@@ -7,6 +7,7 @@ CREATE TABLE IF NOT EXISTS tasks (
   processed_at INTEGER
 );
 
--- SQLite appends the rowid to every index, so rows with the same `created_at` stay in the order of arrival.
+-- SQLite appends the rowid to every index. The rowid follows the order in which tasks were accepted, so this index also
+-- sorts the tasks of the same second.
 CREATE INDEX IF NOT EXISTS tasks_by_creation ON tasks (created_at);
 CREATE INDEX IF NOT EXISTS tasks_by_status ON tasks (status, created_at);
