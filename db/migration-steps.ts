@@ -1,7 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
 /**
- * Reads all migrations in `folder`, or only those newer than `version` if no table is missing (`isComplete`).
+ * Reads all migrations in `folder`, or only those newer than the database's `version` if no table is missing
+ * (`isComplete`).
  *
  * @returns `steps`, the SQL text of each migration, and `newest`, the newest migration's version
  * @throws {Error} if `version` is newer than the newest migration

@@ -27,13 +27,13 @@ const AFTER_ACTION = '","data":';
 /** Number of characters of a payload that the indexes on actions read. Must equal the number in the migrations. */
 const READ_LENGTH = 266;
 
-/** An action in the JSON text of a payload, for queries that use the indexes on actions. */
+/** JSON-escaped forms of an action, with which queries search the indexes on actions. */
 export interface ActionText {
   /** The JSON-escaped action, followed by {@link AFTER_ACTION}. */
   withEnd: string;
   /** The first {@link READ_LENGTH} characters of `withEnd`. */
   read: string;
-  /** The escaped action, or undefined if the action is too long for the indexes. */
+  /** The JSON-escaped action. Undefined if `withEnd` is longer than {@link READ_LENGTH} characters. */
   short: string | undefined;
 }
 

@@ -53,7 +53,7 @@ const parsers = {
   nats: {
     /** URLs of the NATS servers. Set if and only if `DATABASE_URL` is set. */
     url: serverUrl('NATS_URL', /^(nats|tls):\/\/./, 'a URL like nats://127.0.0.1:4222'),
-    /** Prefix of stream, bucket and subject names, so that several deployments can share a NATS server. */
+    /** Prefix of stream, subject and key-value bucket names, so that several deployments can share a NATS server. */
     prefix: variable(
       'NATS_PREFIX',
       'ticker-and-tasks',

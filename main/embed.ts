@@ -28,7 +28,7 @@ export interface RunningServices {
   /** Ports of the listeners. `admin` is undefined if the setting `ADMIN_PORT` is `off`. */
   readonly ports: { readonly ticker: number; readonly tasks: number; readonly admin: number | undefined };
   /**
-   * Stops both services within `SHUTDOWN_TIMEOUT_MS`. Further calls return the same promise.
+   * Stops the ticker and the task service within `SHUTDOWN_TIMEOUT_MS`. Further calls return the same promise.
    *
    * @returns the number of unfinished tasks, and whether the queue has kept them for the next start
    */

@@ -8,7 +8,7 @@ import { whenOrphaned } from './orphan.ts';
 /** Oldest supported Node.js version (major, minor). Must match `engines` in package.json. */
 const OLDEST = [24, 15] as const;
 const EXECUTABLE = process.platform === 'win32' ? 'node.exe' : 'node';
-/** Set in the child process, so that a child with a too old Node.js does not start another child. */
+/** Environment variable of the child process, so that a child with a too old Node.js does not start another child. */
 const HANDED_OVER = 'HANDED_OVER_BY_NODE';
 
 /** Whether a Node.js version, by default that of this process, can run the services. */
@@ -22,7 +22,7 @@ export function tooOld(): string {
   const isDependency = fileURLToPath(import.meta.url)
     .split(sep)
     .includes('node_modules');
-  // npm runs a dependency's install script only after approval. The npm package `node` needs its install script.
+  // As a dependency, this package has its own Node.js only if the install script of the package `node` was approved.
   const remedy = isDependency
     ? 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project'
     : 'run "npm install" here to install one';

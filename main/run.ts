@@ -18,7 +18,7 @@ const ExitCode = {
 /** Milliseconds after the first signal during which other signals are ignored, because one Ctrl-C can send several. */
 const SAME_SIGNAL_MS = 1000;
 
-/** Runs both services until SIGTERM, SIGINT or SIGHUP, then stops them gracefully and exits the process. */
+/** Runs the ticker and the task service until SIGTERM, SIGINT or SIGHUP, then stops both and exits the process. */
 export async function run(): Promise<void> {
   const config = readConfig();
   const output = await createLog(config.log);
@@ -83,7 +83,7 @@ function readConfig(): Config {
   }
 }
 
-/** Calls `onFirst` for the first signal and `onForce` for later signals. Closing a terminal can send SIGHUP twice. */
+/** Calls `onFirst` for the first signal and `onForce` for later ones, except SIGHUP, which terminals may send twice. */
 function listenForSignals(onFirst: (signal: NodeJS.Signals) => void, onForce: (signal: NodeJS.Signals) => void): void {
   let firstAt: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {

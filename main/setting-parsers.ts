@@ -44,7 +44,7 @@ export function text<D extends string | undefined = undefined>(name: string, fal
   return ({ env }) => env[name] || (fallback as D);
 }
 
-/** Creates a parser for a whole number. @param others further accepted values, for the error message */
+/** Creates a parser for a whole number. @param others end of the error message, for values that the caller accepts */
 export function integer(
   name: string,
   fallback: number | Parser<number>,

@@ -17,7 +17,7 @@ export interface SupervisedWorkerOptions<FromWorker> {
   onOutput?: ((text: string) => void) | undefined;
   onSpawn?: () => void;
   onExit?: () => void;
-  /** Called once a second. `isAlive` is whether the heartbeat advanced. If undefined, hangs are not detected. */
+  /** Called once a second with whether the heartbeat advanced. Without this callback, hangs are not detected. */
   onHeartbeat?: (isAlive: boolean) => void;
   log: Log;
 }

@@ -31,7 +31,7 @@ const GRACE_MS = 500;
 
 /** Connection pool for one PostgreSQL database. A lost connection is replaced at the next query. */
 export class PostgresDatabase {
-  /** Address as `<host>:<port>/<name>`, without the user name and password. */
+  /** The database as `<host>:<port>/<database>`, without the user name and password. */
   readonly address: string;
   readonly #pool: Pool;
   readonly #timeLimitMs: number;

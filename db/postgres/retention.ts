@@ -24,7 +24,7 @@ const DELETE_EXCESS = deleteFirst('delete-excess', '(created_at, arrival) < ($1:
 const DELETE_AGED = deleteFirst('delete-aged', 'created_at < $1 AND coalesce(processed_at, created_at) < $1');
 
 /**
- * Deletes all rows beyond the limits, in short transactions, unless another node is deleting rows.
+ * Deletes all rows beyond the retention limits, in short transactions, unless another node is deleting rows.
  *
  * @param now current time in milliseconds since the epoch
  * @param afterStep awaited after each transaction with the number of deleted rows; returns false to stop

@@ -4,7 +4,7 @@ import { actionText, readsActions, type TaskFilter } from '../task-filter.ts';
 /** PostgreSQL uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. */
 const ACTION_KEY = `split_part(substr(payload, 56, 266), '","data":', 1)`;
 
-/** Highest possible position. The rows before it start with the newest row. */
+/** Position newer than that of any row, so that a listing starts with the newest row. */
 const NEWEST = { createdAt: '9223372036854775807', arrival: '9223372036854775807' };
 
 export interface ListingQuery {
@@ -12,8 +12,12 @@ export interface ListingQuery {
   values: unknown[];
 }
 
-// A row comparison makes the planner use the index that starts with its first column. With `=`, the planner may scan
-// the whole index on creation time instead. `name` must differ for different `columns`.
+/**
+ * Returns the query for a page of a listing. The query compares the indexed columns as one row, for example
+ * `(status, created_at, arrival) < (…)`, because with `status = …` the planner may scan the index on creation time.
+ *
+ * @param name first part of the prepared statement's name; must differ for different `columns`
+ */
 export function listingQuery(name: string, columns: string, filter: TaskFilter): ListingQuery {
   const { status, action, before = NEWEST } = filter;
   const values: unknown[] = [before.createdAt, before.arrival];

@@ -18,7 +18,7 @@ export interface ApiKeyRecord extends ApiKeyOwner {
 
 /** In-memory copy of table `api_keys`, used until `version` changes or the database is reopened. */
 interface Snapshot {
-  /** Prepared statement for {@link VERSION}. A different object means that the database was reopened. */
+  /** Statement for {@link VERSION}. Reopening the database prepares a new one, so the snapshot becomes invalid. */
   statement: StatementSync;
   version: string;
   owners: Map<string, ApiKeyOwner>;

@@ -68,7 +68,7 @@ function makeFolder(folder: string): boolean {
   return true;
 }
 
-/** Opens a database in a read transaction, without which each later commit would restart the backup. */
+/** Opens a database in a read transaction, because otherwise each commit of another process would restart the copy. */
 function openSnapshot(path: string): DatabaseSync {
   let connection: DatabaseSync | undefined;
   try {
@@ -92,7 +92,7 @@ async function copy(source: DatabaseSync, path: string, made: string[], signal: 
 }
 
 function check(path: string): void {
-  // `immutable=1` avoids locks and a log file, and is safe, because no other process uses the copy.
+  // `immutable=1` avoids locks and a `-wal` file, and is safe, because no other process opens the `.partial` file.
   using connection = new DatabaseSync(fileUrl(path, 'immutable=1'));
   const check = connection.prepare('PRAGMA integrity_check(1)').get() as { integrity_check: string };
   const result = check.integrity_check.replaceAll('\n', ' ');

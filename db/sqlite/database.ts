@@ -33,7 +33,7 @@ export class Database {
   readonly #path: string;
   readonly #options: DatabaseOptions;
   #open: OpenFile | undefined;
-  /** A transaction keeps its connection even if the database file is replaced. */
+  /** Connection of the current transaction, which keeps it even if the database file is replaced. */
   #transaction: OpenFile | undefined;
   #closed = false;
 

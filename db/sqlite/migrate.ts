@@ -53,7 +53,7 @@ function isDiskFull(error: unknown): boolean {
 }
 
 function bytesOf(file: string): number | undefined {
-  // Reads the log's size first, because a process that creates the database writes the log last.
+  // Reads the log's size before the file's, so that a database being created never looks like a log without a database.
   const log = statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0;
   const bytes = statSync(file, { throwIfNoEntry: false })?.size;
   if (log === 0 || (bytes !== undefined && bytes > 0)) return bytes;

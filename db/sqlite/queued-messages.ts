@@ -23,7 +23,7 @@ export interface StoredMessage {
   /** Reason for the last failure or snooze; null if there was none. */
   reason: string | null;
   history: AttemptHistory;
-  /** Time of the next delivery; 0 if the message is not delayed. */
+  /** Time of the next delivery in milliseconds since the epoch; 0 if the message is not delayed. */
   dueAt: number;
   acceptedAt: number;
 }
@@ -105,7 +105,7 @@ export class QueuedMessages {
     );
   }
 
-  /** @param running whether a crash of the process would be blamed on the message */
+  /** @param running whether the message becomes a suspect if the process dies */
   update(message: StoredMessage, running: boolean): void {
     const { sequence, position, attempts, crashes, suspect, reason, history, dueAt } = message;
     const set = 'running = ?, turn = ?, attempts = ?, crashes = ?, suspect = ?, reason = ?, history = ?, due_at = ?';
@@ -167,7 +167,7 @@ export class QueuedMessages {
   }
 }
 
-/** `charged` is 1 if the crash of the process counts as a failed attempt of the message. */
+/** `charged` is 1 if the crash that ended the previous process counts as a failed attempt of the message. */
 interface MessageRow extends Omit<StoredMessage, 'suspect' | 'history'> {
   suspect: number;
   history: string | null;

@@ -30,7 +30,7 @@ export function listingQueries(columns: string, filter: TaskFilter): ListingQuer
   return [query(['created_at = ?', 'rowid < ?'], createdAt, arrival), query(['created_at < ?'], createdAt)];
 }
 
-/** A unary `+` keeps SQLite from using the index on its operand. */
+/** Returns the SQL conditions. If `status` and `action` are set, a unary `+` disables the index with more matches. */
 function matching({ status, action }: TaskFilter) {
   const conditions: string[] = [];
   const values: string[] = [];

@@ -24,13 +24,13 @@ export interface TaskLocation {
 export interface TaskSummary extends TaskRecord {
   payload_bytes: number;
   result_bytes: number | null;
-  /** First characters of the payload, enough for the start of the action. */
+  /** First {@link HEAD_LENGTH} characters of the payload, which contain the start of the task's action. */
   head: string;
 }
 
 /** Maximum number of characters of the payload and of the result in a summary. */
 export const SUMMARY_LENGTH = 256;
-/** Maximum length of `TaskSummary.head`, enough for the start of an action whose characters are all escaped. */
+/** Maximum length of `TaskSummary.head`. Must be at least `READ_LENGTH` in workers/parse-submission.ts. */
 export const HEAD_LENGTH = 2048;
 
 export type CompletedTask = TaskRecord & { status: 'completed'; result: string; processed_at: number };

@@ -9,7 +9,7 @@ const EMPTY: Buffer<ArrayBuffer> = Buffer.alloc(0);
 export interface BodyBounds {
   /** Maximum size of one body in bytes. */
   limit: number;
-  /** Budget shared by all unparsed bodies of a listener. Must be at least twice `limit`. */
+  /** Budget of all unparsed bodies of a listener. Must be at least twice `limit`, or the largest bodies are refused. */
   budget: ByteBudget;
 }
 

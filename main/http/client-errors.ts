@@ -25,7 +25,8 @@ export function answerClientErrors(server: Server, order: RequestOrder, closingM
       if (outstanding.some(({ headersSent, writableFinished }) => headersSent && !writableFinished)) socket.destroy();
       else endWithError(error, socket, closingMs());
     };
-    // The error must follow the responses to all complete requests, or the client would assign it to a wrong request.
+    // The error response must follow the responses to complete requests and the responses already begun, or the client
+    // would assign the error to a wrong request.
     const last = outstanding.findLast(({ req, headersSent }) => req.complete || headersSent);
     if (last === undefined) return end();
     const timer = setTimeout(() => socket.destroy(), closingMs()).unref();

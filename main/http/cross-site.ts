@@ -24,7 +24,7 @@ export function crossSite(options: { corsOrigins: readonly string[]; refused: 'w
   return [allow, guard];
 }
 
-/** Checks two headers, because browsers send `Sec-Fetch-Site` over plain HTTP only to loopback addresses. */
+/** Falls back to `Origin`, because browsers send `Sec-Fetch-Site` over plain HTTP only to loopback addresses. */
 function isCrossSite(ctx: Context): boolean {
   const site = ctx.get('Sec-Fetch-Site');
   if (site !== '') return site === 'cross-site';

@@ -51,7 +51,7 @@ export function addressShare(trustProxy: number): number {
 export function openFilesLimit(): number {
   const { report } = process as unknown as { report: { excludeNetwork: boolean; getReport(): object } };
   const { excludeNetwork } = report;
-  // Without `excludeNetwork`, Node would make a reverse DNS lookup for each connection.
+  // Without `excludeNetwork`, `getReport` would make a reverse DNS lookup for each connection.
   report.excludeNetwork = true;
   const { userLimits } = report.getReport() as { userLimits?: { open_files?: { soft?: unknown } } };
   report.excludeNetwork = excludeNetwork;

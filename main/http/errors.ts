@@ -61,7 +61,7 @@ export class HttpError extends Error {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly fields: object | undefined;
-  /** Whether overload is the only cause. Overload errors are logged at level `debug`, to avoid flooding the log. */
+  /** Whether only overload caused the error. If so, its log level is `debug`, to avoid flooding the log. */
   readonly overload: boolean;
 
   constructor(error: ErrorName, { cause, headers = {}, fields, overload = false }: HttpErrorDetails = {}) {

@@ -51,7 +51,8 @@ export async function withBody<T>(
 
 function receive(request: IncomingMessage, body: BodyBuffer): Promise<void> {
   return new Promise((resolve, reject) => {
-    // A refused body is read before the connection closes, because many clients send all of it before they read.
+    // With `Connection: close`, the error response follows the refused body, because closing the connection while the
+    // client still sends would lose the response.
     const maxDiscarded = /\bclose\b/i.test(request.headers.connection ?? '') ? MAX_DISCARDED_BYTES : 0;
     let refusal: unknown;
     let discarded = 0;

@@ -62,7 +62,7 @@ export interface Items<Key> {
  * items that no longer exist. A failure after the response has begun closes the connection.
  *
  * @returns a promise that is fulfilled when the response begins or the client disconnects
- * @throws {HttpError} `server busy` if the first item exceeds the budget
+ * @throws {HttpError} `server busy` if `items.budget` has no room for the first item
  */
 export function replyListing<Key>(
   ctx: ParameterizedContext,

@@ -7,7 +7,8 @@ import { rateLimitKey } from './rate-limit-key.ts';
 const MIN_TIMEOUT_FACTOR = 0.1;
 
 /**
- * Limits the plain (non-WebSocket) connections per address, and shortens the client timeouts while few are free.
+ * Limits the plain (non-WebSocket) connections per address, and shortens the client timeouts while more
+ * than half of these connections are in use.
  *
  * @returns `release`, which stops counting a socket as a plain connection, and `timeoutFactor`, which returns the
  *   factor (at most 1) by which timeouts are currently multiplied
@@ -30,7 +31,7 @@ export function limitPlainConnections(
     const free = available() > 0 ? 1 - limiter.taken / available() : 0;
     return Math.max(MIN_TIMEOUT_FACTOR, Math.min(1, 2 * free));
   };
-  /** Node reads both timeouts at each check, so a change also affects open connections. */
+  /** Also changes the timeouts of open connections, which Node checks against the server's current timeouts. */
   const adjust = () => {
     server.headersTimeout = Math.max(1, Math.round(times.headers * timeoutFactor()));
     server.requestTimeout = Math.max(1, Math.round(times.request * timeoutFactor()));

@@ -19,7 +19,7 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
   const planned = listeners.filter(({ reusePort }) => !reusePort);
   // All host names are resolved before the first bind, so that no port stays bound during a lookup.
   const addresses = await Promise.all(planned.map(resolve));
-  // All ports stay bound until the end, so that two listeners with the same port are noticed.
+  // All ports stay bound until each has been tried, so that two listeners with the same port are noticed.
   const servers = planned.map(() => createServer((socket) => socket.destroy()));
   const failures = await Promise.all(
     addresses.map((address, index) =>
@@ -44,7 +44,7 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
 
 async function resolve({ host }: PlannedListener): Promise<{ host?: string } | NodeJS.ErrnoException> {
   if (host === undefined) return {};
-  // `Server.listen` also resolves host names with `dns.lookup`.
+  // Uses `dns.lookup`, as `Server.listen` does, so that the check binds the address that the listener will bind.
   return new Promise((resolved) => dns.lookup(host, (error, address) => resolved(error ?? { host: address })));
 }
 

@@ -4,7 +4,7 @@ import type { TurnLimit } from './turn-limit.ts';
 
 const END_OF_HEADERS = '\r\n\r\n';
 
-/** Maximum number of bytes of a chunked body parsed at once. Small, because the bytes may contain further requests. */
+/** Maximum number of bytes of a chunked body parsed at once. Small, because pipelined requests may follow the body. */
 const CHUNKED_PART_BYTES = 1024;
 
 /** Maximum number of body bytes that a listener receives in one event loop turn. Copying 1 MiB takes about 2 ms. */
@@ -30,7 +30,7 @@ export class RequestReader {
   #isPipelined = false;
   #isUpgraded = false;
 
-  /** @param bodies limit of {@link BODY_BYTES_PER_TURN} for all connections of the listener together */
+  /** @param bodies limits the body bytes that all connections of the listener together receive in an event loop turn */
   constructor(socket: Socket, hasOutstanding: () => boolean, bodies: TurnLimit) {
     const parse = socket.listeners('data')[0] as ((data: Buffer) => void) | undefined;
     if (parse === undefined) throw new Error('Node does not parse the data of the socket');

@@ -1,4 +1,4 @@
-/** Tolerance in milliseconds for rounding errors in the computed wait. */
+/** Longest wait for a token, in milliseconds, that counts as 0, because it may be a rounding error. */
 export const ROUNDING_MS = 0.01;
 
 /** Token bucket that stores only the time at which it will be full (the generic cell rate algorithm). */

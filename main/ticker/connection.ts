@@ -92,7 +92,7 @@ export class Connection implements Process {
   /** Sends a ping when due, and disconnects a dead or slow client. Must be called about once a second. */
   check(now: number, { slowMs, pingMs }: ClientTimeouts): void {
     if (this.#slowSince !== undefined) {
-      // A slow client is not pinged, because the server does not read from a slow client and would miss the pong.
+      // A slow client has its own timeout and gets no pings, because the server would not read the pongs.
       if (now - this.#slowSince >= slowMs) this.close(closeCodes.tooSlow);
     } else if (now - this.#pingSince >= pingMs) {
       if (this.#unansweredPing !== undefined) this.terminate();

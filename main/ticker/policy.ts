@@ -22,7 +22,7 @@ export async function loadPolicy(file: URL): Promise<Policy> {
   return policy;
 }
 
-/** Loads the scope of all tokens. If the file cannot be loaded, logs the error and returns an empty scope. */
+/** Loads the scope that every token gets. If the file cannot be loaded, logs the error and returns an empty scope. */
 export async function loadScope(file: URL, log: Log): Promise<Scope> {
   try {
     return [await loadPolicy(file)];

@@ -67,7 +67,7 @@ export class PriceHistory {
     };
   }
 
-  /** Returns the slot of a tick. The oldest tick has index 0. */
+  /** Returns the ring buffer slot of the tick at `index`. The oldest tick has index 0. */
   #slot(index: number): number {
     return (this.#end - this.#size + index + this.#capacity) % this.#capacity;
   }

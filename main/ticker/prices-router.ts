@@ -15,7 +15,7 @@ export interface PricesRouterOptions {
   history: Pick<PriceHistory, 'last' | 'size'>;
 }
 
-/** Limit on the size of all unread responses together. One response has at most about 1 MB. */
+/** Maximum total size of the history responses that are being sent. The largest possible response has about 1 MB. */
 const RESPONSE_BUDGET_BYTES = 8 * 1024 * 1024;
 const PRICE_BYTES = 12;
 

@@ -220,7 +220,7 @@ export class Ticker implements Process {
     };
   }
 
-  /** Requests snapshots for waiting clients. All other subscriptions are in the thread's `workerData`. */
+  /** Requests missing snapshots from a new thread. Clients that have a snapshot are in the thread's `workerData`. */
   #resubscribe(): void {
     this.#outbox.length = 0;
     for (const [handler, client] of this.#subscriptions) {
