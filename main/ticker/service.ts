@@ -61,7 +61,7 @@ export async function startTicker(
 
   const processes = new PidRegistry();
   const holders = new HandlersByToken(processes);
-  const tokens = await Tokens.create({
+  const tokens = new Tokens({
     key: tokenSettings.key,
     lifetimeSeconds: tokenSettings.lifetimeSeconds,
     store: await backend.openTokenStore(),

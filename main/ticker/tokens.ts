@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
-import { type Claims, LocalProtocol } from 'paseto';
-import { DecryptFactory, EncryptFactory, type LocalKey, LocalKeyFromCryptoKey } from 'paseto/v3/local';
+import type { Claims } from 'paseto';
 import { isScope, type Scope } from './policy.ts';
+import { LocalKey, protocol } from './sync-paseto.ts';
 import type { OnRemove, TokenStore } from './token-store.ts';
 
 export interface Identity {
@@ -29,13 +29,12 @@ export interface TokensOptions {
 /** Number of random bytes in a token id, which is 32 characters long in base64url, as the specification requires. */
 const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
+const DERIVED_KEY_BYTES = 32;
 /** Maximum length of a token in characters, greater than any issued token. Longer tokens are not decrypted. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
 /** Tolerated clock skew between nodes, in seconds. The token store checks the exact expiry. */
 const CLOCK_TOLERANCE_SECONDS = 60;
-
-const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
 /** Issues and verifies bearer tokens (PASETO v3.local). A valid token is unexpired and in the token store. */
 export class Tokens {
@@ -46,12 +45,14 @@ export class Tokens {
   /** Identities of verified tokens, by token. An entry is deleted when the store removes the token. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
-  /** Pending decryptions by token, shared by concurrent requests. */
+  /** Pending decryptions and store lookups by token, shared by concurrent requests. */
   readonly #decrypting = new Map<string, Promise<Identity | undefined>>();
 
-  private constructor(key: LocalKey, digestKey: Uint8Array, { lifetimeSeconds, store, onEnd }: TokensOptions) {
-    this.#key = key;
-    this.#digestKey = digestKey;
+  constructor({ key, lifetimeSeconds, store, onEnd }: TokensOptions) {
+    const secret = key ?? randomBytes(64);
+    const derive = (purpose: string) => new Uint8Array(hkdfSync('sha384', secret, '', purpose, DERIVED_KEY_BYTES));
+    this.#key = new LocalKey(derive('ticker bearer token, paseto v3.local'));
+    this.#digestKey = derive('ticker API key identifier');
     this.lifetimeSeconds = lifetimeSeconds;
     this.store = store;
     store.onRemove = (id, end) => {
@@ -59,14 +60,6 @@ export class Tokens {
       this.#textOf.delete(id);
       onEnd?.(id, end);
     };
-  }
-
-  static async create(options: TokensOptions): Promise<Tokens> {
-    const secret = options.key ?? randomBytes(64);
-    const bytes = hkdfSync('sha384', secret, '', 'ticker bearer token, paseto v3.local', 32);
-    const key = await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']);
-    const digestKey = new Uint8Array(hkdfSync('sha384', secret, '', 'ticker API key identifier', 32));
-    return new Tokens(LocalKeyFromCryptoKey(key), digestKey, options);
   }
 
   /**

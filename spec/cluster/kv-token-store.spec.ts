@@ -208,8 +208,8 @@ describeWithNats('the token store of many nodes', () => {
     const server = await startNatsServer();
     const options = { key: KEY, lifetimeSeconds: 3600 };
     const [a, b] = [
-      await Tokens.create({ ...options, store: await open(server) }),
-      await Tokens.create({ ...options, store: await open(server) }),
+      new Tokens({ ...options, store: await open(server) }),
+      new Tokens({ ...options, store: await open(server) }),
     ];
     const token = await a.issue({ user_id: 'demo', role: 'user', apiKey: 'key' }, [], '192.0.2.1');
     const identity = await b.verify(token);

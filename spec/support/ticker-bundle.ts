@@ -81,7 +81,7 @@ export async function startTickerBundle(options: TickerBundleOptions = {}): Prom
   const { apiKey } = apiKeys.ensureDemoUser(0);
   const processes = new PidRegistry();
   const holders = new HandlersByToken(processes);
-  const tokens = await Tokens.create({
+  const tokens = new Tokens({
     key: options.shared?.key,
     lifetimeSeconds,
     store:

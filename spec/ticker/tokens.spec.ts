@@ -17,7 +17,7 @@ const user = { user_id: 'demo', role: 'user', apiKey: 'key of demo' };
 const identity = { actor: { id: 'user:demo', metadata: { role: 'user', user_id: 'demo' } }, scope };
 
 async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
-  const tokens = await Tokens.create({ key: KEY, lifetimeSeconds: 3600, store: new MemoryTokenStore(), ...options });
+  const tokens = new Tokens({ key: KEY, lifetimeSeconds: 3600, store: new MemoryTokenStore(), ...options });
   afterTest(() => tokens.close());
   return tokens;
 }

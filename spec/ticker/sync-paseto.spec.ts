@@ -1,0 +1,160 @@
+import { randomBytes } from 'node:crypto';
+import { inspect } from 'node:util';
+import { expect } from 'chai';
+import fc from 'fast-check';
+import { ClaimValidationError, type ConsumeOptions, InvalidTokenError, LocalProtocol } from 'paseto';
+import { DecryptFactory, EncryptFactory, LocalKeyFromCryptoKey } from 'paseto/v3/local';
+import { LocalKey, protocol } from '../../main/ticker/sync-paseto.ts';
+import { anyCharacter } from '../support/any-character.ts';
+
+/** The `paseto` package's own operations, which use WebCrypto. */
+const reference = new LocalProtocol(EncryptFactory, DecryptFactory);
+
+const bytes = new Uint8Array(32).map((_, index) => index + 1);
+const key = new LocalKey(bytes);
+const referenceKey = LocalKeyFromCryptoKey(await crypto.subtle.importKey('raw', bytes, 'HKDF', false, ['deriveBits']));
+
+const exp = new Date(Date.now() + 3_600_000).toISOString();
+const claims = { sub: 'user:demo', exp, scope: ['a', 'b'] };
+const HEADER = 'v3.local.';
+
+/** Decrypts a token with both implementations, expects the same error of both, and returns the error. */
+async function errorOfBoth(token: string, options: ConsumeOptions<3> = {}): Promise<unknown> {
+  const failure = (error: unknown) => error;
+  const error = await protocol.Decrypt(key, token, options).then(() => undefined, failure);
+  const expected = await reference.Decrypt(referenceKey, token, options).then(() => undefined, failure);
+  expect(error, token).to.be.instanceOf(Error);
+  expect((error as Error).constructor).to.equal((expected as Error).constructor);
+  expect((error as Error).message).to.equal((expected as Error).message);
+  return error;
+}
+
+function withPayload(change: (payload: Buffer) => Buffer, token: string): string {
+  return HEADER + change(Buffer.from(token.slice(HEADER.length), 'base64url')).toString('base64url');
+}
+
+describe('synchronous PASETO v3.local', () => {
+  const text = fc.string({ unit: anyCharacter });
+  const data = fc.uint8Array({ maxLength: 100 });
+  const content = fc.record({ claims: fc.dictionary(text, fc.jsonValue()), footer: data, implicitAssertion: data });
+  const epoch = new Date(0).toISOString();
+  const registered = { aud: 'a', exp, iat: epoch, iss: 'i', jti: 'j', nbf: epoch, sub: 's' };
+
+  /** Checks tokens with any claims, footer and implicit assertion, encrypted by `encrypt` and decrypted by `decrypt`. */
+  function exchange(
+    encrypt: (claims: object, options: { footer: Uint8Array; implicitAssertion: Uint8Array }) => Promise<string>,
+    decrypt: (token: string, options: ConsumeOptions<3>) => Promise<{ claims: object; footer: Uint8Array }>,
+  ): Promise<void> {
+    return fc.assert(
+      fc.asyncProperty(content, async ({ claims, footer, implicitAssertion }) => {
+        const sent = { ...JSON.parse(JSON.stringify(claims)), ...registered };
+        const token = await encrypt(sent, { footer, implicitAssertion });
+        const received = await decrypt(token, { implicitAssertion });
+        expect(received.claims).to.deep.equal(sent);
+        expect(Buffer.from(received.footer)).to.deep.equal(Buffer.from(footer));
+      }),
+    );
+  }
+
+  it("decrypts the package's tokens", () =>
+    exchange(
+      (claims, options) => reference.Encrypt(referenceKey, claims, options),
+      (token, options) => protocol.Decrypt(key, token, options),
+    ));
+
+  it('encrypts tokens that the package decrypts', () =>
+    exchange(
+      (claims, options) => protocol.Encrypt(key, claims, options),
+      (token, options) => reference.Decrypt(referenceKey, token, options),
+    ));
+
+  it('never encrypts two tokens with the same nonce', async () => {
+    const tokens = await Promise.all(Array.from({ length: 100 }, () => protocol.Encrypt(key, claims)));
+    expect(new Set(tokens.map((token) => token.slice(HEADER.length, HEADER.length + 40))).size).to.equal(100);
+  });
+
+  it('refuses a token with any byte changed', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    const length = Buffer.from(token.slice(HEADER.length), 'base64url').length;
+    const [mask] = fc.sample(fc.array(fc.integer({ min: 1, max: 255 }), { minLength: length, maxLength: length }), 1);
+    for (let at = 0; at < length; at++) {
+      const altered = withPayload((payload) => {
+        payload[at] = (payload[at] as number) ^ (mask?.[at] as number);
+        return payload;
+      }, token);
+      const error = await errorOfBoth(altered);
+      expect(error).to.be.instanceOf(InvalidTokenError);
+      expect((error as Error).message).to.equal('Token authentication failed');
+    }
+  });
+
+  it('refuses a token with any character changed', async () => {
+    const token = await protocol.Encrypt(key, claims, { footer: Buffer.from('footer') });
+    for (let at = 0; at < token.length; at++) {
+      const altered = `${token.slice(0, at)}${token[at] === 'A' ? 'B' : 'A'}${token.slice(at + 1)}`;
+      expect(await errorOfBoth(altered)).to.be.instanceOf(InvalidTokenError);
+    }
+  });
+
+  it('refuses a token cut to any length', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    for (let length = 0; length < token.length; length++) {
+      expect(await errorOfBoth(token.slice(0, length))).to.be.instanceOf(InvalidTokenError);
+    }
+  });
+
+  it('refuses a token with bytes added or removed anywhere', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    const edit = fc.record({ at: fc.nat(200), removed: fc.nat(3), added: fc.uint8Array({ maxLength: 3 }) });
+    await fc.assert(
+      fc.asyncProperty(edit, async ({ at, removed, added }) => {
+        const cut = (payload: Buffer) => [payload.subarray(0, at), added, payload.subarray(at + removed)];
+        const altered = withPayload((payload) => Buffer.concat(cut(payload)), token);
+        fc.pre(altered !== token);
+        expect(await errorOfBoth(altered)).to.be.instanceOf(InvalidTokenError);
+      }),
+    );
+  });
+
+  it('refuses random payloads, and payloads shorter than nonce and tag as such', async () => {
+    for (let length = 1; length < 120; length++) {
+      const error = await errorOfBoth(HEADER + randomBytes(length).toString('base64url'));
+      const reason = length < 80 ? 'Truncated v3.local payload' : 'Token authentication failed';
+      expect((error as Error).message, String(length)).to.equal(reason);
+    }
+  });
+
+  it('refuses tokens of any other key', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    for (let bit = 0; bit < 256; bit++) {
+      const other = bytes.map((byte, index) => (index === bit >> 3 ? byte ^ (1 << (bit & 7)) : byte));
+      const error = await protocol.Decrypt(new LocalKey(other), token).catch((cause: unknown) => cause);
+      expect(error).to.be.instanceOf(InvalidTokenError);
+    }
+  });
+
+  it('refuses another footer or implicit assertion', async () => {
+    const footer = Buffer.from('footer');
+    const implicitAssertion = Buffer.from('assertion');
+    const token = await protocol.Encrypt(key, claims, { footer, implicitAssertion });
+    expect((await protocol.Decrypt(key, token, { implicitAssertion })).claims).to.deep.include(claims);
+    for (const altered of [`${token}A`, token.slice(0, token.lastIndexOf('.')), `${token.slice(0, -8)}Zm9vdGVS`])
+      expect(await errorOfBoth(altered, { implicitAssertion })).to.be.instanceOf(InvalidTokenError);
+    expect(await errorOfBoth(token)).to.be.instanceOf(InvalidTokenError);
+    expect(await errorOfBoth(token, { implicitAssertion: footer })).to.be.instanceOf(InvalidTokenError);
+  });
+
+  it('refuses tokens that have expired, are not active yet, or were issued in the future', async () => {
+    const token = await protocol.Encrypt(key, claims);
+    expect(await errorOfBoth(token, { now: new Date(Date.parse(exp) + 1) })).to.be.instanceOf(ClaimValidationError);
+    for (const claim of ['nbf', 'iat']) {
+      const future = await protocol.Encrypt(key, { ...claims, [claim]: exp });
+      expect(await errorOfBoth(future), claim).to.be.instanceOf(ClaimValidationError);
+    }
+  });
+
+  it('does not show the key', () => {
+    const shown = inspect(key, { depth: 10, showHidden: true }) + JSON.stringify(key);
+    expect(shown).to.not.match(/1,\s*2,\s*3|0102/);
+  });
+});
