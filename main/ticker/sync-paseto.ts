@@ -3,7 +3,6 @@ import {
   createDecipheriv,
   createHmac,
   createSecretKey,
-  hkdfSync,
   type KeyObject,
   randomBytes,
   timingSafeEqual,
@@ -13,20 +12,21 @@ import { InvalidTokenError, type Key, LocalDecrypt, LocalEncrypt, LocalProtocol,
 const HEADER = Buffer.from('v3.local.');
 const NONCE_BYTES = 32;
 const TAG_BYTES = 48;
-/** Sizes of the AES-256 key and the counter, which are derived together. */
+/** Size of the AES-256 key. The other 16 bytes of the derived key are the initial counter. */
 const CIPHER_KEY_BYTES = 32;
-const COUNTER_BYTES = 16;
-const AUTHENTICATION_KEY_BYTES = 48;
+/** Number of the first block of HKDF-Expand, and the only one, because each derived key has the size of a SHA-384 hash. */
+const FIRST_BLOCK = Buffer.of(1);
 
 /** Symmetric key of 32 bytes for {@link protocol}. */
 export class LocalKey implements Key {
   readonly algorithm = { name: 'PASETO v3.local' };
   readonly type = 'secret';
   readonly extractable = false;
-  readonly secret: KeyObject;
+  /** Result of HKDF-Extract with SHA-384 and no salt (RFC 5869). Computed once, because it does not depend on the token. */
+  readonly pseudorandomKey: KeyObject;
 
   constructor(bytes: Uint8Array) {
-    this.secret = createSecretKey(bytes);
+    this.pseudorandomKey = createSecretKey(createHmac('sha384', '').update(bytes).digest());
   }
 }
 
@@ -70,15 +70,15 @@ async function decrypt(
   return createDecipheriv('aes-256-ctr', cipherKey, counter).update(ciphertext);
 }
 
-/** Derives the keys of one token from its nonce. */
-function deriveKeys({ secret }: LocalKey, nonce: Uint8Array) {
-  const derive = (purpose: string, bytes: number) =>
-    Buffer.from(hkdfSync('sha384', secret, '', Buffer.concat([Buffer.from(purpose), nonce]), bytes));
-  const encryption = derive('paseto-encryption-key', CIPHER_KEY_BYTES + COUNTER_BYTES);
+/** Derives the keys of one token from its nonce, each by HKDF-Expand. */
+function deriveKeys({ pseudorandomKey }: LocalKey, nonce: Uint8Array) {
+  const expand = (purpose: string) =>
+    createHmac('sha384', pseudorandomKey).update(purpose).update(nonce).update(FIRST_BLOCK).digest();
+  const encryption = expand('paseto-encryption-key');
   return {
     cipherKey: encryption.subarray(0, CIPHER_KEY_BYTES),
     counter: encryption.subarray(CIPHER_KEY_BYTES),
-    authenticationKey: derive('paseto-auth-key-for-aead', AUTHENTICATION_KEY_BYTES),
+    authenticationKey: expand('paseto-auth-key-for-aead'),
   };
 }
 
