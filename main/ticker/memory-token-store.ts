@@ -1,3 +1,4 @@
+import { EvictionOrder } from './eviction-order.ts';
 import {
   type OnRemove,
   type RemovalReason,
@@ -19,8 +20,8 @@ export class MemoryTokenStore implements TokenStore {
   readonly maxTokens: number;
   readonly #records = new Map<string, TokenRecord>();
   readonly #maxTokensPerKey: number;
-  /** Tokens of each API key, oldest first. Tokens issued concurrently on two nodes may have the same `order`. */
-  readonly #byKey = new Map<string, { id: string; order: number }[]>();
+  /** Tokens of each API key. Tokens issued concurrently on two nodes may have the same `order`. */
+  readonly #byKey = new Map<string, EvictionOrder>();
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
@@ -43,11 +44,11 @@ export class MemoryTokenStore implements TokenStore {
 
   /** Whether a new token of the API key would evict the key's oldest token. */
   isFull(keyId: string): boolean {
-    return (this.#byKey.get(keyId)?.length ?? 0) >= this.#maxTokensPerKey;
+    return (this.#byKey.get(keyId)?.size ?? 0) >= this.#maxTokensPerKey;
   }
 
   nextOrder(keyId: string): number {
-    return (this.#byKey.get(keyId)?.at(-1)?.order ?? 0) + 1;
+    return (this.#byKey.get(keyId)?.newestOrder ?? 0) + 1;
   }
 
   /**
@@ -62,12 +63,10 @@ export class MemoryTokenStore implements TokenStore {
       throw new TokenStoreFull(`the token store holds ${this.maxTokens} tokens`);
     this.#records.set(id, record);
     if (this.#timer === undefined) this.#arm(expiresAt);
-    const tokens = this.#byKey.get(keyId) ?? [];
+    const tokens = this.#byKey.get(keyId) ?? new EvictionOrder();
     this.#byKey.set(keyId, tokens);
-    // The search starts at the end, because almost every added token is the newest.
-    const previous = tokens.findLastIndex((other) => other.order < order || (other.order === order && other.id < id));
-    tokens.splice(previous + 1, 0, { id, order });
-    const evicted = tokens.length > this.#maxTokensPerKey ? tokens[0]?.id : undefined;
+    tokens.add(id, order);
+    const evicted = tokens.size > this.#maxTokensPerKey ? tokens.oldest : undefined;
     if (evicted !== undefined) this.revoke(evicted);
     return evicted;
   }
@@ -118,10 +117,9 @@ export class MemoryTokenStore implements TokenStore {
 
   #remove({ id, keyId }: TokenRecord, end: RemovalReason): void {
     this.#records.delete(id);
-    const tokens = this.#byKey.get(keyId) ?? [];
-    const index = tokens.findIndex((token) => token.id === id);
-    tokens.splice(index, 1);
-    if (tokens.length === 0) this.#byKey.delete(keyId);
+    const tokens = this.#byKey.get(keyId);
+    tokens?.remove(id);
+    if (tokens?.size === 0) this.#byKey.delete(keyId);
     this.onRemove(id, end);
   }
 }
