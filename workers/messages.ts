@@ -159,7 +159,7 @@ export interface PoolThreadData {
    * while rows are stored, or {@link TERMINATED} if the thread must stop.
    */
   runningTasks: SharedArrayBuffer;
-  /** Durations of attempts, with one histogram per slot. */
+  /** Durations of attempts, with one histogram per slot of `attempts`. */
   durations: Durations;
   /** Default time limit of an attempt in milliseconds. An action may have its own limit. */
   timeoutMs: number;
@@ -221,7 +221,7 @@ export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export interface HandlerLogLine {
   level: LogLevel;
   message: string;
-  /** JSON text of an object. */
+  /** Additional fields of the log line, as the JSON text of an object. */
   fields?: string;
 }
 

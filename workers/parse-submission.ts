@@ -7,7 +7,7 @@ export interface SubmittedBody {
   id: string;
   /** Creation time of the task in Unix seconds. */
   createdAt: number;
-  /** Whether a fingerprint of the body is needed for an idempotency key. */
+  /** Whether the submission has an idempotency key. */
   hasKey: boolean;
 }
 

@@ -17,12 +17,12 @@ export interface SourcedPricesOptions {
 
 interface PendingCall {
   name: string;
-  /** Monotonic time in milliseconds. */
+  /** Start of the call in monotonic milliseconds. */
   calledAt: number;
 }
 
 const RETRY_MS = 1000;
-/** A pending call is abandoned after `ABANDON_MS` or two tick intervals, whichever is longer. */
+/** A pending call of the price source is abandoned after `ABANDON_MS` or two tick intervals, whichever is longer. */
 const ABANDON_MS = 10_000;
 const MAX_PROBLEM = 200;
 
@@ -56,7 +56,7 @@ export class SourcedPrices {
     return this.#source !== undefined && this.#isStarted ? this.#ask(this.#source, due) : undefined;
   }
 
-  /** Stops using the source while another node makes the ticks. */
+  /** Stops asking the price source for prices while another node makes the ticks. */
   pause(): void {
     const isOpening = this.#source === undefined;
     if (isOpening) return;
@@ -134,7 +134,7 @@ export class SourcedPrices {
       const pending: PendingCall = { name, calledAt: performance.now() };
       this.#pending = pending;
       const ended = (then: () => void) => {
-        // Ignores the result of an abandoned call, or of a call made before a pause.
+        // Ignores the result if the call of the price source was abandoned, or was made before `pause`.
         if (this.#pending !== pending) return;
         this.#pending = undefined;
         then();
@@ -155,7 +155,7 @@ export class SourcedPrices {
     const { name, calledAt } = this.#pending;
     const { intervalMs } = this.#options;
     const elapsedMs = performance.now() - calledAt;
-    // Does not report a recent call, because the module may still be loading at the first tick.
+    // Does not yet report a recent call as slow, because the module may still be loading at the first tick.
     if (elapsedMs < intervalMs / 2) return true;
     this.#count(SourceCount.stalled);
     this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);

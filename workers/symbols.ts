@@ -1,7 +1,7 @@
 /** A ticker symbol and its price. Arrays of prices are in the order of the configured symbols. */
 export interface TickerSymbol {
   symbol: string;
-  /** Initial price or, where documented, the last known price. */
+  /** Initial price. `PriceSource.start` receives the last known price instead. */
   price: number;
   decimals: number;
 }

@@ -7,7 +7,7 @@ import { Aborted, type HandledDelivery } from './run-batch.ts';
 const PROGRESS_INTERVAL_MS = 100;
 const MAX_NOTE = 200;
 
-/** The `task` argument of a module's handler. Creates timers only when needed. */
+/** The `task` argument of a module's handler. */
 export class RunningTask implements TaskContext {
   readonly id: string;
   readonly action: string;

@@ -65,7 +65,7 @@ port.on('message', (messages: MainToTicker) => {
       case 'tick':
         prices.pause();
         relayed = message.data;
-        // Newcomers receive the tick once, as the snapshot that is sent after the loop.
+        // Skips the broadcast if all subscribers are new, because new subscribers receive the tick as their snapshot.
         if (subscriptions.size > newcomers.size) post({ to: SUBSCRIBERS, message: frame(relayed), due: message.due });
     }
   }

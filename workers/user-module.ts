@@ -22,7 +22,7 @@ async function importFromWorkingDirectory(name: string): Promise<{ default?: unk
   const path = resolve(name);
   const isPath = /^\.{0,2}\//.test(name) || statSync(path, { throwIfNoEntry: false })?.isFile() === true;
   if (isPath) return import(pathToFileURL(path).href);
-  // The hook makes Node resolve the package from the working directory, not from the program's folder.
+  // With this parent URL, Node resolves the package from the working directory, not from the program's folder.
   const parentURL = pathToFileURL(resolve('package.json')).href;
   const hooks = registerHooks({
     resolve: (specifier, context, next) => next(specifier, specifier === name ? { ...context, parentURL } : context),

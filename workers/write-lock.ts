@@ -3,12 +3,12 @@ import { threadId } from 'node:worker_threads';
 /** Time after which a waiting thread takes the lock from its holder, because the holder may have died. */
 const TIMEOUT_MS = 200;
 
-/** Number of checks before a waiting thread sleeps. The checks take about as long as a typical write. */
+/** Number of times a thread polls the lock before it sleeps. The polling takes about as long as a typical write. */
 const MAX_SPINS = 20_000;
 
 /**
- * Saves time, because a thread that waits for SQLite's own lock on a database sleeps much longer than a write takes.
- * SQLite's lock guarantees the exclusion.
+ * Lock that a thread takes before it writes to SQLite. Saves time, because a thread that waits for SQLite's own lock
+ * sleeps much longer than a write takes. Mutual exclusion is still guaranteed by SQLite's own lock.
  */
 export class WriteLock {
   /** Array of one element: the id of the thread that holds the lock, or 0. */

@@ -90,7 +90,7 @@ export class KvTokenStore implements TokenStore {
     this.loaded = this.#watch.loaded;
   }
 
-  /** Estimated number of tokens in the bucket. Never less than the number in memory. */
+  /** Estimated number of tokens in the KV bucket. Never less than the number of tokens in memory. */
   get size(): number {
     return Math.max(this.#replica.size, this.#watch.entries - this.#options.maxRevocations);
   }
@@ -162,7 +162,7 @@ export class KvTokenStore implements TokenStore {
     if (entry.operation !== 'PUT') this.#markers.add(entry.key);
   }
 
-  /** Removes the tokens that were revoked or evicted while this node was not watching the bucket. */
+  /** Removes from memory the tokens that were revoked or evicted while this node was not watching the KV bucket. */
   #finishLoading(): void {
     for (const id of this.#unlisted) this.#remove(id);
     this.#unlisted.clear();
@@ -173,7 +173,7 @@ export class KvTokenStore implements TokenStore {
     if (entry.operation !== 'PUT') return void this.#remove(entry.key);
     const [, expiry, keyId, order] = VALUE.exec(entry.string()) ?? [];
     const expiresAt = Number(expiry);
-    // The entry of a revoked token may have been read before the revocation.
+    // A token revoked on this node stays invalid, even if its entry was read from the bucket before the revocation.
     if (this.#invalid.get(entry.key)?.revoked || keyId === undefined || !(expiresAt > Date.now())) return;
     if (this.#evicted.has(entry.key)) return;
     this.#invalid.delete(entry.key);

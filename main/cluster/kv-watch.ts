@@ -32,7 +32,7 @@ export class KvWatch {
   #created: string | undefined;
   #stopWatch: () => void = () => {};
   #seen = 0;
-  /** Latest revision in the bucket at the last check. If it has not arrived by the next check, the watch restarts. */
+  /** Last revision in the bucket at the previous check. The watch restarts if it has not received this revision. */
   #expected = 0;
   /** Whether the watch missed a message, for example a delete marker that was purged too early. */
   #gap = false;

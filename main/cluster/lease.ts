@@ -14,7 +14,7 @@ export interface LeaseOptions {
 export const LEASE_MS = 1_750;
 /** Time for which the leader uses a lease. Shorter than {@link LEASE_MS}, so two leaders never overlap. */
 const USE_MS = 1_500;
-/** Short enough to retry a failed renewal before the lease expires. */
+/** Request timeout, short enough that a failed renewal can be retried before the lease expires. */
 const LEASE_TIMEOUT_MS = 500;
 const RENEW_MS = 500;
 /** Nodes poll the lease, because the server does not announce its expiry. */
@@ -35,7 +35,7 @@ export class Lease {
   readonly #options: LeaseOptions;
   readonly #holder = randomUUID();
   #bucket: KV | undefined;
-  /** Undefined if the lease was lost or a request has failed. */
+  /** Revision of the lease, if this node holds the lease and its last request has succeeded. */
   #revision: number | undefined;
   #wanted = false;
   #closed = false;

@@ -32,7 +32,7 @@ export class NatsTickFeed implements TickFeed {
   readonly #subscription: Subscription;
   #follower: TickFollower | undefined;
   #latest: TickPosition = { epoch: 0, number: 0 };
-  /** Monotonic time in milliseconds. */
+  /** Time when the latest tick was sent or received, in monotonic milliseconds. */
   #latestAt = Number.NEGATIVE_INFINITY;
   /** Last stored tick, kept by `resumeFrom` until `follow` is called. */
   #last: Tick | undefined;

@@ -4,7 +4,7 @@ import { retentionRound } from '../../db/postgres/retention.ts';
 import type { RetentionLimits } from '../../db/retention-limits.ts';
 import type { Log } from '../log.ts';
 
-/** Ratio of a pause to the duration of the preceding step. Leaves two thirds of the time to other queries. */
+/** Ratio of a pause to the duration of the preceding deletion step. Leaves two thirds of the time to other queries. */
 const STEP_PAUSE_RATIO = 2;
 const PAUSE_MS = 1000;
 /** Ratio of a pause to the duration of the preceding round without pauses. Limits deletions to 5 % of the time. */

@@ -22,7 +22,7 @@ import { NatsTickFeed } from './nats-tick-feed.ts';
 
 /** Age at which the server deletes an entry of the token bucket. At least the longest token lifetime. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
-/** Bytes allowed per entry of the token bucket. Entries are smaller, so the bucket reaches its entry limit first. */
+/** Bytes allowed per entry of the KV bucket of tokens. Entries are smaller, so the entry limit is reached first. */
 const TOKEN_BYTES = 512;
 const ONE_MESSAGE_BYTES = 1024 * 1024;
 

@@ -1,6 +1,6 @@
 /**
- * Purges entries from the token bucket, oldest first. Retries a failed purge, because an evicted token that stays in
- * the bucket would become valid again.
+ * Purges entries from the KV bucket of tokens, oldest first. Retries a failed purge, because an evicted token would
+ * become valid again if its entry stayed in the bucket.
  */
 export class TokenPurges {
   readonly #purge: (id: string) => Promise<unknown>;

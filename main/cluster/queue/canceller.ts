@@ -21,7 +21,7 @@ export interface CancellerOptions {
   parts: QueueParts;
   /** Returns undefined at once if this node does not have the message. */
   cancelHere(streamSequence: number): Promise<Answer> | undefined;
-  /** Cancels a message that no node has. */
+  /** Cancels a task whose message awaits delivery to a node. */
   withdraw(id: string, message: StoredMsg): Promise<void>;
 }
 

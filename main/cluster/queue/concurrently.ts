@@ -13,7 +13,7 @@ export async function concurrently<T>(
     try {
       for (const item of rest) await run(item);
     } finally {
-      // After an error, removes the items that are left, so that no call follows.
+      // After an error, exhausts the iterator, so that no worker calls `run` for another item.
       while (!rest.next().done);
     }
   };

@@ -71,7 +71,7 @@ export abstract class NatsConsumer
     return this.#cancellations.onCancel(listener);
   }
 
-  /** Takes up to `max` deliveries that have arrived, and requests the missing ones from JetStream. */
+  /** Returns up to `max` deliveries that have arrived. Requests more messages from JetStream if necessary. */
   take(max: number): Delivery[] {
     const deliveries: Delivery[] = [];
     while (deliveries.length < max) {
@@ -161,7 +161,7 @@ export abstract class NatsConsumer
     }
     this.deliveries.add(pending);
     this.parts.events.arrived(pending.id);
-    // Counts the message before the dispatcher can take it.
+    // Counts the message before `#admit`, because an admitted message may be settled and subtracted from the count.
     this.publisher.arrived(pending);
     const isFirst = pending.deliveries === 1 && !this.canceller.wasAsked(pending.streamSequence);
     if (isFirst) this.#admit(pending);

@@ -1,7 +1,7 @@
 import type { QueueCounts } from '../../tasks/queue/queue.ts';
 import { CONSUMER_NAME, overhead, type QueueStreams } from './queue-streams.ts';
 
-/** Maximum number of consecutive readings ignored because this node changed a stream during each of them. */
+/** Maximum number of consecutive counts from JetStream to ignore because this node changed a stream while reading. */
 const MAX_STALE = 5;
 
 /** Counts of the messages delivered to this node, including messages that it has returned to JetStream. */
@@ -25,7 +25,7 @@ export class NatsCounts {
   /** Total bytes of the bodies of unsettled messages. */
   bytes = 0;
   readonly #streams: QueueStreams;
-  /** Last sequence in the task stream. */
+  /** Highest known sequence in the task stream. */
   #stored = 0;
   /** Last sequence in the dead-letter stream. */
   #deadLettered = 0;
@@ -63,7 +63,7 @@ export class NatsCounts {
     this.bytes += bytes;
   }
 
-  /** Counts a message of another node when the message is delivered to this node. */
+  /** Counts a message delivered to this node, unless the message is already counted. */
   arrived(streamSequence: number, bytes: number, storedAt: number): void {
     if (streamSequence > this.#stored) this.stored(streamSequence, bytes);
     if (streamSequence === this.#first?.streamSequence) this.#first.at = storedAt;

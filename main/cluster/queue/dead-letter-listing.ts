@@ -16,13 +16,13 @@ const MAX_READS = 16;
 
 /** Minimum time between two counts of the reasons, because a count reads all dead letters. */
 const COUNT_INTERVAL_MS = 1000;
-/** Maximum number of listings by reason in progress, because each listing may read all dead letters. */
+/** Maximum number of concurrent listings that filter by reason, because each may read all dead letters. */
 const MAX_FILTERED = 2;
 
 /** Lists and counts the dead letters of all nodes, mostly from their headers. */
 export class DeadLetterListing {
   readonly #letters: DeadLetterStore;
-  /** Last count of the reasons, with the state of the stream at the time of the count. */
+  /** Last count of dead letters by reason, with the state of their stream at the time of the count. */
   #reasons: { state: string; reasons: DeadLetterReasons } | undefined;
   #counting: Promise<DeadLetterReasons> | undefined;
   #countedAt = Number.NEGATIVE_INFINITY;
@@ -74,7 +74,7 @@ export class DeadLetterListing {
     return this.#counting;
   }
 
-  /** Counts only if the stream has changed, and at most once per {@link COUNT_INTERVAL_MS}. */
+  /** Counts dead letters by reason only if they have changed, and at most once per {@link COUNT_INTERVAL_MS}. */
   async #freshReasons(): Promise<DeadLetterReasons> {
     const known = this.#reasons;
     if (known !== undefined && known.state === (await this.#state())) return known.reasons;
@@ -140,7 +140,6 @@ export class DeadLetterListing {
     return (await this.#withDigests(heads)).filter(({ reasonDigest }) => reasonDigest === wanted);
   }
 
-  /** Reads dead letters whose header lacks the reason's digest. Omits dead letters that no longer exist. */
   async #withDigests(heads: LetterHead[]): Promise<LetterHead[]> {
     const digests = new Map<number, string>();
     const unknown = heads.filter(({ reasonDigest }) => reasonDigest === undefined);

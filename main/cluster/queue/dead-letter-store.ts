@@ -53,7 +53,7 @@ interface StoredHead {
 
 /** Stream of the dead letters of all nodes. When the stream is full, JetStream evicts the oldest dead letter. */
 export class DeadLetterStore extends Stream {
-  /** Stores a dead letter. JetStream ignores a second copy. */
+  /** Stores a dead letter. JetStream ignores a copy with the same task id and `taskSequence`. */
   add(letter: DeadLetter, taskSequence: number): Promise<PubAck> {
     const { id, body, permanent } = letter;
     const reason = letter.reason.slice(0, MAX_REASON_LENGTH);

@@ -80,7 +80,7 @@ export class NatsDeadLetters implements DeadLetterOperations {
     return result;
   }
 
-  /** Waits until a redrive of the task in progress, if any, has succeeded or failed. */
+  /** If the task is being redriven, waits until the redrive has succeeded or failed. */
   async settled(id: string): Promise<void> {
     await this.#redriving.get(id)?.catch(() => {});
   }

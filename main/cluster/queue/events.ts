@@ -84,21 +84,23 @@ export class NatsEvents {
 
   #send(): void {
     while (this.#unsent.length > 0) {
-      const events = this.#unsent.splice(0, Math.min(this.#known(), MAX_EVENTS_PER_MESSAGE));
+      const events = this.#unsent.splice(0, Math.min(this.#nextMessageLength(), MAX_EVENTS_PER_MESSAGE));
       if (this.#link.up) this.#link.connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
     }
   }
 
-  // Event kinds that version 0.1.0 does not know are sent separately, because version 0.1.0 ignores a NATS message that
-  // contains an unknown kind.
-  #known(): number {
+  /**
+   * Returns how many of the first unsent events can share a NATS message. Event kinds that version 0.1.0 does not know
+   * are sent separately, because version 0.1.0 ignores a NATS message that contains an unknown kind.
+   */
+  #nextMessageLength(): number {
     const isFirstKind = ({ event }: TaskEvent) => FIRST_KINDS.has(event);
     const [next] = this.#unsent;
     const end = this.#unsent.findIndex((event) => isFirstKind(event) !== isFirstKind(next as TaskEvent));
     return end === -1 ? this.#unsent.length : end;
   }
 
-  /** An `accepted` event clears the record of a cancellation, because a redriven task can be cancelled again. */
+  /** Returns false for a repeated cancellation. A redriven task (event `accepted`) can be cancelled again. */
   #remember({ event, id }: TaskEvent): boolean {
     if (event === 'accepted') this.#cancelled.delete(id);
     if (event !== 'cancelled') return true;

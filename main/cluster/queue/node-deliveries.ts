@@ -11,7 +11,7 @@ export class NodeDeliveries {
   readonly resolving = new Set<PendingDelivery>();
   /** Unsettled deliveries by stream sequence. A delivery is removed when its settlement starts. */
   readonly #pending = new Map<number, PendingDelivery>();
-  /** Deliveries that the dispatcher can take, and cancelled deliveries, which `shift` skips. */
+  /** Deliveries that the dispatcher can take. Cancelled deliveries are skipped when they are taken out. */
   readonly #ready = new Fifo<PendingDelivery>();
   readonly #inFlight = new Map<Delivery, PendingDelivery>();
 
@@ -67,7 +67,7 @@ export class NodeDeliveries {
     return this.#inFlight.get(delivery);
   }
 
-  /** Marks a delivery as no longer in flight, but still unsettled. */
+  /** Ends a delivery's attempt, if any, without settling the delivery. */
   end(pending: PendingDelivery): void {
     if (pending.delivery !== undefined) this.#inFlight.delete(pending.delivery);
     pending.delivery = pending.progress = pending.startedAt = undefined;

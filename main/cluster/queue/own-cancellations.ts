@@ -8,7 +8,7 @@ import type { NatsSettler } from './settlement.ts';
 
 const MAX_CHECKED = 100;
 
-/** Cancels messages that were delivered to this node, and messages that no node has. */
+/** Cancels tasks whose message was delivered to this node, and tasks whose message awaits delivery. */
 export class OwnCancellations {
   readonly #parts: QueueParts;
   readonly #deliveries: NodeDeliveries;
@@ -47,7 +47,7 @@ export class OwnCancellations {
     return Promise.resolve('delayed');
   }
 
-  /** Removes messages that another node has cancelled, in case this node missed a `cancelled` event. Never rejects. */
+  /** Stops expecting redeliveries of tasks that another node cancelled without this node noticing. Never rejects. */
   async removeWithdrawn(): Promise<void> {
     const { link, holdMs } = this.#parts;
     if (!link.up) return;
@@ -59,7 +59,7 @@ export class OwnCancellations {
   async withdraw(id: string, message: StoredMsg): Promise<void> {
     await this.#parts.counts.during(() => this.#settler.withdraw(id, message));
     this.#deliveries.redeliveries.remove(message.seq);
-    // The message may have been delivered to this node during the cancellation.
+    // Drops a delivery of the message that arrived while the cancellation was being stored.
     const pending = this.#deliveries.at(message.seq);
     if (pending !== undefined) this.#deliveries.drop(pending);
   }

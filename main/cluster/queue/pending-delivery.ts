@@ -13,7 +13,7 @@ export interface PendingDelivery {
   /** First characters of the action, or undefined if the message has no action. */
   action: string | undefined;
   bytes: number;
-  /** Sequence in the task stream. */
+  /** Message's sequence in the task stream. */
   streamSequence: number;
   /** Sequence of the message when it was first accepted. A redrive keeps this sequence. */
   sequence: number;
@@ -36,7 +36,7 @@ export interface PendingDelivery {
   progress?: TaskProgress | undefined;
   /** Whether the task was cancelled before its start. The dispatcher must not take a cancelled task. */
   isCancelled: boolean;
-  /** Time of the last in-progress ack, or of the arrival, in milliseconds since the epoch. */
+  /** Time of the last in-progress ack or, before the first, of the delivery, in milliseconds since the epoch. */
   progressAt: number;
 }
 

@@ -7,9 +7,9 @@ import { digest } from './stream.ts';
 export interface KeyRecord {
   fingerprint: string;
   taskId: string;
-  /** When the key was reserved, in milliseconds since the epoch. */
+  /** Time of the reservation, in milliseconds since the epoch. */
   acceptedAt: number;
-  /** Whether the task's message is known to be in the task stream. */
+  /** Whether the reservation is complete, that is, the task's message is known to be stored. */
   taken: boolean;
   /** `Nats-Msg-Id` of the task's message. */
   messageId: string;
@@ -47,11 +47,11 @@ export async function publishOnce(
   if (revision === undefined) throw keyInUse();
   try {
     const id = (await publish(messageId, firstId)) ?? firstId;
-    // A failed write can be ignored, because the next submission finds the task by its `Nats-Msg-Id`.
+    // A failed write can be ignored, because the next submission with the key finds the task by its `Nats-Msg-Id`.
     await records.put(name, { ...record, taskId: id, taken: true }, revision).catch(() => {});
     return id;
   } catch (error) {
-    // If the queue is full, the message is not stored, unless an earlier submission with the key stored it.
+    // Frees the key if the queue is full, unless an earlier submission with the key may have stored the message.
     if (error instanceof QueueFull && earlier === undefined) await records.remove(revision).catch(() => {});
     throw error;
   }

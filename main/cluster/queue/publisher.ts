@@ -14,7 +14,7 @@ const LETTER_HEAD_BYTES = 32 * 1024;
 interface PublishOptions {
   /** `Nats-Msg-Id`, by which JetStream detects duplicates. Default: the subject token of the task id. */
   messageId?: string;
-  /** Original sequence of a redriven message. */
+  /** Stream sequence of a redriven message when it was first accepted. */
   sequence?: number;
   /** Time when a redriven message was first accepted, in milliseconds since the epoch. */
   acceptedAt?: number;

@@ -38,7 +38,7 @@ export class PullRequester {
   constructor(options: PullRequesterOptions) {
     this.#options = options;
     this.#subscription = this.#subscribe();
-    // After a reconnect, earlier requests may never be answered.
+    // Repeats the pull requests after a reconnect, because JetStream may never answer the earlier requests.
     this.#stopRenewals = options.tasks.link.onUp(() => this.#renew());
   }
 

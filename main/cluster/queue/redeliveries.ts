@@ -80,7 +80,7 @@ export class Redeliveries {
     return this.#awaited.values();
   }
 
-  /** Removes messages that are two ack waits overdue, because another node must have received them. */
+  /** Stops expecting messages that are two ack waits overdue, because JetStream must have sent them to another node. */
   evict(ackWaitMs: number): void {
     const now = Date.now();
     for (const [streamSequence, { dueAt }] of this.#awaited)

@@ -44,7 +44,7 @@ export class NatsSettler {
     return this.#unconfirmedAcks.has(streamSequence);
   }
 
-  /** Reports the start of an attempt. Stores the start only for a suspect. */
+  /** Reports the start of an attempt. Stores the start of a suspect's attempt, so that another crash is counted. */
   async markRunning(pending: PendingDelivery): Promise<void> {
     const { note } = pending;
     this.#parts.events.tell({ event: 'started', ...subjectOf(pending), attempt: note.attempts + 1 });
@@ -56,7 +56,7 @@ export class NatsSettler {
     await this.#finish(pending, '+ACK');
   }
 
-  /** JetStream redelivers the message to any node at `dueAt`. Returns false if a newer delivery exists. */
+  /** Naks a message, so that JetStream redelivers it at `dueAt`. Returns false if a newer delivery exists. */
   async postpone(
     pending: PendingDelivery,
     settlement: SettlementOf<'retry' | 'snooze'>,
@@ -85,7 +85,7 @@ export class NatsSettler {
     const { reason, attempts, failure } = settlement;
     const failedAt = Date.now();
     const earlier = pending.note.history ?? [];
-    // An exhausted message is discarded without a further attempt.
+    // A message that is exhausted when delivered is discarded without an attempt, so its history stays unchanged.
     const history = attempts > pending.note.attempts ? withAttempt(earlier, failedAt, reason) : earlier;
     const failed = { reason, attempts, permanent: failure === 'permanent', history, acceptedAt, failedAt };
     const letter: DeadLetter = { id, body, sequence, ...failed };
@@ -125,7 +125,7 @@ export class NatsSettler {
     const { cancellations, counts, events } = this.#parts;
     const { seq, duplicate } = await cancellations.add(task.id, streamSequence);
     counts.cancelled(seq);
-    // Also for a duplicate, because the node that stored the cancellation may not have reported it.
+    // Reports an already stored cancellation too, because the node that stored it may have failed to report it.
     events.tell({ event: 'cancelled', ...subjectOf(task) });
     return !duplicate;
   }

@@ -11,7 +11,7 @@ import { token } from './stream.ts';
 
 /** Time for which a list is reused, so that many clients cause no more requests to JetStream than one client. */
 const FRESH_MS = 1000;
-/** Maximum number of delivered messages read for a list of queued tasks, because most of them may be in flight. */
+/** Maximum number of delivered messages checked to list queued tasks, because most of them are already in flight. */
 const MAX_DELIVERED = 200;
 const MAX_NOTES = 2000;
 /** Enough bytes for the characters that `actionStart` reads. */
