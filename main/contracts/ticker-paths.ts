@@ -97,7 +97,7 @@ function preflight(operationId: string, other: string, responses: OpenApiRespons
   };
 }
 
-/** The task service responds 404 unless `TASKS_REQUIRE_TOKEN` is true, and refuses cross-site requests. */
+/** Errors of only the task service: 404 unless `TASKS_REQUIRE_TOKEN` is true, and 403 for cross-site requests. */
 const atTasks = onlyAt(['tasks'], errors(['notFound', 'crossSiteRequest']));
 
 const ANY_ORIGIN_METHODS = 'GET,HEAD,PUT,POST,DELETE,PATCH';

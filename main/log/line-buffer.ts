@@ -2,7 +2,7 @@ import type { StandardOutput } from './standard-output.ts';
 
 /** Maximum size of the buffer. Log lines that do not fit are lost. */
 const MAX_WAITING_BYTES = 8 * 1024 * 1024;
-/** Maximum size of a write, equal to the capacity of a pipe. A longer line is written alone. */
+/** Maximum size of a chunk of joined log lines, equal to the capacity of a pipe. A longer line forms its own chunk. */
 const CHUNK_BYTES = 64 * 1024;
 const RETRY_DELAY_MS = 20;
 /** Maximum time that `end` waits for a stalled reader of standard output. */
@@ -115,7 +115,7 @@ export class LineBuffer {
   }
 
   #reportLost(): void {
-    // Waiting until the buffer is half empty prevents a report for every write to a slow reader.
+    // Reports lost lines only while the buffer is at most half full, to avoid a report per write to a slow reader.
     if (this.#end !== undefined || this.#lost === this.#reportedLost || this.#waitingBytes > MAX_WAITING_BYTES / 2)
       return;
     this.#reportedLost = this.#lost;

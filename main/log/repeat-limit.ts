@@ -1,6 +1,6 @@
 const PERIOD_MS = 10_000;
 const MAX_LINES_PER_KIND = 20;
-/** Lines of further kinds in a period count as a single kind. */
+/** Maximum number of kinds of log lines per period. Lines of further kinds count as a single kind. */
 const MAX_KINDS = 256;
 
 interface Kind {

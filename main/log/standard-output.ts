@@ -36,7 +36,7 @@ function file(descriptor: number, close: () => void): StandardOutput {
   return { write: (bytes, onWritten) => write(descriptor, bytes, 0, bytes.length, null, onWritten), close };
 }
 
-/** Shared by all logs, because libuv polls a descriptor for only one handle. */
+/** Socket of standard output. Shared by all logs, because libuv polls a descriptor for only one handle. */
 let shared: Socket | undefined;
 
 function socket(): StandardOutput {

@@ -16,8 +16,8 @@ export interface MetricsTable {
   histogram?: Metrics<Iterable<Labelled<readonly Histogram[]>>>;
 }
 
-interface Line {
-  /** Name of the line if it differs from the metric's name, for example `…_bucket` in a histogram. */
+interface Sample {
+  /** Name of the sample if it differs from the metric's name, for example `…_bucket` in a histogram. */
   metricName?: string;
   labels: Labels;
   value: number;
@@ -28,7 +28,7 @@ export function registerMetrics(registry: Registry, table: MetricsTable): void {
   for (const [type, metrics] of Object.entries(table)) {
     for (const [name, [help, read]] of Object.entries<Metrics<Values>[string]>(metrics)) {
       const description = { name, help, type, aggregator: 'sum' };
-      const metric = { ...description, get: async () => ({ ...description, values: lines(name, read()) }) };
+      const metric = { ...description, get: async () => ({ ...description, values: samples(name, read()) }) };
       registry.registerMetric(metric as unknown as Metric);
     }
   }
@@ -39,14 +39,14 @@ export function* labelled(name: string, entries: Iterable<readonly [string, numb
   for (const [label, value] of entries) yield [{ [name]: label }, value];
 }
 
-function lines(name: string, values: Values): Line[] {
+function samples(name: string, values: Values): Sample[] {
   if (typeof values === 'number') return [{ labels: {}, value: values }];
   return Array.from(values).flatMap(([labels, value]) =>
     typeof value === 'number' ? { labels, value } : buckets(name, labels, value),
   );
 }
 
-function buckets(name: string, labels: Labels, distributions: readonly Histogram[]): Line[] {
+function buckets(name: string, labels: Labels, distributions: readonly Histogram[]): Sample[] {
   const read = distributions.map((distribution) => distribution.cumulative());
   const total = (of: (each: (typeof read)[number]) => number) => read.reduce((sum, each) => sum + of(each), 0);
   const count = total((each) => each.count);

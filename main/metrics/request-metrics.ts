@@ -11,7 +11,7 @@ export interface RequestSeries {
   durations: Histogram;
 }
 
-/** Requests that would need a further series are not counted, to bound memory. */
+/** Maximum number of combinations of label values. Requests with further combinations are not counted. */
 const MAX_SERIES = 500;
 
 /** Request durations of a service by method, route, status and error. */

@@ -32,7 +32,7 @@ export interface StopDeadlines {
   connections: Promise<void>;
   /** Deadline after which running handlers are aborted. With a durable queue, handlers are aborted at once. */
   abort: Promise<void>;
-  /** Deadline after which running tasks are terminated. */
+  /** Deadline of the whole stop, after which running tasks are terminated. */
   all: Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import type { Log } from '../../log.ts';
 import type { Delivery, Settlement, SettlementOf } from '../queue/queue.ts';
 
 const LOOKUP_RETRY_MS = 1000;
-/** Maximum number of postponed settlements. If exceeded, the oldest is evicted, and its task runs again. */
+/** Maximum number of settlements postponed by a failed lookup. The oldest is evicted, and its task runs again. */
 const MAX_POSTPONED = 1000;
 
 type EndWithoutRow = SettlementOf<'discard' | 'cancel'>;
@@ -19,7 +19,7 @@ export class DiscardCheck {
     this.#log = log;
   }
 
-  /** Removes and returns a task's postponed settlement. Returns undefined if the task was attempted in the meantime. */
+  /** Returns the settlement that `settle` postponed by a snooze, or undefined if an attempt was made since then. */
   takePostponed({ message, attempt }: Delivery): EndWithoutRow | undefined {
     const postponed = this.#postponed.get(message.id);
     this.#postponed.delete(message.id);

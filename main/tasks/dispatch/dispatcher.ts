@@ -53,7 +53,7 @@ export class Dispatcher {
     this.#discardCheck = new DiscardCheck(this.#options.isStored, options.log);
   }
 
-  /** Reason of the last failed write. Undefined once a write has succeeded. */
+  /** Reason why the queue or a task row could not be written. Undefined after the next successful write. */
   get writeFailure(): string | undefined {
     return this.#backoff.reason;
   }
@@ -98,7 +98,7 @@ export class Dispatcher {
       const taken = this.#queue.take(this.#options.prefetch - this.#inFlight);
       if (taken instanceof Promise) return void this.#receive(taken);
       if (taken.length === 0) {
-        // An empty queue writes nothing, so no successful write would reset the backoff later.
+        // Without a task to run, no later write could reset the backoff, so `writeFailure` would stay set.
         if (this.#inFlight === 0 && !this.#queue.paused) this.#backoff.reset();
         return;
       }

@@ -3,7 +3,6 @@ const LONGEST_MS = 5000;
 
 /** Delay after a failed write, during which no messages are taken from the queue. Doubles with each further failure. */
 export class WriteBackoff {
-  /** Reason of the last failed write. Undefined once a write has succeeded. */
   reason: string | undefined;
   readonly #onOver: () => void;
   #timer: NodeJS.Timeout | undefined;

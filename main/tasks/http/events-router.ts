@@ -85,8 +85,8 @@ function stream(events: TaskEvents, lastId: string, response: ServerResponse, ac
   response.on('drain', wake);
   response.once('close', release);
 
-  // Sends an event id immediately, so that a client that disconnects before its first event can resume without a gap.
   const isGap = lastId !== '' && known === undefined;
+  // Sends an event id immediately, so that a client that disconnects before its first event can resume without a gap.
   response.write(`retry: ${RECONNECT_MS}\n${isGap ? gap(events, cursor, null) : `id: ${events.idOf(cursor)}\n\n`}`);
   wake();
 }

@@ -88,7 +88,7 @@ export class SubmissionThread {
 
   #limitCheck(action: string): void {
     const timer = setTimeout(() => {
-      // A reply that arrived while the main thread was blocked must be handled before the check is ended.
+      // First handles the thread's reply, if the reply arrived in time while the main thread was blocked.
       setImmediate(() => {
         if (this.#checkTimer === timer) this.#endCheck(action);
       });
@@ -122,7 +122,7 @@ export class SubmissionThread {
     return worker;
   }
 
-  /** Rejects the current submission. If the thread died while loading its code, the submission is not to blame. */
+  /** Rejects the current submission: with 503 if the thread was stopped or died while loading, otherwise with 500. */
   #fail(cause: unknown, wasReady: boolean): void {
     this.#worker = undefined;
     if (!wasReady) this.#failedStarts += 1;

@@ -54,7 +54,7 @@ async function replySummaries(ctx: ParameterizedContext, filter: TaskFilter, opt
       budget: responses,
       bytes: () => ESTIMATED_SUMMARY_BYTES,
       admit: () => Promise.resolve(),
-      // SQLite reads a whole row even to return its first characters, so a summary costs as much as the row.
+      // Admits the size of the whole row, because SQLite reads the whole row even to return the start of its columns.
       read: async ({ id, bytes }) => {
         await admission.enter(bytes);
         const summary = await query(() => tasks.findSummary(id));

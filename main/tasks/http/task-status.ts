@@ -31,7 +31,7 @@ function stateFields(state: UnfinishedState): object {
   }
 }
 
-/** Returns the fields of a task whose last attempt failed and that will be retried. */
+/** Returns the JSON fields that describe the last failed and the next attempt of a task. */
 export function retryFields({ attempts, reason, dueAt }: RetryState) {
   return { attempts, reason, next_attempt_at: Math.ceil(dueAt / 1000), next_attempt_at_ms: Math.ceil(dueAt) };
 }

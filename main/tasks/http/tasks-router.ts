@@ -16,7 +16,7 @@ import { unfinishedTask } from './task-status.ts';
 
 /** Admission cost that allows five submissions per event loop turn, in which about five in-memory tasks complete. */
 const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
-/** Admission cost per byte of a submission. Above 1, because parsing deeply nested data or many keys is slow. */
+/** Factor from the size of a submission to its admission cost, because parsing deep nesting or many keys is slow. */
 const PARSING_COST = 4;
 /** Admission cost of reading a task row. Fixed, because the size of the row is not known in advance. */
 const ROW_COST = TURN_BYTES / 8;
@@ -25,7 +25,7 @@ const ROW_COST = TURN_BYTES / 8;
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses, check } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue needs no minimum cost, because it stores all submissions of an event loop turn together.
+  // A durable queue needs no minimum cost, because it stores all submissions of an event loop turn in one transaction.
   const minCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {

@@ -15,7 +15,7 @@ export interface HistoryColumns {
 export interface HistoryAnswer extends HistoryColumns {
   /** Newest complete second, in Unix seconds. */
   end: number;
-  /** Length of each array, which has one element per second. */
+  /** Number of elements of each array of {@link HistoryColumns}. */
   seconds: number;
 }
 
@@ -24,7 +24,7 @@ type Column = keyof HistoryColumns;
 /** Counts task events per second, and keeps the counts of the last 900 complete seconds. */
 export class QueueHistory {
   readonly #now: () => number;
-  /** Only the last `#seconds` elements of each array are valid. */
+  /** Counts per second, newest second last. Only the last `#seconds` elements of each column are valid. */
   readonly #columns: Readonly<Record<Column, Uint32Array>> = {
     accepted: new Uint32Array(MAX_SECONDS),
     completed: new Uint32Array(MAX_SECONDS),
@@ -61,7 +61,7 @@ export class QueueHistory {
     }
   }
 
-  /** Appends the ended seconds to the history. The first of them gets all events counted since the last call. */
+  /** Appends the seconds that ended since the last call. All events since then count for the first of these seconds. */
   advance(depth: number): void {
     const second = this.#second();
     if (second < this.#newestSecond) this.#newestSecond = second - 1;

@@ -16,7 +16,7 @@ export interface QueueLimits {
   prefetch: number;
 }
 
-/** Reason why no task can be processed, and the Unix second in which a problem was first seen. */
+/** Current reason why no task can be processed. `since` is the Unix second in which processing stalled. */
 export interface Stall {
   reason: string;
   since: number;
@@ -29,9 +29,12 @@ export interface QueueStatus {
   threads: { busy: number; total: number };
   paused: boolean;
   stalled: Stall | undefined;
-  /** Seconds from acceptance to first attempt, over the last five minutes. Undefined if no attempt has ended. */
+  /**
+   * Time in seconds from acceptance to first attempt, for the tasks whose first attempt ended in the last five minutes.
+   * Undefined if there are no such tasks.
+   */
   waiting: Percentiles | undefined;
-  /** Seconds per attempt, over the last five minutes. Undefined if no attempt has ended. */
+  /** Durations in seconds of the attempts that ended in the last five minutes. Undefined if no attempt ended. */
   running: Percentiles | undefined;
 }
 

@@ -25,7 +25,7 @@ export class RecentDurations {
     this.#samples = [this.#total()];
   }
 
-  /** Takes a sample every 30 calls. Must be called once per second. */
+  /** Must be called once per second. Every 30th call saves the counts of the histograms. */
   tick(): void {
     this.#secondsSinceSample += 1;
     if (this.#secondsSinceSample < SAMPLE_SECONDS) return;

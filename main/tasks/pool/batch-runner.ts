@@ -27,9 +27,9 @@ export interface RunningBatch {
   outcomes: Promise<BatchOutcome[]>;
   /** Returns the number of tasks that the thread has started. */
   started(): number;
-  /** Removes all tasks that the thread has not started from the batch. Returns the number of tasks that remain. */
+  /** Removes all unstarted tasks from the batch. Returns the number of tasks that remain. */
   reclaim(): number;
-  /** Aborts a started task's signal, and terminates its thread if the task is still running after the grace period. */
+  /** Aborts the batch's task at `index`. Terminates the thread if the task is still running after the grace period. */
   cancel(index: number): void;
 }
 
@@ -184,5 +184,5 @@ function checkedProgress({ fraction, note }: TaskProgress): TaskProgress {
   return { fraction, ...(note !== undefined && { note }) };
 }
 
-/** Task count that exceeds any batch size, so that a thread that reads it starts no further task of its batch. */
+/** Stored as the number of started tasks of a batch. Exceeds any batch size, so the thread starts no further task. */
 const RECLAIMED = 2 ** 30;

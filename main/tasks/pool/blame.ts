@@ -11,7 +11,7 @@ export type BatchOutcome =
 
 /**
  * Returns the outcomes of a batch whose thread has died: `crashed` for the task that was running, `interrupted` for all
- * other tasks. If the thread was storing rows, all tasks are suspects, but a single task counts as crashed.
+ * other tasks. If the thread was storing rows, all tasks are suspects, but a task alone in its batch is `crashed`.
  *
  * @param size original number of tasks in the batch
  * @param kept number of tasks without the tasks that were reclaimed from the thread

@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 
-/** Maximum polling time: longer than a batch of short tasks takes, but too short to keep a core busy. */
+/** Maximum time to keep the event loop awake after a batch has started. Longer than a batch of short tasks takes. */
 const POLL_MS = 0.3;
 
 /**

@@ -6,7 +6,7 @@ const RECHECK_MS = 5;
 export interface BatchCancellation {
   /** Terminates the thread if the batch's task at `index` is still running after the grace period. */
   cancel(index: number): void;
-  /** Whether the thread was terminated because of a cancelled task. */
+  /** Whether `cancel` has terminated the batch's thread. */
   isTerminated(): boolean;
   end(): void;
 }

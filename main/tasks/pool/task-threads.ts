@@ -69,7 +69,7 @@ export class TaskThreads {
     try {
       return await piscina.run(batch);
     } catch (error) {
-      // The function in the thread never throws, so a rejection means that the thread has died.
+      // The thread's function never throws, so the thread died: in the batch, or because the threads were stopped.
       const wasStopped = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
       if (wasStopped) throw new Interrupted('thread stopped', { cause: error });
       throw new Error(`thread died: ${(error as Error).message}`, { cause: error });

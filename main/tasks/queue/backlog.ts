@@ -66,7 +66,7 @@ export class Backlog {
 
   /** Acceptance time of the oldest message, in milliseconds since the epoch. */
   get oldest(): number | undefined {
-    // Entries are in order of acceptance, except for redriven dead letters.
+    // The first entry is the oldest, except that a redriven dead letter is added last but keeps its acceptance time.
     return this.#entries.values().next().value?.acceptedAt;
   }
 

@@ -161,7 +161,7 @@ export class DeadLettering implements DeadLetterOperations {
       for (const entry of entries) backlog.unreserve(entry);
       for (const { id } of letters) this.#redriving.delete(id);
     }
-    // No `await` may follow, because `find` would miss a message that is in neither the dead letters nor the queue.
+    // No `await` between these loops, because `find` would miss a message already removed but not yet enqueued.
     for (const letter of letters) deadLetters.finishRemoval(letter);
     for (const entry of entries) enqueue(entry);
   }

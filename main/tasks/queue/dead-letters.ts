@@ -10,7 +10,7 @@ import {
 import type { DeadLetter, Progress } from './queue.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Limits on the number of dead letters and on the memory used by their texts, in bytes. */
+/** Limits on the number of dead letters and on the memory for their bodies, reasons and histories, in bytes. */
 export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
 
 /** Dead letters of a queue, in memory. Evicts the oldest dead letters if a limit is exceeded. */

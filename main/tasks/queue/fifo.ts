@@ -25,7 +25,7 @@ export class Fifo<T> {
       this.#items.splice(index, 0, item);
       return;
     }
-    // Moves the preceding items one slot towards the head, so that the items after `index` stay in place.
+    // Frees the slot before `index` by moving all items in front of `index` one slot towards the head.
     this.#items.copyWithin(this.#head - 1, this.#head, index);
     this.#items[index - 1] = item;
     this.#head -= 1;

@@ -18,7 +18,7 @@ export class InFlightRecords {
     return this.#recording.has(delivery);
   }
 
-  /** Returns the deliveries that were not cancelled during the write. If the write fails, releases all deliveries. */
+  /** Stores that deliveries are in flight. Returns the deliveries not cancelled meanwhile. Releases all on failure. */
   async record(deliveries: Delivery[], journal: Pick<Journal, 'update'>): Promise<Delivery[]> {
     const backlog = this.#backlog;
     const entries = deliveries.flatMap((delivery) => backlog.entryOf(delivery) ?? []);

@@ -33,7 +33,7 @@ function openDurable(bounds: QueueBounds, dataDir: string, log: Log, options: Lo
       return true;
     } catch (error) {
       log.error({ err: error }, 'the last changes of the queue could not be written');
-      // Returns true if the file contains all messages, because the next start then delivers all of them.
+      // The last changes are lost, but no unfinished task is lost if the file contains every message of the queue.
       return (
         error instanceof LastWriteFailed &&
         queue.snapshot().messages.every(({ sequence }) => error.stored.has(sequence))

@@ -64,7 +64,7 @@ export interface Queue extends DeadLetterOperations {
 /** Completed tasks whose rows could not be synced to disk. The next start runs these tasks again. */
 export interface UnsyncedRows {
   tasks: number;
-  /** Error message of the last failed sync. */
+  /** Error message of the last failed sync of task rows to disk. */
   reason: string;
 }
 
@@ -78,19 +78,19 @@ export interface OpenQueue {
   serverProblem?(): string | undefined;
   /** Returns the number of completed tasks with unsynced rows. Only present for the `sqlite` driver. */
   unsynced?(): UnsyncedRows;
-  /** Returns the number of dead letters evicted because of a bound. Absent if a server evicts dead letters. */
+  /** Returns how many dead letters this process has evicted because of a bound. Absent for a shared queue. */
   evicted?(): number;
 }
 
 export interface QueueBounds {
   /** Maximum number of unsettled messages: waiting, delayed or in flight. */
   maxLength: number;
-  /** Maximum total memory of the texts of unsettled messages, in bytes. */
+  /** Maximum memory for the bodies, failure reasons and attempt histories of all unsettled messages, in bytes. */
   maxBytes: number;
   maxKeys: number;
 }
 
-/** A queued task. `body` is the JSON text of the specification's queued task message. */
+/** A queued task. `body` is the JSON text of an object with the fields `id`, `action`, `data` and `created_at`. */
 export interface Message {
   id: string;
   body: string;
@@ -103,7 +103,7 @@ export interface IdempotencyKey {
 }
 
 export interface KeyedSubmission extends IdempotencyKey {
-  /** Creates the message with the id that an earlier, unfinished `publish` of the same submission has reserved. */
+  /** Creates the message with another id: that of an earlier `publish` with the same key whose outcome is unknown. */
   createMessage(id: string): Message;
 }
 

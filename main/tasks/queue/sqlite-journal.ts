@@ -7,7 +7,10 @@ import type { DeadLetter, UnsyncedRows } from './queue.ts';
 /** Maximum wait for another program's lock on `queue.db`. Short, because the wait blocks the event loop. */
 export const BUSY_TIMEOUT_MS = 100;
 const RETRY_MS = 1000;
-/** Maximum number of completed messages waiting for a sync. Tasks of older messages run again at the next start. */
+/**
+ * Maximum number of completed messages whose task rows wait for a repeated sync to disk. Further messages evict the
+ * oldest, which then stay in the file, so that their tasks run again at the next start.
+ */
 const MAX_UNSYNCED = 100_000;
 
 interface Operation {
@@ -70,7 +73,7 @@ export class SqliteJournal {
     return this.#track(this.#deleteOnceSynced([sequence]));
   }
 
-  /** Deletes a message that was cancelled before an attempt. A failed write is not retried. */
+  /** Deletes a cancelled message that has no running attempt. A failed write is not retried. */
   cancel({ sequence }: Entry): Promise<void> {
     return this.#write(true, undefined, () => this.#messages.delete(sequence));
   }
@@ -137,14 +140,14 @@ export class SqliteJournal {
     this.#commit();
     const problem = this.problem();
     try {
-      if (problem !== undefined) throw new LastWriteFailed(problem, this.#stored());
+      if (problem !== undefined) throw new LastWriteFailed(problem, this.#storedSequences());
     } finally {
       this.#database.close();
     }
   }
 
-  /** Uses the open connection, because opening another connection may fail on a full disk. */
-  #stored(): ReadonlySet<number> {
+  /** Reads through the open connection, because opening another connection may fail on a full disk. */
+  #storedSequences(): ReadonlySet<number> {
     try {
       return this.#messages.sequences();
     } catch {
@@ -212,7 +215,7 @@ export class SqliteJournal {
       this.#lastFailure = (error as Error).message;
       for (const { write, written, retryFor } of operations) {
         if (retryFor !== undefined) {
-          // Moves the failed write to the end of the map, so that failed writes are repeated in their original order.
+          // Deletes an earlier failed write of the message, because `set` alone would keep its position in the order.
           this.#failedWrites.delete(retryFor);
           this.#failedWrites.set(retryFor, write);
         }

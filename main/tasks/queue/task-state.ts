@@ -22,15 +22,15 @@ export interface ListedTask {
   /** First characters of the action's name. Undefined if the message has no action. */
   action: string | undefined;
   acceptedAt: number;
-  /** First characters of the message. */
+  /** First characters of the message's body. */
   payload: string;
-  /** Size of the whole message in bytes. */
+  /** Size in bytes of the complete body, of which `payload` is only the start. */
   payloadBytes: number;
   progress: UnfinishedState;
 }
 
 export interface TaskListing {
   tasks: ListedTask[];
-  /** Number of all tasks in the state, including tasks that are not in the listing. */
+  /** Number of all tasks in the listed state, including tasks beyond the maximum length of a listing. */
   total: number;
 }
