@@ -56,7 +56,7 @@ export function quantile(bounds: readonly number[], { upTo, count }: CumulativeC
   return lower + ((upper - lower) * (rank - below)) / within;
 }
 
-/** Bucket bounds in seconds for the durations of requests. */
+/** Bucket bounds in seconds for the durations of HTTP requests. */
 export const DURATION_BOUNDS = [
   0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ] as const;

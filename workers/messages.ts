@@ -16,7 +16,7 @@ export type HandlerToTicker =
   | { topic: 'subscribe'; client_pid: Pid; handler_pid: Pid }
   | { topic: 'unsubscribe'; handler_pid: Pid };
 
-/** Message to a client's pid. `data` (JSON text) is written to the client's socket as one frame. */
+/** Message to the actor of a client's socket, which sends `data` (JSON text) to the client as one frame. */
 export interface WsSend {
   topic: 'ws.send';
   type: 'text';
@@ -53,7 +53,7 @@ export interface Durations {
   cells: SharedArrayBuffer;
 }
 
-/** Tick of another node as JSON text. `due` is the arrival time in milliseconds since the epoch. */
+/** Tick of another node as JSON text. `due` is when this node received the tick, in milliseconds since the epoch. */
 export interface RelayedTick {
   topic: 'tick';
   data: string;
@@ -107,7 +107,7 @@ export interface TaskDelivery {
   delivery: number;
   /** JSON text of the task message (`id`, `action`, `data`, `created_at`). */
   body: string;
-  /** Number of the task in the order of arrival, or null if unknown. Unchanged by a redelivery. */
+  /** Number of the task in order of acceptance by the queue, or null if unknown. Unchanged by a redelivery. */
   sequence: number | null;
   /** Number of this attempt, from 1. */
   attempt: number;
@@ -127,11 +127,11 @@ export type MigrationReport = { started: true } | { created: CreatedDatabase[] }
 
 /** `workerData.handlers` of a pool thread that runs a handlers module. */
 export interface HandlersStart {
-  /** Path or package name of the module. */
+  /** Path or package name of the handlers module. */
   module: string;
   /** Time in milliseconds that a handler has to finish once its signal is aborted. */
   graceMs: number;
-  /** Maximum size of an output as JSON text, in bytes. */
+  /** Maximum size of a handler's return value as JSON text, in bytes. */
   maxOutputBytes: number;
   /** Name of the `BroadcastChannel` for {@link AbortRequest} messages. */
   abortChannel: string;
@@ -150,8 +150,8 @@ export interface PoolThreadData {
   /** Float64Array with one slot per batch. Each slot has the fields of {@link AttemptField}. */
   attempts: SharedArrayBuffer;
   /**
-   * Int32Array with one element per slot: the number of started tasks in the slot's batch. The main thread reclaims the
-   * tasks that have not started by setting a number larger than the batch.
+   * Int32Array with one element per slot: the number of tasks that the thread has started in the slot's batch. The main
+   * thread writes a number larger than the batch to keep the thread from starting any more of the tasks.
    */
   startedTasks: SharedArrayBuffer;
   /**
@@ -203,7 +203,7 @@ export interface EarlySettlement {
 }
 
 export interface TaskProgress {
-  /** Fraction done, from 0 to 1. */
+  /** Completed fraction of the task, from 0 to 1. */
   fraction: number;
   /** At most 200 characters. */
   note?: string;

@@ -20,7 +20,7 @@ export interface Refusal {
   field?: WrongField;
 }
 
-/** Returns undefined if the action and its data are accepted, or `Other` if the check makes no decision. */
+/** Returns undefined if the action and its data are accepted. `Other` is a result that leaves the decision open. */
 export type SubmissionCheck<Other = never> = (action: string, data: object) => Refusal | Other | undefined;
 
 /** Returned by a {@link MainThreadCheck} if the submission thread must check the data under a time limit. */
@@ -50,8 +50,8 @@ const MAX_DEPTH = 512;
 const [QUOTE, BACKSLASH, OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = Buffer.from('"\\{}[]');
 
 /**
- * Parses a body of `POST /tasks` and returns the task message as JSON text, or any other value that `check` returns.
- * Bodies that differ only in white space have the same fingerprint.
+ * Parses a body of `POST /tasks`. If `check` returns a refusal or `Other`, returns that result. The fingerprint is a
+ * hash of the action and data without the white space between JSON tokens.
  */
 export function parseSubmission<Other = never>(
   { bytes, id, createdAt, hasKey }: SubmittedBody,
@@ -118,7 +118,7 @@ export function actionStart(text: string): string | undefined {
   }
 }
 
-/** Excludes an incomplete escape sequence at the end of a truncated JSON string. */
+/** Returns the length of a truncated JSON string without an incomplete escape sequence at its end. */
 function endOfCharacters(text: string): number {
   const last = text.lastIndexOf('\\');
   return last < text.length - 6 || isEscaped(text, last) ? text.length : last;

@@ -11,7 +11,10 @@ const BUSY_TIMEOUT_MS = 2000;
 /** Ratio of a pause to the duration of the preceding transaction. Leaves two thirds of the time to other writers. */
 const PAUSE_RATIO = 2;
 const PAUSE_MS = 1000;
-/** Minimum ratio of the pause between rounds to the last search's duration. Limits idle rounds to 5 % of a core. */
+/**
+ * Minimum ratio of the pause after a round to the duration of the round's last search for old rows. Limits an idle
+ * thread to 5 % of a core.
+ */
 const SEARCH_PAUSE_RATIO = 20;
 /** Number of delete transactions between two checkpoints, about 20 MiB of the write-ahead log. */
 const STEPS_PER_CHECKPOINT = 20;

@@ -44,7 +44,7 @@ export class Aborted extends Error {
 
 export type StoreRows<Row> = (rows: readonly Row[]) => Failures | Promise<Failures>;
 
-/** Failure of each row, in order; undefined for a stored row. */
+/** Result of storing each row, in the order of the rows: the failure, or undefined for a stored row. */
 type Failures = ReadonlyArray<Failure | undefined>;
 
 /** Reason why a row was not stored. `ofRow` is false if the database currently cannot store any row. */
@@ -108,7 +108,7 @@ async function runAttempt<Row>(
     hasEnded = true;
     return { outcome: { ended: 'returned', ...(settled && { settled }) }, row };
   } catch (error) {
-    // Set before the error is read, because the error's getters can call `ack` or `nack`.
+    // Set before `raised` reads the error, so that a getter of the error cannot settle the ended attempt.
     hasEnded = true;
     return { outcome: { ...(settled && { settled }), ...raised(error) } };
   }
@@ -139,7 +139,8 @@ function claim(slot: number, next: number): number {
 /** Returned for a batch while the main thread terminates the thread. */
 const forever = new Promise<never>(() => {});
 
-// Returns true if the main thread is terminating the thread, which then must not run or store anything.
+// Records `index` as the running task. Returns true if the main thread is terminating this thread, which must then
+// neither run another task nor store rows.
 function isTerminated(slot: number, index: number): boolean {
   return runningTasks !== undefined && Atomics.exchange(runningTasks, slot, index) === TERMINATED;
 }

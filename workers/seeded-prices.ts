@@ -17,7 +17,7 @@ export class SeededPrices implements TimedPriceSource {
   readonly #prices: number[];
   /** For each symbol, the sum of the changes of the last {@link WINDOW} ticks, in millionths of the initial price. */
   readonly #sums: number[];
-  /** Number of the tick for which `#sums` was computed. NaN before the first tick. */
+  /** Number of the last computed tick, in whole intervals since the epoch. NaN before the first tick. */
   #tick = Number.NaN;
 
   /** @param symbols the symbols with their initial prices, not their last known prices */

@@ -45,7 +45,8 @@ export class SourcedPrices {
   /**
    * Updates the prices for the tick due at `due` (milliseconds since the epoch).
    *
-   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive or the event loop turn ends
+   * @returns a promise if the source is asynchronous, fulfilled when the prices arrive, or after one event loop turn if
+   *   they have not arrived by then
    */
   step(due: number): Promise<void> | undefined {
     if (this.#isStalled()) return undefined;
@@ -66,7 +67,7 @@ export class SourcedPrices {
     this.#setProblem(undefined);
   }
 
-  /** Reports an error that the source raised outside a call. Only counts the error if a problem is already reported. */
+  /** Reports an error raised by the source outside a call. If a problem is already reported, only counts the error. */
   fail(error: unknown): void {
     if (this.#problem === undefined) this.#report('the source', error);
     else this.#count(SourceCount.failed);
@@ -149,7 +150,7 @@ export class SourcedPrices {
     }
   }
 
-  /** Whether a call from an earlier tick is still pending. Abandons a call that is too old. */
+  /** Whether a price source call from an earlier tick is pending. Reports a slow call, and later abandons the call. */
   #isStalled(): boolean {
     if (this.#pending === undefined) return false;
     const { name, calledAt } = this.#pending;

@@ -21,7 +21,7 @@ export function timeLimitedActions({ actions }: SubmissionRules): ReadonlySet<st
   return new Set(limited.map(([action]) => action));
 }
 
-/** Like {@link submissionCheck}, but the check returns `DEFERRED` for actions that need a time limit. */
+/** Like {@link submissionCheck}, but the check returns `DEFERRED` for actions whose schema can be slow to check. */
 export function mainThreadCheck(rules: SubmissionRules): MainThreadCheck {
   const limited = timeLimitedActions(rules);
   const others = new Map([...rules.actions].filter(([action]) => !limited.has(action)));

@@ -9,7 +9,7 @@ import type { ModuleHandlers, QueuedTask } from './module-handlers.ts';
 import { poolFunction, type StoreRows, type TaskHandler } from './run-batch.ts';
 import { WriteLock } from './write-lock.ts';
 
-/** Longer than a write takes, but short enough to detect a stuck lock. */
+/** Longest wait for a database lock. Longer than a write takes, but short enough to detect a stuck lock. */
 const LOCK_TIMEOUT_MS = 2000;
 // 32 MiB of SQLite's write-ahead log. Throughput is a fifth higher than with the default of 4 MiB, because index pages
 // changed by many tasks are written less often.

@@ -30,7 +30,7 @@ export interface KvTokenStoreOptions extends TokenBounds {
   purge: (id: string) => Promise<unknown>;
 }
 
-/** Format of a token identifier, which is also the key of the token's bucket entry. */
+/** Format of a token identifier. The identifier is also the token's key in the KV bucket. */
 const KEY = /^[\w-]{1,64}$/;
 /** Format of an entry's value: token expiry, API key identifier, and the token's position in the eviction order. */
 const VALUE = /^(\d+) ([\w-]+) (\d+)$/;
@@ -42,7 +42,7 @@ const MISSING_MS = 1_000;
 const REVOKED_MS = 10_000;
 /** Delay before a revoked token's delete marker is purged. Other nodes learn of the revocation from the marker. */
 const MARKER_MS = 30_000;
-/** Number of nodes that share `maxRevocations`. A node with more markers than its share purges its oldest marker. */
+/** Assumed number of nodes. A node purges its oldest delete marker beyond `maxRevocations / REVOKING_NODES` markers. */
 const REVOKING_NODES = 10;
 
 /**

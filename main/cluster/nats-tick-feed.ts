@@ -34,7 +34,7 @@ export class NatsTickFeed implements TickFeed {
   #latest: TickPosition = { epoch: 0, number: 0 };
   /** Time when the latest tick was sent or received, in monotonic milliseconds. */
   #latestAt = Number.NEGATIVE_INFINITY;
-  /** Last stored tick, kept by `resumeFrom` until `follow` is called. */
+  /** Stored tick that was loaded before there was a follower. `follow` passes the tick to the follower. */
   #last: Tick | undefined;
 
   constructor(options: NatsTickFeedOptions) {

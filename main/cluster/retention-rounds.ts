@@ -7,7 +7,7 @@ import type { Log } from '../log.ts';
 /** Ratio of a pause to the duration of the preceding deletion step. Leaves two thirds of the time to other queries. */
 const STEP_PAUSE_RATIO = 2;
 const PAUSE_MS = 1000;
-/** Ratio of a pause to the duration of the preceding round without pauses. Limits deletions to 5 % of the time. */
+/** Minimum ratio of the pause after a round to the round's working time. Limits deletions to 5 % of the time. */
 const ROUND_PAUSE_RATIO = 20;
 const FAILED_PAUSE_MS = 15_000;
 /** Statement timeout, long enough for a query that scans the index of all kept rows. */

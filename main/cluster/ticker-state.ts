@@ -20,7 +20,7 @@ import { NatsTickFeed } from './nats-tick-feed.ts';
  * See `queue/queue-streams.ts` for the streams of the queue.
  */
 
-/** Age at which the server deletes an entry of the token bucket. At least the longest token lifetime. */
+/** Age at which JetStream deletes a token from its KV bucket. At least the longest token lifetime. */
 const TOKEN_BUCKET_TTL_MS = 3_600_000;
 /** Bytes allowed per entry of the KV bucket of tokens. Entries are smaller, so the entry limit is reached first. */
 const TOKEN_BYTES = 512;
@@ -34,7 +34,7 @@ export async function openKvTokenStore(
   const name = `${link.prefix}-tokens`;
   const max_msgs = maxTokens + maxRevocations;
   const max_age = nanos(TOKEN_BUCKET_TTL_MS);
-  // At `max_msgs`, the bucket refuses new tokens. At `max_bytes`, some servers would evict old tokens instead.
+  // The bucket reaches `max_msgs` first and refuses new tokens. At `max_bytes`, some servers would evict old tokens.
   const openBucket = () => link.openBucket(name, { max_age, max_msgs, max_bytes: max_msgs * TOKEN_BYTES });
   const purge = (id: string) => link.manager.streams.purge(`KV_${name}`, { filter: `$KV.${name}.${id}` });
   // Makes startup fail if the server rejects the settings.

@@ -5,7 +5,7 @@
 export class TokenPurges {
   readonly #purge: (id: string) => Promise<unknown>;
   readonly #delayMs: number;
-  /** Due time of each purge in monotonic milliseconds, by token id. `Infinity` while the purge is in progress. */
+  /** Time to purge each token's entry, in monotonic milliseconds, by token id. `Infinity` while the purge runs. */
   readonly #dueAt = new Map<string, number>();
   #inProgress = 0;
 

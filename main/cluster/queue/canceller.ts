@@ -12,8 +12,8 @@ export const HOLD_MS = ANSWER_WAIT_MS + 3 * REQUEST_TIMEOUT_MS + 1000;
 const MAX_ASKED = 10_000;
 
 /**
- * `running`: the task's signal was aborted. `delayed`: the task's retry or snooze is not due yet. `completed`: the task
- * is completed, but JetStream has not confirmed the ack.
+ * A node's answer to a request to cancel a task. `running`: the signal of the running handler was aborted. `delayed`:
+ * the task's retry or snooze is not due yet. `completed`: the task is completed, but its ack is not confirmed.
  */
 export type Answer = 'cancelled' | 'running' | 'delayed' | 'completed';
 
@@ -33,7 +33,7 @@ export class Canceller {
   readonly #options: CancellerOptions;
   readonly #subject: string;
   readonly #subscription: Subscription;
-  /** Time until which each message is held back, in milliseconds since the epoch, by stream sequence. */
+  /** Time until which this node must not start a message, in milliseconds since the epoch, by stream sequence. */
   readonly #heldUntil = new Map<number, number>();
   readonly #closing = new AbortController();
 
@@ -54,7 +54,7 @@ export class Canceller {
       if (asked !== undefined && message?.seq !== asked)
         return (await cancellations.has(id, asked)) ? 'cancelled' : undefined;
       if (message === null || (await letters.get(id))?.taskSequence === message.seq) return undefined;
-      // After the ack wait, JetStream redelivers the message, so a node that has not answered no longer has it.
+      // A node that does not answer within the ack wait has lost the message, because JetStream then redelivers it.
       const isLost = Date.now() - begunAt > ackWaitMs || (asked !== undefined && (await this.#isReturned(id, asked)));
       const answer = asked !== undefined && isLost ? 'nowhere' : await this.#ask(message.seq);
       if (answer === 'cancelled' || answer === 'running') return answer;
@@ -95,7 +95,7 @@ export class Canceller {
     return note.lastSettledDelivery > 0 && events.runningElsewhere(id) === undefined;
   }
 
-  /** Returns `nowhere` if no node has the message, or undefined if the node with the message does not answer. */
+  /** Asks all nodes to cancel a message. Returns `nowhere` if no node has the message, or undefined if none answers. */
   async #ask(streamSequence: number): Promise<Answer | 'nowhere' | undefined> {
     const { link, tasks } = this.#options.parts;
     const deciding = this.#options.cancelHere(streamSequence);
@@ -106,7 +106,7 @@ export class Canceller {
       (message) => message.string() as Answer,
       () => undefined,
     );
-    // Read after the request was sent, because a node that gets the message later knows of the request.
+    // Read after the cancellation request is sent, so that a node that receives the message later knows of the request.
     const { delivered } = await link.manager.consumers.info(tasks.name, CONSUMER_NAME);
     if (delivered.stream_seq < streamSequence) return 'nowhere';
     return own ?? answer;

@@ -237,7 +237,7 @@ export abstract class NatsConsumer
       pending.progressAt = now;
       link.connection.publish(pending.reply, '+WPI');
     }
-    // A paused queue evicts no messages that this node has requeued, because no node takes messages.
+    // While the queue is paused, an overdue requeued message is kept, because no other node can have received it.
     if (!this.paused) this.deliveries.redeliveries.evict(ackWaitMs);
     void this.#operations.track(this.#cancellations.removeWithdrawn());
     this.#requester?.check();

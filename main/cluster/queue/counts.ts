@@ -120,8 +120,8 @@ export class NatsCounts {
   /**
    * Reads queue-wide counts from JetStream.
    *
-   * @param runningElsewhere bound on the messages in flight on other nodes, because JetStream counts the requeued
-   *   messages of a paused queue as pending
+   * @param runningElsewhere returns the maximum number of messages to count as in flight on other nodes. Needed for a
+   *   paused queue, because JetStream includes its requeued messages in `num_ack_pending`.
    * @throws {Error} if JetStream does not respond
    */
   async refresh(own: () => OwnMessages, runningElsewhere: () => number = () => Infinity): Promise<void> {

@@ -14,7 +14,7 @@ import { digest } from './stream.ts';
 
 const MAX_READS = 16;
 
-/** Minimum time between two counts of the reasons, because a count reads all dead letters. */
+/** Minimum time between two counts of dead letters by reason, because a count reads all dead letters. */
 const COUNT_INTERVAL_MS = 1000;
 /** Maximum number of concurrent listings that filter by reason, because each may read all dead letters. */
 const MAX_FILTERED = 2;

@@ -8,7 +8,7 @@ import { digest, Stream, token } from './stream.ts';
 
 const LISTING_WAIT_MS = 2000;
 const MAX_BATCH = 500;
-/** Longer reasons are truncated, because NATS limits the size of a message. */
+/** Maximum length of a dead letter's reason, because NATS limits the size of a message. Longer reasons are cut. */
 const MAX_REASON_LENGTH = 4096;
 /** Maximum size of a dead letter's head. Less than the bytes that `NatsPublisher` reserves for a head. */
 const MAX_HEAD_BYTES = 30 * 1024;
@@ -99,7 +99,7 @@ export class DeadLetterStore extends Stream {
           if (message.seq <= last) heads.push(headOf(message));
           if (pending === 0 || message.seq >= last) return heads;
         }
-        // Stops if nothing arrived, because pending dead letters may have been removed.
+        // Stops if the fetch returned nothing, because the remaining dead letters may have been removed since.
         if (heads.length === before) break;
       }
       return heads;

@@ -14,7 +14,7 @@ export interface DeliveryState {
   dueAt: number;
   /** Number of the last delivery that was requeued, retried or snoozed, as counted by JetStream. */
   lastSettledDelivery: number;
-  /** Whether an attempt has started since the last settled delivery. Always false unless `suspect` is true. */
+  /** Whether a suspect's attempt has started but not ended. Always false if `suspect` is false. */
   running: boolean;
   /** Whether a process died while the message was in flight. Cleared when an attempt ends. */
   suspect: boolean;

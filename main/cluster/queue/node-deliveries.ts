@@ -82,7 +82,7 @@ export class NodeDeliveries {
     this.#pending.delete(pending.streamSequence);
   }
 
-  /** Removes a cancelled delivery whose attempt has not started. */
+  /** Marks a delivery as cancelled before its attempt starts, and removes the delivery from this node. */
   drop(pending: PendingDelivery): void {
     this.end(pending);
     pending.isCancelled = true;

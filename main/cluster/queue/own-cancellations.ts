@@ -69,7 +69,7 @@ export class OwnCancellations {
     try {
       if ((await this.#parts.tasks.at(streamSequence)) === null) redeliveries.remove(streamSequence);
     } catch {
-      // A later call of `removeWithdrawn` checks the message.
+      // Makes a later call of `removeWithdrawn` check the message again.
       redeliveries.markAsked(streamSequence);
     }
   }

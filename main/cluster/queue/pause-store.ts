@@ -17,7 +17,7 @@ export class PauseStore extends Stream {
     this.#writes += 1;
   }
 
-  /** Returns undefined if this node wrote during the read, because the result may be outdated. */
+  /** Returns whether the queue is paused, or undefined if this node paused or resumed the queue during the read. */
   async read(): Promise<boolean | undefined> {
     const writes = this.#writes;
     const message = await this.last('queue');

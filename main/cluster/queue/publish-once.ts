@@ -15,7 +15,7 @@ export interface KeyRecord {
   messageId: string;
 }
 
-/** Age at which the next submission can take over an unfinished reservation. Longer than a publish takes. */
+/** Age at which a later submission can take over the reservation of an idempotency key. Longer than a publish takes. */
 const RESERVATION_TIMEOUT_MS = 3000;
 
 /**

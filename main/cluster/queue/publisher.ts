@@ -41,7 +41,7 @@ export class NatsPublisher {
     const { tasks, counts } = this.#parts;
     const { messageId: msgID = token(id), sequence, acceptedAt } = options;
     const bytes = Buffer.byteLength(body);
-    // Must precede `counts.during`, because a refused message does not change a stream.
+    // Checked before `counts.during`, because a refused message must not make concurrent reads of the counts stale.
     this.#checkRoom(bytes);
     const head = headers();
     if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));

@@ -52,7 +52,7 @@ export class PullRequester {
     });
   }
 
-  /** Repeats requests that JetStream has not answered in time. Must be called periodically. */
+  /** Repeats a pull request that JetStream has not answered in time, otherwise calls `ask`. Called periodically. */
   check(): void {
     if (this.#outstanding > 0 && this.#deadline < Date.now()) this.#renew();
     else this.ask();

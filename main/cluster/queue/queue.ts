@@ -93,7 +93,7 @@ class NatsQueue extends NatsConsumer implements Queue {
       const { body, acceptedAt } = pending;
       return { ...inFlightState(pending), body, acceptedAt, history: ownHistory ?? [] };
     }
-    // A redrive or discard adds the task to one of the two streams before removing the task from the other.
+    // Read before the dead letter, so that a task discarded between the two reads is still found.
     const message = await tasks.last(token(id));
     const stored = await letters.get(id);
     // A dead letter is stored before its message is removed, so for a moment both exist.

@@ -51,7 +51,7 @@ export class Redeliveries {
     if (redelivery !== undefined) redelivery.askedAt = Date.now();
   }
 
-  /** Takes up to `max` stream sequences with a cancellation request from before `before` (epoch milliseconds). */
+  /** Unmarks up to `max` messages that `markAsked` marked before `before` (epoch ms). Returns their sequences. */
   takeAsked(before: number, max: number): number[] {
     const taken: number[] = [];
     for (const [streamSequence, redelivery] of this.#awaited) {

@@ -22,8 +22,8 @@ export class RevisionedStore<Value> extends Stream {
     }
   }
 
-  // Returns undefined if `isPart` is true and fewer than `max` values follow.
-  async #readFrom(from: number, max: number, isPart: boolean): Promise<Map<string, Value> | undefined> {
+  // Returns undefined if there are fewer than `max` values from sequence `from` on, although older values exist.
+  async #readFrom(from: number, max: number, hasOlder: boolean): Promise<Map<string, Value> | undefined> {
     const values = new Map<string, Value>();
     const consumer = await this.link.jetstream.consumers.get(this.name, {
       deliver_policy: DeliverPolicy.StartSequence,
@@ -31,7 +31,7 @@ export class RevisionedStore<Value> extends Stream {
     });
     try {
       const { num_pending: pending } = await consumer.info();
-      if (isPart && pending < max) return undefined;
+      if (hasOlder && pending < max) return undefined;
       if (pending === 0) return values;
       for await (const message of await consumer.fetch({ max_messages: pending, expires: LISTING_WAIT_MS })) {
         values.set(message.subject.slice(message.subject.lastIndexOf('.') + 1), message.json<Value>());

@@ -57,7 +57,6 @@ export class NatsTaskLists {
     if (messages === 0) return found;
     let next = first;
     for (let read = 0; found.length < LISTED_TASKS; read++) {
-      // Skips to the messages that JetStream has not delivered yet.
       if (read === MAX_DELIVERED) next = Math.max(next, delivered.stream_seq + 1);
       const message = await tasks.nextFrom(next);
       if (message === null) break;
