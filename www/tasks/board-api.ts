@@ -21,7 +21,7 @@ export interface QueueStatus {
   oldest_age_seconds: number | null;
   threads: { busy: number; total: number };
   paused: boolean;
-  /** Reason why no task can be processed, and the Unix time since then. */
+  /** Reason why no task can be processed, and Unix time at which it arose. Null if tasks can be processed. */
   stalled: { reason: string; since: number } | null;
   latency: { window_seconds: number; waiting: Percentiles | null; running: Percentiles | null };
 }

@@ -7,7 +7,6 @@ import type { Store } from './store.ts';
 
 export interface ConnectionListeners {
   onConnected(): void;
-  /** Called when requests carry the new token. */
   onSignedIn(): void;
 }
 

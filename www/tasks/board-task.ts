@@ -32,7 +32,7 @@ export interface TaskEvent {
   id: string;
   /** Undefined in events of nodes with version 0.1.0. */
   action?: string;
-  /** Milliseconds since the epoch. */
+  /** Time of the event in milliseconds since the epoch. */
   at: number;
   attempt?: number;
   attempts?: number;

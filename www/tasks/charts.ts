@@ -83,7 +83,7 @@ export class Charts {
     const periods = this.#history.periods(PERIOD_SECONDS);
     for (const card of this.#cards) card.show(periods, this.#history.newest(), end);
     const minutes = this.#history.periods(TABLE_SECONDS);
-    // The newest minute is omitted, because it is incomplete.
+    // A period that does not end at a full minute is not shown, because it is incomplete.
     const rows = minutes.times.flatMap((time, index) => (time % TABLE_SECONDS === 0 ? [rowOf(minutes, index)] : []));
     if (rows.at(-1)?.[0] === this.#table.lastElementChild?.firstElementChild?.textContent) return;
     this.#table.replaceChildren(...rows.map(renderRow));

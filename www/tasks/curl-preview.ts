@@ -5,7 +5,7 @@ import type { Submission } from './tasks-api.ts';
 
 /** Maximum number of characters shown, because browsers take seconds to lay out a megabyte of text. */
 const MAX_SHOWN = 20_000;
-/** Delay between the last change and the display of a long command. */
+/** Delay from the last change of the form until a long curl command is shown. */
 const SETTLE_MS = 300;
 
 /** Shows the curl command that queues the task in the form. A long command is shown truncated but copied whole. */
@@ -21,7 +21,7 @@ export class CurlPreview {
     makeCopyButton(part(this.#panel, 'copy-curl', HTMLButtonElement), this.#text, () => this.#whole());
   }
 
-  /** @param length number of characters in the form; a long form is shown after a delay */
+  /** @param length number of characters in the form; above {@link MAX_SHOWN}, the command is shown after a delay */
   update(length: number): void {
     clearTimeout(this.#timer);
     if (length <= MAX_SHOWN) this.#show();

@@ -8,7 +8,7 @@ export interface DataField {
   required: boolean;
   /** Types, allowed values and bounds, such as `integer, 1 to 100`. */
   kind: string;
-  /** Title and description from the JSON Schema, or an empty string. */
+  /** Title and description of the field in the JSON Schema, or an empty string. */
   about: string;
 }
 

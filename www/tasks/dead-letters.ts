@@ -1,6 +1,6 @@
 import { request } from './tasks-api.ts';
 
-/** Dead letters with the same reason. The group of all rare reasons has the reason null. */
+/** Dead letters with the same reason. A null reason groups all reasons beyond the 100 most frequent. */
 export interface ReasonGroup {
   reason: string | null;
   count: number;
@@ -10,7 +10,7 @@ export interface ReasonGroup {
 
 export type LetterSelection = { ids: string[] } | { reason: string } | { all: true };
 
-/** `remaining` is the number of matching dead letters that the service did not change. */
+/** `remaining` is the number of selected dead letters left unchanged, for example because the queue is full. */
 export interface BulkResult {
   count: number;
   remaining: number;

@@ -6,7 +6,7 @@ export class FailedSelection {
   readonly #ids = new Map<string, () => void>();
   #isAllMatching = false;
 
-  /** @param keep keeps a task in memory, and returns a function that ends the keeping */
+  /** @param keep keeps a task in memory until the returned function is called */
   constructor(keep: (id: string) => () => void) {
     this.#keep = keep;
   }

@@ -80,7 +80,7 @@ export class FailedView {
   /** Shows the failed tasks that match the filters of `view`, or hides the list if `view` is undefined. */
   show(view: View | undefined): void {
     const isOpened = view !== undefined && this.#view === undefined;
-    // The service cannot filter by text or action, so a redrive of all matching tasks would include hidden ones.
+    // A selection of all matching tasks ends with a new filter, because the service cannot filter by text or action.
     const isFilterChanged = view?.q !== this.#view?.q || view?.action !== this.#view?.action;
     if (isFilterChanged && this.#selection.isAllMatching) this.#selection.clear();
     this.#view = view;

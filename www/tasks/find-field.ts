@@ -14,7 +14,7 @@ export class FindField {
     this.#field.addEventListener('input', () => this.#find());
     part(document, 'find-form', HTMLFormElement).addEventListener('submit', (event) => event.preventDefault());
     viewState.subscribe((view) => this.#show(view));
-    // Browsers may restore an earlier text after a reload and from the back/forward cache.
+    // Browsers may restore an earlier text of the search field after a reload and from the back/forward cache.
     addEventListener('pageshow', () => this.#show(viewState.view));
     this.#show(viewState.view);
   }

@@ -11,7 +11,6 @@ export interface Health {
   threads: QueueStatus['threads'];
   full: boolean;
   paused: boolean;
-  /** Reason why no task can be processed, and the Unix time since then. */
   stalled: QueueStatus['stalled'];
   limits: QueueStatus['limits'];
   latency: QueueStatus['latency'];
@@ -35,7 +34,7 @@ const WINDOW_MS = 10_000;
 export class RateMeter {
   #samples: { value: number; atMs: number }[] = [];
 
-  /** Adds a sample. @returns the rate per second, or undefined after the first sample */
+  /** Adds the counter's current value. @returns its increase per second, or undefined without an earlier value */
   add(value: number, atMs: number): number | undefined {
     // A counter that has decreased was reset by a restart of the service.
     if (value < (this.#samples.at(-1)?.value ?? 0)) this.#samples = [];

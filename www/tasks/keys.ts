@@ -69,7 +69,7 @@ function store(isOff: boolean): void {
     if (isOff) localStorage.setItem(OFF, '');
     else localStorage.removeItem(OFF);
   } catch {
-    // The browser blocks storage, so the choice lasts only until the page is closed.
+    // The browser blocks storage, so switched-off shortcuts are on again when the page is reopened.
   }
 }
 

@@ -2,7 +2,7 @@ import { afterEvent, afterListing, type BoardTask, type State, type TaskEvent } 
 
 /** When twice this number of tasks is stored, the oldest tasks are removed until this number is left. */
 const MAX_TASKS = 5_000;
-/** Maximum age of a list of unfinished tasks, because nodes that share a queue cache the list. */
+/** Maximum age of the list in a response with unfinished tasks. Nodes that share a queue send a cached list. */
 const LISTING_AGE_MS = 1_500;
 
 interface Entry {
@@ -28,7 +28,7 @@ export class KnownTasks {
     if (task !== undefined) this.#entries.set(event.id, { task, event: this.#events, eventAt: performance.now() });
   }
 
-  /** Must be called before a request for a list. The result tells whether a task changed after the request. */
+  /** Call before requesting a list. The returned function tells whether a task has changed since the list was read. */
   changesSinceListing(state: State): (id: string) => boolean {
     const events = this.#events;
     const isCached = state !== 'completed' && state !== 'failed';

@@ -12,9 +12,9 @@ export class LoadedList {
   isIncomplete = false;
   readonly #find: (id: string) => BoardTask | undefined;
   readonly #isKept: (id: string) => boolean;
-  /** Newest ids of the list, without gaps. */
+  /** Ids of the tasks at the start of the service's list, with no task omitted. */
   #ids: string[] = [];
-  /** Ids of tasks that are still needed, although tasks between them and `#ids` are not loaded. */
+  /** Ids of tasks further down in the service's list, which stay listed because `#isKept` is true for them. */
   #detached: string[] = [];
   /** Ids of completed tasks whose results are not known yet, at most {@link PAGE_SIZE}. */
   readonly #awaited = new Set<string>();
@@ -52,7 +52,7 @@ export class LoadedList {
     return this.#ids.includes(id) || this.#detached.includes(id);
   }
 
-  /** Replaces the newest tasks by `page`. @param added ids of tasks that belong to the list, even if not in `page` */
+  /** Replaces the newest tasks by `page`. @param added tasks with events since the request, which `page` may lack */
   replace(page: readonly string[], more: boolean, added: readonly string[]): void {
     const before = [...this.#ids, ...this.#detached];
     const end = this.#ids.indexOf(page.at(-1) ?? '');
@@ -68,7 +68,7 @@ export class LoadedList {
     this.#changed();
   }
 
-  /** Raises the limit of the list, so that new tasks do not evict the last task while an older page is requested. */
+  /** Raises the list's limit, so that new tasks do not evict the last task during a request for older tasks. */
   makeRoom(): void {
     this.#limit = Math.min(this.#limit + PAGE_SIZE, MAX_LISTED);
   }
@@ -123,7 +123,7 @@ export class LoadedList {
     if (this.#awaited.size > PAGE_SIZE) this.#awaited.delete(first);
   }
 
-  /** Returns the index at which the service would list a task. */
+  /** Returns the index at which a task is inserted into `#ids` to keep the service's order. */
   #indexFor(id: string): number {
     const task = this.#find(id);
     const isBehind = (other: BoardTask | undefined): boolean => {

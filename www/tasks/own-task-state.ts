@@ -15,10 +15,10 @@ export function isUnfinished(status: OwnTaskState['status']): boolean {
   return status === 'queued' || status === 'running' || status === 'retrying';
 }
 
-/** Old services report the time of the next attempt only in whole seconds. */
 export function fromResponse(state: TaskState): OwnTaskState {
   switch (state.status) {
     case 'retrying': {
+      // Services of version 0.1.0 do not send `next_attempt_at_ms`.
       const { reason, next_attempt_at: second, next_attempt_at_ms: nextAttemptAtMs = second * 1000 } = state;
       return { status: 'retrying', reason, nextAttemptAtMs };
     }

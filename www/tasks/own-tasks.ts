@@ -4,9 +4,9 @@ import { describeState, fromBoard, fromResponse, isUnfinished, type OwnTaskState
 import type { Store } from './store.ts';
 import { cancelTask, findTask, Refused, retryTask, type Submission } from './tasks-api.ts';
 
-/** Maximum number of tasks in the list. The oldest task is removed first. */
+/** Maximum number of tasks in the list of tasks queued from this page. The oldest task is removed first. */
 const LIMIT = 8;
-/** Delay before the state of a task without events is requested. Grows with each request. */
+/** First delay between requests for the state of a task without new events. Later delays are longer. */
 const FIRST_CHECK_MS = 1_000;
 const CHECK_GROWTH = 1.5;
 const MAX_CHECK_MS = 10_000;

@@ -1,7 +1,7 @@
 /** A hidden page counts as absent after this delay, so that a short visit to another browser tab has no effect. */
 const GRACE_MS = 3_000;
 
-/** Tracks whether the page is visible. A page in the back/forward cache is absent. */
+/** Whether the page is present: visible, or hidden for less than {@link GRACE_MS}. Leaving the page makes it absent. */
 export class Presence {
   readonly #listeners: { onPresent(): void; onAbsent(): void };
   #isPresent = false;

@@ -83,7 +83,6 @@ export class PurgeLater {
     void this.#send(purge);
   }
 
-  /** @returns the purge that could still be undone */
   #takePending(): Purge | undefined {
     const purge = this.#pending;
     this.#pending = undefined;

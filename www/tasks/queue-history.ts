@@ -2,7 +2,7 @@ import { request } from './tasks-api.ts';
 
 export const HISTORY_SECONDS = 900;
 
-/** Period of the newest rates, in seconds. */
+/** Number of seconds over which the newest rates are averaged. */
 const NEWEST_SECONDS = 5;
 
 const NAMES = ['accepted', 'completed', 'failed', 'retried', 'depth'] as const;
@@ -14,7 +14,7 @@ export interface HistoryPart extends Record<Name, number[]> {
   seconds: number;
 }
 
-/** `times` are Unix times at which periods end. `depth` is a maximum, and other numbers are averages per second. */
+/** One value per period: the mean per second, or for `depth` the maximum. `times` are the periods' ends (Unix time). */
 export type Periods = { times: number[] } & Record<Name, (number | null)[]>;
 
 /** @param since Unix time; undefined requests the whole history @throws {Refused | Unreachable} */
@@ -22,7 +22,7 @@ export async function readHistory(since?: number): Promise<HistoryPart> {
   return request(since === undefined ? '/queue/history' : `/queue/history?since=${since}`);
 }
 
-/** Queue history of the last 15 minutes. The number of a second is null if it is unknown. */
+/** Queue history of the last 15 minutes, with one value per second. The value of an unknown second is null. */
 export class QueueHistory {
   #end: number | undefined;
   #columns = emptyColumns();

@@ -22,12 +22,12 @@ export class QueueRequests {
     this.#listeners = listeners;
   }
 
-  /** Sends a request, unless the service has asked to wait with `Retry-After`. */
+  /** Sends a `GET /queue` request, unless the service has asked to wait with `Retry-After`. */
   send(): void {
     if (performance.now() >= this.#notBefore) void this.#send();
   }
 
-  /** Sends a request even if the service has asked to wait with `Retry-After`. */
+  /** Sends a `GET /queue` request even if the service has asked to wait with `Retry-After`. */
   sendNow(): void {
     void this.#send();
   }

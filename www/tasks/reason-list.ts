@@ -70,7 +70,7 @@ export class ReasonList {
   #renderGroup({ reason, count, permanent }: ReasonGroup): HTMLElement {
     const item = stamp('reason-group');
     part(item, 'reason-text', HTMLElement).textContent = reason === null ? 'Other reasons' : visibleText(reason);
-    // The group of rare reasons has no reason by which the service could filter.
+    // "Other reasons" cannot be chosen, because the service filters dead letters by a single reason.
     part(item, 'reason', HTMLButtonElement).disabled = reason === null;
     return this.#finish(item, count, permanent, reason === this.#chosen, reason ?? undefined);
   }

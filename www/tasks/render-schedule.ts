@@ -37,7 +37,7 @@ export class RenderSchedule {
         reportError(error);
       }
     }
-    // The interval starts when rendering ends, so that slow rendering leaves time for user input.
+    // Set after rendering, so that slow rendering still leaves `INTERVAL_MS` for user input.
     this.#renderedAt = performance.now();
   }
 }

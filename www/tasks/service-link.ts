@@ -12,7 +12,7 @@ const TICK_MS = 1_000;
 const OFFLINE_MS = 3_500;
 /** Milliseconds without a message of the leader tab after which another tab becomes the leader. */
 const LEADER_SILENCE_MS = 3_000;
-/** Every tenth tick, a tab that is not the leader sends a request to check its token. */
+/** Timer ticks between the requests by which a tab that is not the leader checks its token. */
 const CHECK_TICKS = 10;
 
 export interface LinkState {
@@ -81,7 +81,7 @@ export class ServiceLink {
     this.#leave();
     this.#user = user;
     this.#position = undefined;
-    // Resets the state, so that a token refused after the sign-in changes the state to `signed-out`.
+    // Leaves the state `signed-out`, because a repeated `signed-out` would not call `onState`.
     this.#show({ kind: 'connecting', isStreaming: false });
     if (this.#presence.isPresent) this.#join();
   }
@@ -139,7 +139,7 @@ export class ServiceLink {
 
   #onMessage(message: Message): void {
     if (message.kind === 'hello') {
-      // A hidden leader leaves the group, so that the visible tab that has sent `hello` becomes the leader.
+      // A leader leaves the group if hidden, so that the visible tab that has sent `hello` becomes the leader.
       if (this.#group.isLeader) this.#presence.yield();
       this.#sendNews();
       return;
@@ -184,7 +184,7 @@ export class ServiceLink {
     if (error instanceof Refused && error.signedOut) {
       this.signOut();
     } else if (!this.#group.isLeader) {
-      // Only the leader reports failures, except for a refused token.
+      // This tab shows the state that the leader sends, and ignores its own failed requests.
     } else if (error instanceof Refused) {
       this.#noteContact();
       this.#show({ kind: 'failing', error: error.message });

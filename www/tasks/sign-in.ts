@@ -14,7 +14,6 @@ export class Access {
   #session: Session | undefined;
   #asking = false;
 
-  /** @param onSignIn called when requests carry the new token */
   constructor(onSignIn: (userId: string) => void) {
     this.#form = new SignInForm((session) => {
       this.#start(session);

@@ -68,7 +68,7 @@ export class Store {
     return this.#known.get(id);
   }
 
-  /** Keeps a task in memory. @returns a function that ends the keeping */
+  /** Keeps a task in memory until the returned function is called. */
   keep(id: string): () => void {
     this.#kept.set(id, (this.#kept.get(id) ?? 0) + 1);
     return () => {
@@ -147,21 +147,21 @@ export class Store {
     if (this.#lists.get(list.state) !== list) return;
     const page = fetched.flatMap((listed) => {
       const { id, state } = this.#known.merge(listed, isChanged(listed.id));
-      // The service lists queued tasks that wait for a thread as running.
+      // In the service's list of running tasks, `listed.state` is `queued` for a task that waits for a thread.
       return state === listed.state || state === list.state ? id : [];
     });
     const more = fetched.length >= PAGE_SIZE;
     const added = list.ids.filter(isChanged);
     if (before === undefined) list.replace(page, more, added);
     else list.append(before, page, more);
-    // The response contradicts newer events, so the list must be requested again.
+    // If the response contradicts newer events, the list must be requested again.
     const isInDoubt = page.length < fetched.length || added.some((id) => !page.includes(id));
     if (before === undefined) list.isIncomplete ||= isInDoubt;
     this.#refreshIfNeeded();
     this.#schedule.request();
   }
 
-  /** @throws {Refused | Unreachable} after storing an error of the newest page in `problem` */
+  /** Requests a page of tasks. Without `before`, stores any error in `#problem`. @throws {Refused | Unreachable} */
   async #list({ state, query }: LoadedList, before: string | undefined): Promise<BoardTask[]> {
     if (before !== undefined) return listState(state, { ...query, before });
     try {
@@ -176,8 +176,8 @@ export class Store {
   }
 
   #refreshIfNeeded(): void {
-    // After an error, the next response of `GET /queue` causes another request.
     const isNeeded = this.#isOutdated || this.#activeList?.isIncomplete;
+    // While `#problem` is set, `setQueue` repeats the failed request at the next response of `GET /queue`.
     if (isNeeded && this.#problem === undefined) this.#refreshSoon();
   }
 

@@ -60,7 +60,7 @@ export class Tabs {
     }
   }
 
-  /** Returns the number of tasks in a state, or a minimum such as `120+` if tasks from before the start are stored. */
+  /** Returns the number of tasks in a state. In `120+`, tasks completed before the service's start are not counted. */
   #count(state: State): string {
     const count = this.#store.count(state);
     if (count === undefined) return '';

@@ -53,7 +53,7 @@ export function noteOf({ status, permanent }: TaskDetail): string {
 export interface Step {
   kind: 'accepted' | 'failed-attempt' | 'waiting' | 'running' | 'retrying' | 'completed' | 'failed' | 'cancelled';
   title: string;
-  /** Milliseconds since the epoch. Undefined if unknown. */
+  /** Time of the step in milliseconds since the epoch. Undefined if unknown. */
   atMs?: number | undefined;
   /** False if `atMs` is rounded to a whole second. */
   isExact?: boolean;

@@ -36,7 +36,7 @@ export interface ActionList {
 
 /** First invalid field of a task's data. */
 export interface WrongField {
-  /** JSON Pointer of the field within the data. */
+  /** JSON Pointer into the task's data. */
   path: string;
   /** Error message such as `must be number`. */
   detail: string;
@@ -47,7 +47,6 @@ export interface Submission {
   data: Record<string, unknown>;
 }
 
-/** A sign-in is only possible if the service runs with `TASKS_REQUIRE_TOKEN=true`. */
 let token: string | undefined;
 
 /** Sets or removes the token for all further requests. */

@@ -10,7 +10,7 @@ export interface ChartLine {
   dash?: readonly number[];
 }
 
-/** Unix times, oldest first, and one column of values per line. */
+/** `times` are Unix times, oldest first. `columns` has one array of values for each line of the chart. */
 export interface ChartData {
   times: number[];
   columns: (number | null)[][];
@@ -25,7 +25,7 @@ const CROSSHAIRS = uPlot.sync('queue');
 const VALUE_STEPS = Array.from({ length: 10 }, (_, power) =>
   [1, 2, 5].map((digit) => digit * 10 ** (power - 1)),
 ).flat();
-/** Steps in seconds. */
+/** Steps of the time axis in seconds. */
 const TIME_STEPS = [60, 120, 300, 600, 900];
 
 const clock = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' });

@@ -54,7 +54,7 @@ function renderStep({ kind, title, atMs, isExact = false, reason }: Step, previo
   if (previous?.atMs === undefined || kind === 'retrying') return item;
   const isMeasured = isExact && previous.isExact === true;
   const spanMs = Math.max(atMs - previous.atMs, 0);
-  // A shorter span would be wrong, because times in whole seconds are imprecise.
+  // A span below two seconds between times in whole seconds is not shown, because it would be mostly rounding error.
   if (isMeasured || spanMs >= 2_000) part(item, 'step-span', HTMLElement).textContent = `+${formatSpan(spanMs)}`;
   return item;
 }

@@ -17,7 +17,7 @@ const PRICE_STEPS = Array.from({ length: 30 }, (_, index) =>
   [1, 2, 5].map((digit) => Number(`${digit}e${index - 12}`)),
 ).flat();
 
-/** Steps in seconds. */
+/** Steps of the time axis in seconds. */
 const TIME_STEPS = [5, 10, 15, 30, 60, 120, 180, 300, 600];
 
 export const axisFont = ({ host, rem }: Pick<AxisContext, 'host' | 'rem'>) =>

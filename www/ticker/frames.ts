@@ -1,7 +1,7 @@
 export interface Frame {
   /** Sequence number, 1 for the first frame since the page was opened. */
   number: number;
-  /** Time of arrival in milliseconds since the epoch. */
+  /** Time at which the page received the frame, in milliseconds since the epoch. */
   at: number;
   /** Size of the whole payload, of which `text` may contain only the first part. */
   bytes: number;

@@ -44,7 +44,7 @@ export class History {
     return found !== undefined && second - found < gap ? this.#prices[index] : undefined;
   }
 
-  /** Returns the prices in a span of Unix times and the last price before it, with null in each gap. */
+  /** Returns the prices in a span of Unix times and the last price before it, with null in gaps from `gap` seconds. */
   between(from: number, to: number, gap: number): Stretch {
     const seconds: number[] = [];
     const prices: (number | null)[] = [];

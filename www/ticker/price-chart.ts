@@ -35,7 +35,7 @@ export class PriceChart {
   readonly #onPoint: (point: Point | undefined) => void;
   #plot: uPlot | undefined;
   #view: ChartView | undefined;
-  /** Unix time of the crosshair selected by keyboard or touch, which stays when new prices move the chart. */
+  /** Unix time of a crosshair placed by keyboard or touch. The crosshair keeps this time when the chart moves. */
   #pinned: number | undefined;
   #point: Point | undefined;
   #rem = 0;
