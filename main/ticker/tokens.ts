@@ -42,7 +42,7 @@ export class Tokens {
   readonly store: TokenStore;
   readonly #key: LocalKey;
   readonly #digestKey: Uint8Array;
-  /** Identities of verified tokens, by token. An entry is deleted when the store removes the token. */
+  /** Identities of issued and verified tokens, by token. An entry is deleted when the store removes the token. */
   readonly #verified = new Map<string, Identity>();
   readonly #textOf = new Map<string, string>();
   /** Pending decryptions and store lookups by token, shared by concurrent requests. */
@@ -83,6 +83,9 @@ export class Tokens {
     };
     const token = await protocol.Encrypt(this.#key, claims);
     await this.store.put({ id, keyId: this.#keyId(user.apiKey), expiresAt });
+    const { role, user_id } = user;
+    const identity = { actor: { id: claims.sub, metadata: { role, user_id } }, scope, tokenId: id };
+    if (token.length <= MAX_TOKEN_CHARACTERS && this.isLive(identity)) this.#remember(token, identity);
     return token;
   }
 
@@ -142,11 +145,13 @@ export class Tokens {
     )
       return undefined;
     const identity = { actor: { id: sub, metadata: { role, user_id } }, scope, tokenId: jti };
-    if (await this.store.find(jti)) {
-      this.#verified.set(token, identity);
-      this.#textOf.set(jti, token);
-    }
+    if (await this.store.find(jti)) this.#remember(token, identity);
     return identity;
+  }
+
+  #remember(token: string, identity: Identity): void {
+    this.#verified.set(token, identity);
+    this.#textOf.set(identity.tokenId, token);
   }
 
   /**

@@ -22,6 +22,9 @@ async function create(options: Partial<TokensOptions> = {}): Promise<Tokens> {
   return tokens;
 }
 
+/** Creates tokens on another node: with the same store, but without having issued any token. */
+const onOtherNode = ({ store }: Tokens, options: Partial<TokensOptions> = {}) => create({ store, ...options });
+
 const protocol = new LocalProtocol(EncryptFactory, DecryptFactory);
 
 /** Derives the token key from a secret. Another program can read tokens with it. */
@@ -57,16 +60,20 @@ describe('tokens', () => {
   it('restore actor and policies, each time they are verified', async () => {
     const tokens = await create();
     const token = await tokens.issue(user, scope, '');
-    for (let use = 0; use < 3; use++) expect(await tokens.verify(token)).to.deep.include(identity);
+    for (const node of [tokens, await onOtherNode(tokens)])
+      for (let use = 0; use < 3; use++) expect(await node.verify(token)).to.deep.include(identity);
   });
 
   it('restore whatever user, role and address they were issued for', async () => {
     const tokens = await create();
+    const other = await onOtherNode(tokens);
     const text = fc.string({ unit: anyCharacter });
     await fc.assert(
       fc.asyncProperty(text, text, text, async (user_id, role, address) => {
-        const verified = await tokens.verify(await tokens.issue({ user_id, role, apiKey: address }, scope, address));
+        const token = await tokens.issue({ user_id, role, apiKey: address }, scope, address);
+        const verified = await other.verify(token);
         expect(verified).to.deep.include({ actor: { id: `user:${user_id}`, metadata: { role, user_id } }, scope });
+        expect(await tokens.verify(token)).to.deep.equal(verified);
       }),
       { numRuns: 50 },
     );
@@ -157,12 +164,15 @@ describe('tokens', () => {
     mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
     const tokens = await create({ lifetimeSeconds: 60 });
     const [used, unused] = [await tokens.issue(user, scope, ''), await tokens.issue(user, scope, '')];
-    expect(await tokens.verify(used)).to.deep.include(identity);
+    const nodes = [tokens, await onOtherNode(tokens)];
+    for (const node of nodes) expect(await node.verify(used)).to.deep.include(identity);
     mock.timers.tick(59_999);
-    expect(await tokens.verify(used)).to.deep.include(identity);
+    for (const node of nodes) expect(await node.verify(used)).to.deep.include(identity);
     mock.timers.tick(1);
-    expect(await tokens.verify(used)).to.equal(undefined);
-    expect(await tokens.verify(unused)).to.equal(undefined);
+    for (const node of nodes) {
+      expect(await node.verify(used)).to.equal(undefined);
+      expect(await node.verify(unused)).to.equal(undefined);
+    }
   });
 
   it('end with their lifetime even while the store still holds them', async () => {
@@ -175,17 +185,31 @@ describe('tokens', () => {
     expect(await tokens.verify(token)).to.equal(undefined);
   });
 
-  it('are decrypted at their first use only, and remembered no longer than the store holds them', async () => {
-    mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
-    const tokens = await create({ lifetimeSeconds: 60 });
+  for (const node of ['the node that issued them', 'another node']) {
+    it(`are remembered by ${node} once they are valid there, and no longer than the store holds them`, async () => {
+      mock.timers.enable({ apis: ['Date', 'setTimeout'], now: 1_700_000_000_000 });
+      const issuer = await create({ lifetimeSeconds: 60 });
+      const tokens = node === 'another node' ? await onOtherNode(issuer) : issuer;
+      const token = await issuer.issue(user, scope, '');
+      const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
+      const first = await tokens.verify(token);
+      expect(await tokens.verify(token), 'the very same object').to.equal(first);
+      mock.timers.tick(60_000);
+      expect(tokens.store.size).to.equal(0);
+      await tokens.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: Date.now() + 60_000 });
+      expect(await tokens.verify(token), 'another object').to.not.equal(first);
+    });
+  }
+
+  it('are decrypted and looked up in the store on other nodes than the one that issued them only', async () => {
+    const store = new MemoryTokenStore();
+    const find = mock.method(store, 'find');
+    const tokens = await create({ store });
     const token = await tokens.issue(user, scope, '');
-    const { claims } = await protocol.Decrypt(await tokenKey(KEY), token);
-    const first = await tokens.verify(token);
-    expect(await tokens.verify(token), 'the very same object').to.equal(first);
-    mock.timers.tick(60_000);
-    expect(tokens.store.size).to.equal(0);
-    await tokens.store.put({ id: String(claims.jti), keyId: 'k', expiresAt: Date.now() + 60_000 });
-    expect(await tokens.verify(token), 'another object').to.not.equal(first);
+    expect(await tokens.verify(token)).to.deep.include(identity);
+    expect(find.mock.callCount()).to.equal(0);
+    expect(await (await onOtherNode(tokens)).verify(token)).to.deep.include(identity);
+    expect(find.mock.callCount()).to.equal(1);
   });
 
   it('are refused past the bound of the store, until others have left it', async () => {
