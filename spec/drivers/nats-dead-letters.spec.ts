@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { mock } from 'node:test';
 import { jetstream } from '@nats-io/jetstream';
 import { expect } from 'chai';
+import { DeadLetterStore } from '../../main/cluster/queue/dead-letter-store.ts';
 import type { Progress, TaskEvent } from '../../main/tasks/queue/queue.ts';
+import { afterTest } from '../support/cleanup.ts';
 import { describeWithNats } from '../support/servers.ts';
 import { discard, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 import { connection, openNode, ownPrefix } from './nats-node.ts';
@@ -43,6 +46,24 @@ describeWithNats('the dead letters of the NATS queue', () => {
     inbox.stop();
     expect(await queue.purgeAll({ all: true })).to.deep.equal({ count: 1, remaining: 0 });
     expect(events.at(-1)).to.include({ event: 'purged', id, action });
+  });
+
+  it('are found as queued while another node redrives them', async () => {
+    const nats = await connection();
+    const prefix = ownPrefix(nats);
+    const [queue, other] = [await openNode({ nats, prefix }), await openNode({ nats, prefix })];
+    await publishAll(queue, 'a');
+    const inbox = openInbox(queue);
+    await (await inbox.next()).settle(discard());
+    inbox.stop();
+    const get = mock.method(DeadLetterStore.prototype, 'get', async function (this: DeadLetterStore, id: string) {
+      get.mock.restore();
+      expect(await other.redrive('a')).to.equal(true);
+      return this.get(id);
+    });
+    afterTest(() => get.mock.restore());
+    expect(await queue.find('a')).to.include({ state: 'queued' });
+    expect(get.mock.callCount()).to.equal(1);
   });
 
   it('are redriven although one of them is too large for the task stream', async () => {

@@ -85,7 +85,7 @@ class NatsQueue extends NatsConsumer implements Queue {
 
   async find(id: string): Promise<Progress | undefined> {
     this.parts.link.checkUp();
-    const { tasks, notes, letters, events } = this.parts;
+    const { notes, events } = this.parts;
     await this.deadLettering.settled(id);
     const pending = this.deliveries.find(id);
     const ownHistory = pending?.note.history;
@@ -93,9 +93,7 @@ class NatsQueue extends NatsConsumer implements Queue {
       const { body, acceptedAt } = pending;
       return { ...inFlightState(pending), body, acceptedAt, history: ownHistory ?? [] };
     }
-    // Read before the dead letter, so that a task discarded between the two reads is still found.
-    const message = await tasks.last(token(id));
-    const stored = await letters.get(id);
+    const { message, stored } = await this.#read(id);
     // A dead letter is stored before its message is removed, so for a moment both exist.
     if (message !== null && stored?.taskSequence !== message.seq) {
       const found = await notes.get(token(id));
@@ -114,6 +112,17 @@ class NatsQueue extends NatsConsumer implements Queue {
       return { state: 'retrying', attempts, reason, dueAt, ...submitted };
     }
     return stored && { state: 'failed', letter: stored.letter };
+  }
+
+  /** Reads the task's message and its dead letter, of which other nodes can create or remove either at any time. */
+  async #read(id: string) {
+    const { tasks, letters } = this.parts;
+    // Read before the dead letter, because a discard stores the dead letter before it removes the message.
+    const message = await tasks.last(token(id));
+    const stored = await letters.get(id);
+    // A redrive stores the message before it removes the dead letter, so the message may be new.
+    const isMissing = message === null && stored === undefined;
+    return { message: isMissing ? await tasks.last(token(id)) : message, stored };
   }
 
   async cancel(id: string): Promise<'cancelled' | 'running' | undefined> {
