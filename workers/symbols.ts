@@ -24,7 +24,7 @@ export const MAX_SYMBOLS = 64;
 
 const FORMAT = /^([A-Z0-9]{1,16}(?:-[A-Z0-9]{1,16})?):(\d{1,13}(?:\.(\d{1,8}))?)$/;
 const MAX_PRICE = 1e12;
-/** Maximum initial price in units of its last decimal. Far below 2^53, so that higher prices are still exact. */
+/** Maximum initial price without its decimal point: 1.25 counts as 125. Far below 2^53, so that prices can rise. */
 const MAX_UNITS = 1e14;
 
 /** Parses a symbol and its price, such as `BTC-USD:42000`. A price has at least two decimals. */

@@ -74,7 +74,7 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */
 export function afterListing(known: BoardTask | undefined, listed: BoardTask, isNewer: boolean): BoardTask {
-  // The action is taken from the response, because events of old nodes have no action.
+  // Events of version 0.1.0 have no action.
   if (isNewer) return { ...listed, ...known, action: listed.action };
   return { ...listed, ...preciseTimes(known, listed) };
 }

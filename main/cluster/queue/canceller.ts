@@ -106,7 +106,7 @@ export class Canceller {
       (message) => message.string() as Answer,
       () => undefined,
     );
-    // Read after the cancellation request is sent, so that a node that receives the message later knows of the request.
+    // Read after the cancellation request is sent: a node that receives the task after this read already has the request.
     const { delivered } = await link.manager.consumers.info(tasks.name, CONSUMER_NAME);
     if (delivered.stream_seq < streamSequence) return 'nowhere';
     return own ?? answer;

@@ -25,13 +25,13 @@ const ROW_COST = TURN_BYTES / 8;
 export function tasksRouter(options: TasksRouterOptions): Router<AccessState> {
   const { queue, tasks, events, bodies, submissions, admission, responses, check } = options;
   const router = exactRouter<AccessState>();
-  // A durable queue needs no minimum cost, because it stores all submissions of an event loop turn in one transaction.
-  const minCost = queue.durable ? 0 : SUBMISSION_COST;
+  // No minimum for a durable queue, because it stores all submissions of one event loop turn in a single transaction.
+  const minAdmissionCost = queue.durable ? 0 : SUBMISSION_COST;
 
   router.post('/tasks', async (ctx) => {
     authorize(ctx.state, 'create', 'task');
     const { message, key } = await withBody(ctx.req, bodies, async (body) => {
-      await admission.enter(Math.max(body.length * PARSING_COST, minCost));
+      await admission.enter(Math.max(body.length * PARSING_COST, minAdmissionCost));
       return prepare(body, ctx.req.headers, ctx.state.actor?.userId, (own) => submissions.parse(own), check);
     });
     const id = await queue.publish(message, key).catch(failedToQueue);
