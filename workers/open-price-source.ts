@@ -1,5 +1,5 @@
 import { PriceRecording } from './price-recording.ts';
-import type { PriceSource, TimedPriceSource } from './price-source.ts';
+import type { PriceSource, TimedPriceSource } from './price-source-api.ts';
 import { PriceWalk } from './price-walk.ts';
 import { SeededPrices } from './seeded-prices.ts';
 import type { TickerSymbol } from './symbols.ts';

@@ -1,5 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
-import type { PriceSource, Prices } from './price-source.ts';
+import type { PriceSource, Prices } from './price-source-api.ts';
 import { roundPrice, type TickerSymbol } from './symbols.ts';
 
 const MAX_FILE_BYTES = 64 * 1024 * 1024;

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { PriceSource, Prices } from './price-source.ts';
+import type { PriceSource, Prices } from './price-source-api.ts';
 import { roundPrice, type TickerSymbol } from './symbols.ts';
 
 /** Largest change of a price in one tick, as a fraction of the price. */

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { TimedPriceSource } from './price-source.ts';
+import type { TimedPriceSource } from './price-source-api.ts';
 import type { TickerSymbol } from './symbols.ts';
 
 /** Number of ticks in the window. A price is the initial price plus the changes of the last `WINDOW` ticks. */

@@ -1,5 +1,5 @@
 import { SourceCount } from './messages.ts';
-import type { PriceSource, Prices, TimedPriceSource } from './price-source.ts';
+import type { PriceSource, Prices, TimedPriceSource } from './price-source-api.ts';
 import { roundPrice, type TickerPrice, type TickerSymbol } from './symbols.ts';
 import { oneLine, readThrown } from './thrown.ts';
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { migrationSteps } from '../migration-steps.ts';
 import { checkDamage, isDamage } from './corruption-check.ts';
-import { makeDataFolder } from './data-folder.ts';
+import { makeDataFolder } from './data-folder-lock.ts';
 
 export interface CreatedDatabase {
   file: string;

@@ -8,8 +8,9 @@ import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
 import { replyJson } from '../http/json-reply.ts';
 import type { Log } from '../log.ts';
-import type { Check, Checks } from '../readiness-check.ts';
+import type { Checks } from '../readiness-check.ts';
 import { adminPages, indexRouter } from './index-page.ts';
+import { readiness } from './readiness.ts';
 
 export interface AdminAppOptions {
   /** Readiness checks by name. The process is ready if all checks pass. Checks must not block the main thread. */
@@ -45,10 +46,8 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
   router.get('/healthz', (ctx) => replyJson(ctx, 200, { status: 'ok' }));
 
   router.get('/readyz', async (ctx) => {
-    const states = await Promise.all([...run(checks, 'failed'), ...run(warnings, 'warning')]);
-    const isReady = states.every(([, { state }]) => state !== 'failed');
-    const status = isReady ? 'ready' : 'not ready';
-    replyJson(ctx, isReady ? 200 : 503, { status, checks: Object.fromEntries(states) });
+    const { isReady, body } = await readiness(checks, warnings);
+    replyJson(ctx, isReady ? 200 : 503, body);
   });
 
   // Rendering the metrics takes milliseconds and delays ticks, so each event loop turn admits only one scrape.
@@ -74,17 +73,4 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
   for (const path of Object.keys(adminPages)) router.all(path, answerOtherMethods('GET', 'HEAD'));
 
   return router;
-}
-
-function run(checks: Checks, problem: 'failed' | 'warning') {
-  return Object.entries(checks).map(async ([name, check]) => [name, await stateOf(check, problem)] as const);
-}
-
-async function stateOf(check: Check, problem: 'failed' | 'warning'): Promise<{ state: string; detail?: string }> {
-  try {
-    const detail = await check();
-    return detail === undefined ? { state: 'ok' } : { state: problem, detail };
-  } catch (error) {
-    return { state: problem, detail: (error as Error).message };
-  }
 }

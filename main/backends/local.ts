@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ApiKeys } from '../../db/sqlite/api-keys.ts';
-import { lockDataFolder } from '../../db/sqlite/data-folder.ts';
+import { lockDataFolder } from '../../db/sqlite/data-folder-lock.ts';
 import { Database } from '../../db/sqlite/database.ts';
 import { Tasks } from '../../db/sqlite/tasks.ts';
 import type { Config } from '../config.ts';

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
+import { DeadLetterStore } from '../../main/tasks/queue/dead-letter-store.ts';
 import { LocalQueue } from '../../main/tasks/queue/local-queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeDriver } from './conformance.ts';
@@ -7,7 +7,7 @@ import { discard, lettersOf, openInbox, publishAll, retry } from './inbox.ts';
 
 describeDriver('LocalQueue', (bounds, onEvent) => new LocalQueue(bounds, { onEvent }));
 
-function fresh(deadLetters = new DeadLetters()): LocalQueue {
+function fresh(deadLetters = new DeadLetterStore()): LocalQueue {
   const queue = new LocalQueue({ maxLength: 1000, maxBytes: 100_000, maxKeys: 10 }, { deadLetters });
   afterTest(() => queue.close());
   return queue;
@@ -15,7 +15,7 @@ function fresh(deadLetters = new DeadLetters()): LocalQueue {
 
 describe('LocalQueue', () => {
   it('counts the dead letters that had to make room', async () => {
-    const queue = fresh(new DeadLetters({ maxLength: 2, maxBytes: 100 }));
+    const queue = fresh(new DeadLetterStore({ maxLength: 2, maxBytes: 100 }));
     await publishAll(queue, 'abc');
     const deliveries = await openInbox(queue).take(3);
     for (const delivery of deliveries) await delivery.settle(discard());

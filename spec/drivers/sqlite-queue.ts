@@ -3,7 +3,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { mock } from 'node:test';
 import { Database } from '../../db/sqlite/database.ts';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import type { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
+import type { DeadLetterStore } from '../../main/tasks/queue/dead-letter-store.ts';
 import { LocalQueue, type LocalQueueOptions } from '../../main/tasks/queue/local-queue.ts';
 import type { QueueBounds } from '../../main/tasks/queue/queue.ts';
 import { SqliteJournal } from '../../main/tasks/queue/sqlite-journal.ts';
@@ -32,7 +32,7 @@ export function openSqliteQueue(
 }
 
 /** Opens a durable queue that is closed after the test. */
-export function open(path: string, deadLetters?: DeadLetters): LocalQueue {
+export function open(path: string, deadLetters?: DeadLetterStore): LocalQueue {
   const queue = openSqliteQueue(path, deadLetters && { deadLetters });
   afterTest(() => queue.close());
   return queue;

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { expect } from 'chai';
 import { migrate } from '../../db/sqlite/migrate.ts';
-import { DeadLetters } from '../../main/tasks/queue/dead-letters.ts';
+import { DeadLetterStore } from '../../main/tasks/queue/dead-letter-store.ts';
 import type { Queue } from '../../main/tasks/queue/queue.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { describeDriver } from './conformance.ts';
@@ -132,7 +132,7 @@ describe('the durable queue, opened again', () => {
 
   it('keeps its dead letters, except the evicted ones', async () => {
     const path = await freshFile();
-    const before = open(path, new DeadLetters({ maxLength: 2, maxBytes: 1000 }));
+    const before = open(path, new DeadLetterStore({ maxLength: 2, maxBytes: 1000 }));
     await publishAll(before, 'abc');
     for (const delivery of await openInbox(before).take(3)) await delivery.settle(discard());
     const letters = await lettersOf(before);
@@ -263,7 +263,7 @@ describe('the durable queue, opened again', () => {
     await publishAll(before, 'abc');
     for (const delivery of await openInbox(before).take(3)) await delivery.settle(discard());
     await before.close();
-    const smaller = open(path, new DeadLetters({ maxLength: 1, maxBytes: 100 }));
+    const smaller = open(path, new DeadLetterStore({ maxLength: 1, maxBytes: 100 }));
     expect(smaller.counts()).to.include({ accepted: 3, dead: 1, dropped: 2 });
     await smaller.close();
     expect(beside(path).prepare('SELECT id FROM dead_letters').all()).to.deep.equal([{ id: 'c' }]);

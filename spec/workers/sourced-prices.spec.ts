@@ -1,7 +1,7 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import { SourceCount } from '../../workers/messages.ts';
-import type { PriceSource } from '../../workers/price-source.ts';
+import type { PriceSource } from '../../workers/price-source-api.ts';
 import { SourcedPrices } from '../../workers/sourced-prices.ts';
 import type { TickerSymbol } from '../../workers/symbols.ts';
 

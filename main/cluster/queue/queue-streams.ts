@@ -1,6 +1,6 @@
 import { AckPolicy, DiscardPolicy, RetentionPolicy } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
-import { deadLetterBounds } from '../../tasks/queue/dead-letters.ts';
+import { deadLetterBounds } from '../../tasks/queue/dead-letter-store.ts';
 import { KEY_LIFETIME_MS } from '../../tasks/queue/idempotency-keys.ts';
 import type { QueueBounds } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';

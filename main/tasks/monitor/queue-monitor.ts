@@ -1,7 +1,7 @@
 import type { Histogram } from '../../../workers/histogram.ts';
 import { type Dispatcher, unsettled } from '../dispatch/dispatcher.ts';
 import type { WorkerPool } from '../pool/worker-pool.ts';
-import { deadLetterBounds } from '../queue/dead-letters.ts';
+import { deadLetterBounds } from '../queue/dead-letter-store.ts';
 import type { Queue, QueueBounds } from '../queue/queue.ts';
 import type { HistoryAnswer, QueueHistory } from './queue-history.ts';
 import { type Percentiles, RecentDurations } from './recent-durations.ts';

@@ -1,141 +1,195 @@
-import {
-  type DeadLetterFilter,
-  type DeadLetterReasons,
-  type DeadLetterSelection,
-  type ListedDeadLetter,
-  mostFrequent,
-  type ReasonCount,
-  UnknownDeadLetter,
+import { setImmediate } from 'node:timers/promises';
+import { sharedReason, withAttempt } from '../../../db/attempt-history.ts';
+import { actionStart } from '../../../workers/parse-submission.ts';
+import type { Backlog, Entry } from './backlog.ts';
+import type {
+  BulkResult,
+  DeadLetterFilter,
+  DeadLetterOperations,
+  DeadLetterReasons,
+  DeadLetterSelection,
+  ListedDeadLetter,
 } from './dead-letter-operations.ts';
-import type { DeadLetter, Progress } from './queue.ts';
+import type { DeadLetterStore } from './dead-letter-store.ts';
+import { subjectOf } from './event-subject.ts';
+import { type DeadLetter, QueueFull, type SettlementOf, type TaskEvent } from './queue.ts';
+import type { Journal } from './sqlite-journal.ts';
 import { textMemoryBytes } from './text-memory.ts';
 
-/** Limits on the number of dead letters and on the memory for their bodies, reasons and histories, in bytes. */
-export const deadLetterBounds = { maxLength: 10_000, maxBytes: 32 * 1024 * 1024 };
+/** Limits on the dead letters (number, bytes) that a bulk redrive or purge handles per event loop turn. */
+const SLICE = { maxLength: 1000, maxBytes: 1024 * 1024 };
 
-/** Dead letters of a queue, in memory. Evicts the oldest dead letters if a limit is exceeded. */
-export class DeadLetters {
-  /** Number of dead letters that were evicted or purged. */
-  dropped = 0;
-  evicted = 0;
-  readonly #bounds: typeof deadLetterBounds;
-  /** Dead letters by task id, oldest first. */
-  readonly #letters = new Map<string, DeadLetter>();
-  readonly #removing = new Map<string, 'redrive' | 'purge'>();
-  #bytes = 0;
+interface DeadLettersOptions {
+  backlog: Backlog;
+  deadLetters: DeadLetterStore;
+  /** Returns the journal that stores changes, or undefined if the queue is in memory only. */
+  journal: () => Pick<Journal, 'deadLetter' | 'redrive' | 'purge' | 'purgeAll'> | undefined;
+  onEvent: (event: TaskEvent) => void;
+  enqueue: (entry: Entry) => void;
+}
 
-  constructor(bounds = deadLetterBounds) {
-    this.#bounds = bounds;
+/** Moves messages between the backlog and the dead letters of a local queue. */
+export class DeadLetters implements DeadLetterOperations {
+  readonly #options: DeadLettersOptions;
+  readonly #redriving = new Map<string, Promise<void>>();
+
+  constructor(options: DeadLettersOptions) {
+    this.#options = options;
   }
 
-  /** Number of dead letters, including dead letters that are being removed. */
-  get size(): number {
-    return this.#letters.size;
+  /** Turns a message into a dead letter. Its delivery must have ended. */
+  async discard(entry: Entry, { reason, attempts, failure }: SettlementOf<'discard'>): Promise<void> {
+    const { backlog, deadLetters, journal, onEvent } = this.#options;
+    backlog.remove(entry);
+    const { id, body, sequence, acceptedAt } = entry;
+    const failedAt = Date.now();
+    // A message discarded without another attempt adds no attempt to its history.
+    const history = attempts > entry.attempts ? withAttempt(entry.history, failedAt, reason) : entry.history;
+    const failed = { reason: sharedReason(history, reason), permanent: failure === 'permanent', history, failedAt };
+    const letter = { id, body, sequence, attempts, acceptedAt, ...failed };
+    const evicted = deadLetters.add(letter);
+    onEvent({ event: 'failed', ...subjectOf(entry), attempts, reason });
+    for (const old of evicted) this.#notePurge(old);
+    await Promise.all([journal()?.deadLetter(letter), ...evicted.map((old) => journal()?.purge(old))]);
   }
 
-  /** Adds a dead letter, and returns the dead letters that were evicted as a result. */
-  add(letter: DeadLetter): DeadLetter[] {
-    this.#letters.set(letter.id, letter);
-    this.#bytes += textMemoryBytes(letter);
-    return this.#evict();
+  /** Adds a dead letter that an earlier process has stored. */
+  add(letter: DeadLetter): void {
+    this.#purgeEvicted(this.#options.deadLetters.add(letter));
   }
 
-  /** Returns undefined if the dead letter does not exist or is being removed. */
-  get(id: string): DeadLetter | undefined {
-    return this.#removing.has(id) ? undefined : this.#letters.get(id);
+  async newestDeadLetters(limit: number, filter?: DeadLetterFilter): Promise<readonly ListedDeadLetter[]> {
+    return this.#options.deadLetters.newest(limit, filter);
   }
 
-  find(id: string): Progress | undefined {
-    const letter = this.#letters.get(id);
-    if (letter === undefined) return undefined;
-    const { body, acceptedAt } = letter;
-    const isRedriven = this.#removing.get(id) === 'redrive';
-    return isRedriven ? { state: 'queued', body, acceptedAt, history: [] } : { state: 'failed', letter };
+  async deadLetterReasons(): Promise<DeadLetterReasons> {
+    return this.#options.deadLetters.reasons();
   }
 
-  /** Returns up to `limit` dead letters, newest first. @throws {UnknownDeadLetter} if `before` does not exist */
-  newest(limit: number, { before, reason }: DeadLetterFilter = {}): ListedDeadLetter[] {
-    if (before !== undefined && this.get(before) === undefined) throw new UnknownDeadLetter();
-    const older = before === undefined ? this.list() : this.#olderThan(before);
-    const matching = reason === undefined ? older : older.filter((letter) => letter.reason === reason);
-    const newest = limit > 0 ? matching.slice(-limit).reverse() : [];
-    return newest.map((letter) => ({ bytes: listedBytes(letter), read: async () => this.get(letter.id) }));
+  async redrive(id: string): Promise<boolean> {
+    const letter = this.#options.deadLetters.get(id);
+    if (letter === undefined) return false;
+    await this.#redrive([letter], [this.#reserve(letter)]);
+    return true;
   }
 
-  select(selection: DeadLetterSelection): DeadLetter[] {
-    if ('all' in selection) return this.list();
-    if ('reason' in selection) return this.list().filter(({ reason }) => reason === selection.reason);
-    const ids = new Set(selection.ids);
-    return this.list().filter(({ id }) => ids.has(id));
+  async redriveAll(selection: DeadLetterSelection): Promise<BulkResult> {
+    const { deadLetters } = this.#options;
+    const selected = deadLetters.select(selection);
+    const remaining = () => selected.filter((letter) => deadLetters.get(letter.id) === letter);
+    let count = 0;
+    for (let rest = selected; rest.length > 0; rest = remaining()) {
+      const slice = firstSlice(rest);
+      const entries = this.#reserveAll(slice);
+      if (entries.length === 0) break;
+      await this.#redrive(slice.slice(0, entries.length), entries);
+      count += entries.length;
+      await setImmediate();
+    }
+    return { count, remaining: remaining().length };
   }
 
-  reasons(): DeadLetterReasons {
-    const counts = new Map<string, ReasonCount>();
-    for (const { reason, permanent } of this.list()) {
-      const known = counts.get(reason);
-      if (known === undefined) counts.set(reason, { reason, count: 1, permanent });
-      else {
-        known.count += 1;
-        known.permanent &&= permanent;
+  /** Waits until the task's pending redrive, if any, is stored or has failed. */
+  async settled(id: string): Promise<void> {
+    await this.#redriving.get(id)?.catch(() => {});
+  }
+
+  async purge(id: string): Promise<boolean> {
+    const { deadLetters, journal } = this.#options;
+    const letter = deadLetters.get(id);
+    if (letter === undefined) return false;
+    deadLetters.drop(letter);
+    this.#notePurge(letter);
+    await journal()?.purge(letter);
+    return true;
+  }
+
+  async purgeAll(selection: DeadLetterSelection): Promise<BulkResult> {
+    const { deadLetters, journal } = this.#options;
+    const selected = deadLetters.select(selection);
+    const remaining = () => selected.filter((letter) => deadLetters.get(letter.id) === letter);
+    let count = 0;
+    for (let rest = selected; rest.length > 0; rest = remaining()) {
+      const slice = firstSlice(rest);
+      for (const letter of slice) deadLetters.startRemoval(letter, 'purge');
+      try {
+        await journal()?.purgeAll(slice);
+      } catch (error) {
+        this.#keep(slice);
+        throw error;
       }
+      for (const letter of slice) deadLetters.finishRemoval(letter);
+      for (const letter of slice) this.#notePurge(letter);
+      count += slice.length;
+      await setImmediate();
     }
-    return mostFrequent([...counts.values()]);
+    return { count, remaining: remaining().length };
   }
 
-  /** Marks a dead letter as being removed. Must be followed by `finishRemoval` or `undoRemoval`. */
-  startRemoval(letter: DeadLetter, kind: 'redrive' | 'purge'): void {
-    this.#removing.set(letter.id, kind);
-    this.#bytes -= textMemoryBytes(letter);
+  #reserve(letter: DeadLetter): Entry {
+    const { backlog } = this.#options;
+    const entry = backlog.createEntry(letter, letter.sequence, letter.acceptedAt);
+    backlog.reserve(entry);
+    return entry;
   }
 
-  /** Undoes `startRemoval`, and returns the dead letters that were evicted as a result. */
-  undoRemoval(letter: DeadLetter): DeadLetter[] {
-    this.#removing.delete(letter.id);
-    this.#bytes += textMemoryBytes(letter);
-    return this.#evict();
-  }
-
-  finishRemoval({ id }: DeadLetter): void {
-    if (this.#removing.get(id) === 'purge') this.dropped += 1;
-    this.#removing.delete(id);
-    this.#letters.delete(id);
-  }
-
-  drop(letter: DeadLetter): void {
-    if (this.#letters.delete(letter.id)) this.#bytes -= textMemoryBytes(letter);
-    this.dropped += 1;
-  }
-
-  /** Returns all dead letters that are not being removed, oldest first. */
-  list(): DeadLetter[] {
-    const letters = [...this.#letters.values()];
-    return this.#removing.size === 0 ? letters : letters.filter(({ id }) => !this.#removing.has(id));
-  }
-
-  #olderThan(before: string): DeadLetter[] {
-    const letters = this.list();
-    return letters.slice(
-      0,
-      letters.findIndex(({ id }) => id === before),
-    );
-  }
-
-  #evict(): DeadLetter[] {
-    const { maxLength, maxBytes } = this.#bounds;
-    const evicted: DeadLetter[] = [];
-    for (const oldest of this.#letters.values()) {
-      if (this.#letters.size - this.#removing.size <= maxLength && this.#bytes <= maxBytes) break;
-      if (this.#removing.has(oldest.id)) continue;
-      this.drop(oldest);
-      this.evicted += 1;
-      evicted.push(oldest);
+  #reserveAll(letters: readonly DeadLetter[]): Entry[] {
+    const entries: Entry[] = [];
+    try {
+      for (const letter of letters) entries.push(this.#reserve(letter));
+    } catch (error) {
+      if (!(error instanceof QueueFull)) throw error;
     }
-    return evicted;
+    return entries;
+  }
+
+  async #redrive(letters: readonly DeadLetter[], entries: readonly Entry[]): Promise<void> {
+    for (const letter of letters) this.#options.deadLetters.startRemoval(letter, 'redrive');
+    const redriving = this.#recordRedrive(letters, entries);
+    for (const { id } of letters) this.#redriving.set(id, redriving);
+    await redriving;
+  }
+
+  async #recordRedrive(letters: readonly DeadLetter[], entries: readonly Entry[]): Promise<void> {
+    const { backlog, deadLetters, journal, enqueue } = this.#options;
+    try {
+      await journal()?.redrive(entries);
+    } catch (error) {
+      this.#keep(letters);
+      throw error;
+    } finally {
+      for (const entry of entries) backlog.unreserve(entry);
+      for (const { id } of letters) this.#redriving.delete(id);
+    }
+    // No `await` between these loops, because `find` would miss a message already removed but not yet enqueued.
+    for (const letter of letters) deadLetters.finishRemoval(letter);
+    for (const entry of entries) enqueue(entry);
+  }
+
+  #keep(letters: readonly DeadLetter[]): void {
+    for (const letter of letters) this.#purgeEvicted(this.#options.deadLetters.undoRemoval(letter));
+  }
+
+  #notePurge({ id, body }: DeadLetter): void {
+    this.#options.onEvent({ event: 'purged', ...subjectOf({ id, action: actionStart(body) }) });
+  }
+
+  #purgeEvicted(evicted: readonly DeadLetter[]): void {
+    const { journal } = this.#options;
+    for (const letter of evicted) this.#notePurge(letter);
+    for (const letter of evicted)
+      void journal()
+        ?.purge(letter)
+        .catch(() => {});
   }
 }
 
-function listedBytes({ body, reason, history }: DeadLetter): number {
-  let bytes = Buffer.byteLength(body) + Buffer.byteLength(reason);
-  for (const attempt of history) bytes += Buffer.byteLength(attempt.reason);
-  return bytes;
+/** Returns the first dead letters that fit into {@link SLICE}, but at least one. */
+function firstSlice(letters: readonly DeadLetter[]): DeadLetter[] {
+  let bytes = 0;
+  const end = letters.findIndex((letter, index) => {
+    bytes += textMemoryBytes(letter);
+    return index === SLICE.maxLength || (index > 0 && bytes > SLICE.maxBytes);
+  });
+  return letters.slice(0, end === -1 ? letters.length : end);
 }

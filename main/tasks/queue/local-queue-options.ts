@@ -1,10 +1,10 @@
 import type { QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
-import type { DeadLetters } from './dead-letters.ts';
+import type { DeadLetterStore } from './dead-letter-store.ts';
 import type { TaskEvent } from './queue.ts';
 import type { Journal } from './sqlite-journal.ts';
 
 export interface LocalQueueOptions {
-  deadLetters?: DeadLetters;
+  deadLetters?: DeadLetterStore;
   /** Stores every change of the queue in a file. If absent, the queue is in memory only. */
   journal?: Journal;
   /** Initial contents, saved by the previous process. */

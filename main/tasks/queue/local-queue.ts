@@ -3,7 +3,7 @@ import type { QueueSnapshot } from '../../../db/sqlite/queued-messages.ts';
 import { Backlog, type Entry, entryOf } from './backlog.ts';
 import { Cancellations } from './cancellations.ts';
 import { DeadLetterQueue } from './dead-letter-queue.ts';
-import { DeadLettering } from './dead-lettering.ts';
+import { DeadLetterStore } from './dead-letter-store.ts';
 import { DeadLetters } from './dead-letters.ts';
 import { subjectOf } from './event-subject.ts';
 import { IdempotencyKeys } from './idempotency-keys.ts';
@@ -38,9 +38,9 @@ const RECORDED = Promise.resolve();
 export class LocalQueue extends DeadLetterQueue implements Queue {
   readonly durable: boolean;
   readonly #backlog: Backlog;
-  readonly #deadLetters: DeadLetters;
+  readonly #deadLetters: DeadLetterStore;
   readonly #keys: IdempotencyKeys;
-  protected readonly deadLettering: DeadLettering;
+  protected readonly deadLettering: DeadLetters;
   readonly #cancellations: Cancellations;
   readonly #inFlightRecords: InFlightRecords;
   readonly #onEvent: (event: TaskEvent) => void;
@@ -59,12 +59,12 @@ export class LocalQueue extends DeadLetterQueue implements Queue {
     this.#backlog = new Backlog(bounds, () => this.#onReady());
     const release = (delivery: Delivery) => void this.settle(delivery, { kind: 'release' }).catch(() => {});
     this.#inFlightRecords = new InFlightRecords(this.#backlog, release);
-    this.#deadLetters = options.deadLetters ?? new DeadLetters();
+    this.#deadLetters = options.deadLetters ?? new DeadLetterStore();
     this.#keys = new IdempotencyKeys(bounds.maxKeys);
     this.durable = options.journal !== undefined;
     this.#journal = options.journal;
     const shared = { backlog: this.#backlog, journal: () => this.#journal, onEvent: this.#onEvent };
-    this.deadLettering = new DeadLettering({
+    this.deadLettering = new DeadLetters({
       ...shared,
       deadLetters: this.#deadLetters,
       enqueue: (entry) => this.#enqueue(entry),

@@ -4,7 +4,7 @@ import { QueuedMessages, type QueueSnapshot } from '../../../db/sqlite/queued-me
 import { WalSync } from '../../../db/sqlite/wal-sync.ts';
 import type { Config } from '../../config.ts';
 import type { Log } from '../../log.ts';
-import { DeadLetters } from './dead-letters.ts';
+import { DeadLetterStore } from './dead-letter-store.ts';
 import { LastWriteFailed } from './last-write-failed.ts';
 import { LocalQueue, type LocalQueueOptions } from './local-queue.ts';
 import type { OpenQueue, QueueBounds, TaskEvent } from './queue.ts';
@@ -18,7 +18,7 @@ export function openQueue(
   onEvent: (event: TaskEvent) => void = () => {},
 ): OpenQueue {
   const open = driver === 'sqlite' ? openDurable : openMemory;
-  const deadLetters = new DeadLetters();
+  const deadLetters = new DeadLetterStore();
   const opened = open(bounds, dataDir, log, { deadLetters, onEvent });
   return { ...opened, evicted: () => deadLetters.evicted };
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect } from 'chai';
-import { DeadLetters } from '../../../main/tasks/queue/dead-letters.ts';
+import { DeadLetterStore } from '../../../main/tasks/queue/dead-letter-store.ts';
 import { LocalQueue } from '../../../main/tasks/queue/local-queue.ts';
 import { textMemoryBytes } from '../../../main/tasks/queue/text-memory.ts';
 import { discard, openInbox, retry } from '../../drivers/inbox.ts';
@@ -51,7 +51,7 @@ describe('the bytes that a queue counts', () => {
   });
 
   it('include the reasons of all failed attempts, equal ones once, and are zero in the end', async () => {
-    const letters = new DeadLetters({ maxLength: 10, maxBytes: 1 + 4 + 2 + 'it failed'.length });
+    const letters = new DeadLetterStore({ maxLength: 10, maxBytes: 1 + 4 + 2 + 'it failed'.length });
     const queue = new LocalQueue({ maxLength: 10, maxBytes: 10, maxKeys: 10 }, { deadLetters: letters });
     afterTest(() => queue.close());
     await queue.publish({ id: 'a', body: 'a' });

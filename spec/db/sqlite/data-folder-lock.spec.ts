@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect } from 'chai';
-import { lockDataFolder } from '../../../db/sqlite/data-folder.ts';
+import { lockDataFolder } from '../../../db/sqlite/data-folder-lock.ts';
 import { temporaryFolder } from '../../support/cleanup.ts';
 
 describe('lockDataFolder', () => {

@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import fc from 'fast-check';
-import { DeadLetters, deadLetterBounds } from '../../../main/tasks/queue/dead-letters.ts';
+import { DeadLetterStore, deadLetterBounds } from '../../../main/tasks/queue/dead-letter-store.ts';
 import type { DeadLetter } from '../../../main/tasks/queue/queue.ts';
 
 function letter(id: string, body = '', reason = ''): DeadLetter {
@@ -17,11 +17,11 @@ const memory = (bodies: string[]) =>
     0,
   );
 
-const ids = (letters: DeadLetters) => letters.list().map(({ id }) => id);
+const ids = (letters: DeadLetterStore) => letters.list().map(({ id }) => id);
 
-describe('DeadLetters', () => {
+describe('DeadLetterStore', () => {
   it('keeps what it is given, oldest first', () => {
-    const letters = new DeadLetters();
+    const letters = new DeadLetterStore();
     const all = [letter('a', '{}'), letter('b'), letter('c')];
     for (const one of all) letters.add(one);
     expect(letters.list()).to.deep.equal(all);
@@ -30,7 +30,7 @@ describe('DeadLetters', () => {
   });
 
   it('drops the oldest past its bound by number, and counts them', () => {
-    const letters = new DeadLetters({ maxLength: 2, maxBytes: 100 });
+    const letters = new DeadLetterStore({ maxLength: 2, maxBytes: 100 });
     for (const id of ['a', 'b', 'c', 'd']) letters.add(letter(id));
     expect(ids(letters)).to.deep.equal(['c', 'd']);
     expect(letters.dropped).to.equal(2);
@@ -40,7 +40,7 @@ describe('DeadLetters', () => {
   });
 
   it('drops as many of the oldest as it takes to be within its bound by bytes', () => {
-    const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
+    const letters = new DeadLetterStore({ maxLength: 100, maxBytes: 10 });
     for (const id of ['a', 'b', 'c']) letters.add(letter(id, '123'));
     letters.add(letter('d', '1234567'));
     expect(ids(letters)).to.deep.equal(['c', 'd']);
@@ -48,7 +48,7 @@ describe('DeadLetters', () => {
   });
 
   it('lists each with the size of its body, its reason and its history', () => {
-    const letters = new DeadLetters();
+    const letters = new DeadLetterStore();
     const history = [
       { at: 1, reason: 'one' },
       { at: 2, reason: 'ä' },
@@ -58,7 +58,7 @@ describe('DeadLetters', () => {
   });
 
   it('counts the memory of bodies and reasons', () => {
-    const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
+    const letters = new DeadLetterStore({ maxLength: 100, maxBytes: 10 });
     letters.add(letter('a', 'äö', '€'));
     letters.add(letter('b', 'ä€', 'ü2'));
     expect(letters.dropped).to.equal(0);
@@ -70,7 +70,7 @@ describe('DeadLetters', () => {
   });
 
   it('does not keep one that is larger than its bound', () => {
-    const letters = new DeadLetters({ maxLength: 100, maxBytes: 10 });
+    const letters = new DeadLetterStore({ maxLength: 100, maxBytes: 10 });
     letters.add(letter('a', '12345678901'));
     expect(ids(letters)).to.deep.equal([]);
     expect(letters.dropped).to.equal(1);
@@ -82,7 +82,7 @@ describe('DeadLetters', () => {
     const bounds = { maxLength: 5, maxBytes: 40 };
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'grapheme', maxLength: 20 })), (bodies) => {
-        const letters = new DeadLetters(bounds);
+        const letters = new DeadLetterStore(bounds);
         const kept: string[] = [];
         for (const [index, body] of bodies.entries()) {
           letters.add(letter(String(index), body));
