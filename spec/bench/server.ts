@@ -124,8 +124,11 @@ export async function startProduct(env: Record<string, string> = {}): Promise<Pr
 }
 
 /** A peer of `contenders/`, which tells its port when it listens. */
-export async function startPeer(name: string): Promise<{ server: Server; address: { host: string; port: number } }> {
-  const server = await Server.start({ file: `spec/bench/contenders/${name}.ts` });
+export async function startPeer(
+  name: string,
+  args: string[] = [],
+): Promise<{ server: Server; address: { host: string; port: number } }> {
+  const server = await Server.start({ file: `spec/bench/contenders/${name}.ts`, args });
   const { port } = await server.line((line) => line.port !== undefined);
   return { server, address: { host: '127.0.0.1', port: port as number } };
 }

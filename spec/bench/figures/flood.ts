@@ -1,7 +1,8 @@
 import { setTimeout } from 'node:timers/promises';
 import { Crowd } from '../../load/crowd.ts';
 import type { Figure } from '../figure.ts';
-import { type Product, startProduct } from '../server.ts';
+import { withRedis } from '../redis.ts';
+import { type Server, startPeer, startProduct } from '../server.ts';
 import { flood as submit } from './submissions.ts';
 
 const CONNECTIONS = 32;
@@ -9,11 +10,22 @@ const SAMPLE_MS = 500;
 /** It is full before a third of the flood is over. */
 const QUEUE_MAX_LENGTH = 30_000;
 
+const DEFAULTS = 'product, default settings';
+const PEER = 'Fastify, BullMQ, SQLite';
+
 /** What becomes of the stream, and of the work, while submissions come as fast as they can. */
 export function flood(clients: number, seconds: number): Figure {
   return {
     name: `POST /tasks flooded over ${CONNECTIONS} connections, ${seconds} s, with ${clients} clients of the stream`,
-    contenders: { product: () => measure(clients, seconds) },
+    contenders: {
+      product: () => measure(clients, seconds),
+      [DEFAULTS]: async () => measureRates(await startProduct(), seconds),
+      [PEER]: () =>
+        withRedis(['--appendonly', 'no'], async (port) => {
+          const { server, address } = await startPeer('fastify-bullmq', [String(port)]);
+          return measureRates({ server, tasks: address }, seconds);
+        }),
+    },
     readings: [
       { key: 'lateness', name: 'from tick to client, p99', unit: 'ms', target: { atMost: 50 } },
       { key: 'missed', name: 'frames missed', unit: '', target: { atMost: 0 } },
@@ -23,8 +35,17 @@ export function flood(clients: number, seconds: number): Figure {
       { key: 'share', name: 'the one by the other', unit: '', target: { atLeast: 0.5 } },
       { key: 'longest', name: 'longest queue by its bound', unit: '', target: { atMost: 1 } },
       { key: 'growth', name: 'memory at the end by that after a third', unit: '', target: { atMost: 1.1 } },
+      { key: 'accepted', name: 'accepted, no stream, default settings', unit: '/s', of: DEFAULTS, beside: PEER },
+      { key: 'flooded', name: 'processed during that flood', unit: '/s', of: DEFAULTS, beside: PEER },
+      { key: 'keptUp', name: 'processed by accepted in that flood', unit: '', of: DEFAULTS, target: { atLeast: 0.8 } },
+      { key: 'keptUp', name: 'the same of Fastify with BullMQ and SQLite', unit: '', of: PEER },
     ],
   };
+}
+
+interface Service {
+  server: Server;
+  tasks: { host: string; port: number };
 }
 
 interface QueueSample {
@@ -42,19 +63,7 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
   const crowd = new Crowd({ target, connections: clients, concurrency: 100 });
   try {
     await crowd.gather();
-    let over = false;
-    const submitting = submit(`http://127.0.0.1:${product.tasks.port}/tasks`, CONNECTIONS, seconds).finally(() => {
-      over = true;
-    });
-    // Into the flood.
-    await setTimeout(1000);
-    crowd.startOver();
-    const samples: QueueSample[] = [];
-    while (!over) {
-      samples.push(await look(product));
-      await setTimeout(SAMPLE_MS);
-    }
-    await submitting;
+    const during = await sampleFlood(product, seconds, () => crowd.startOver());
     const lacking = await crowd.catchUp(2000);
     const { missed, lateness } = crowd.record.report();
     const from = await look(product);
@@ -64,8 +73,6 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
       await setTimeout(50);
       to = await look(product);
     }
-    // The last ones may have been taken when the flood was over.
-    const during = samples.slice(0, -1);
     const [first, last] = [during[0] ?? from, during.at(-1) ?? from];
     const flooded = rate(first, last, 'completed');
     // Where no backlog is left, the tasks have kept up with the flood.
@@ -87,7 +94,37 @@ async function measure(clients: number, seconds: number): Promise<Record<string,
   }
 }
 
-async function look({ server, tasks }: Product): Promise<QueueSample> {
+/** A service that has nothing to do but the flood. */
+async function measureRates(service: Service, seconds: number): Promise<Record<string, number>> {
+  try {
+    const samples = await sampleFlood(service, seconds);
+    const [first, last] = [samples[0], samples.at(-1)] as [QueueSample, QueueSample];
+    const [accepted, flooded] = [rate(first, last, 'accepted'), rate(first, last, 'completed')];
+    return { accepted, flooded, keptUp: flooded / accepted };
+  } finally {
+    await service.server.stop();
+  }
+}
+
+/** Submits as fast as it can, and samples the counts from a second into the flood until its end. */
+async function sampleFlood(service: Service, seconds: number, begun = () => {}): Promise<QueueSample[]> {
+  let over = false;
+  const submitting = submit(`http://127.0.0.1:${service.tasks.port}/tasks`, CONNECTIONS, seconds).finally(() => {
+    over = true;
+  });
+  await setTimeout(1000);
+  begun();
+  const samples: QueueSample[] = [];
+  while (!over) {
+    samples.push(await look(service));
+    await setTimeout(SAMPLE_MS);
+  }
+  await submitting;
+  // The last sample may have been taken after the flood.
+  return samples.slice(0, -1);
+}
+
+async function look({ server, tasks }: Service): Promise<QueueSample> {
   const response = await fetch(`http://${tasks.host}:${tasks.port}/queue`);
   const { accepted, completed, waiting, delayed, in_flight } = (await response.json()) as Record<string, number>;
   const held = Number(waiting) + Number(delayed) + Number(in_flight);
