@@ -1,5 +1,5 @@
 import { execFile, execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -82,10 +82,11 @@ export async function bench(args: readonly string[]): Promise<string> {
   return stdout;
 }
 
-/** Installs BullMQ, Fastify and Socket.IO, with which the benchmark compares the product. */
+/** Installs the packages with which the benchmark compares the product, unless all of them are installed. */
 function installPeers(): void {
   const folder = join(projectFolder, 'spec/bench');
-  if (existsSync(join(folder, 'node_modules/bullmq'))) return;
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  if (Object.keys(dependencies).every((name) => existsSync(join(folder, 'node_modules', name)))) return;
   const options = ['--no-save', '--prefer-offline', '--no-audit', '--no-fund', '--loglevel=error'];
   execFileSync('npm', ['install', '--prefix', folder, ...options], { stdio: 'ignore' });
 }

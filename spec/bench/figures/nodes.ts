@@ -1,4 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
+import { Client } from 'pg';
 import { StreamClient } from '../../load/stream-client.ts';
 import { sharedNatsServer } from '../../support/nats-server.ts';
 import { startPostgres } from '../../support/postgres-server.ts';
@@ -8,23 +9,28 @@ import { type Product, Server, startProduct } from '../server.ts';
 
 const NODES = 2;
 
-/** What two nodes do together, beside two processes of BullMQ with one Redis. */
+/** Compares two nodes with two processes of BullMQ on one Redis, and of two queues that keep their tasks in PostgreSQL. */
 export function nodes(count: number, ticks: number): Figure {
   return {
     name: `${NODES} nodes: ${count} tasks from submission to row, and ${ticks} ticks`,
     contenders: {
       product: () =>
-        withServers(async (env) => ({
-          ...(await work(productNode(count, env), count)),
-          ...(await stream(env, ticks)),
-        })),
+        withPostgres(async (DATABASE_URL) => {
+          const env = await productSettings(DATABASE_URL);
+          return { ...(await storeRows(productNode(count, env), count, DATABASE_URL)), ...(await stream(env, ticks)) };
+        }),
       BullMQ: () => withRedis(['--appendonly', 'no'], (port) => work(bullMqNode(count, port), count)),
       'BullMQ, appendfsync always': () =>
         withRedis(['--appendonly', 'yes', '--appendfsync', 'always'], (port) => work(bullMqNode(count, port), count)),
+      'graphile-worker': () =>
+        withPostgres((url) => storeRows(postgresNode('graphile-worker', count, url), count, url)),
+      'pg-boss': () => withPostgres((url) => storeRows(postgresNode('pg-boss', count, url), count, url)),
     },
     readings: [
       { key: 'worked', name: 'tasks, submission to stored row', unit: '/s', beside: 'BullMQ, appendfsync always' },
       { key: 'worked', name: 'the same, by a BullMQ that loses them', unit: '/s', beside: 'BullMQ' },
+      { key: 'worked', name: 'the same, by a queue in PostgreSQL', unit: '/s', beside: 'graphile-worker' },
+      { key: 'worked', name: 'the same, by one that fetches batches', unit: '/s', beside: 'pg-boss' },
       { key: 'skew', name: 'one tick on one node and on the other, median', unit: 'ms' },
       { key: 'largestSkew', name: 'the same, at most', unit: 'ms' },
       { key: 'failover', name: 'between two ticks when their maker is killed', unit: 'ms', target: { atMost: 4000 } },
@@ -34,16 +40,21 @@ export function nodes(count: number, ticks: number): Figure {
 
 let prefixes = 0;
 
-/** Runs `work` with the settings of nodes that have nothing in common with earlier ones. */
-async function withServers<T>(run: (env: Record<string, string>) => Promise<T>): Promise<T> {
+/** Returns the settings of nodes that have nothing in common with earlier ones. */
+async function productSettings(DATABASE_URL: string): Promise<Record<string, string>> {
+  return {
+    NATS_URL: await sharedNatsServer(),
+    NATS_PREFIX: `bench-${process.pid}-${++prefixes}`,
+    DATABASE_URL,
+    TOKEN_KEY: 'the key that all nodes of a bench share',
+  };
+}
+
+/** Calls `run` with the URL of a PostgreSQL server of its own. */
+async function withPostgres<T>(run: (url: string) => Promise<T>): Promise<T> {
   const postgres = await startPostgres();
   try {
-    return await run({
-      NATS_URL: await sharedNatsServer(),
-      NATS_PREFIX: `bench-${process.pid}-${++prefixes}`,
-      DATABASE_URL: postgres.url,
-      TOKEN_KEY: 'the key that all nodes of a bench share',
-    });
+    return await run(postgres.url);
   } finally {
     await postgres.remove();
   }
@@ -58,6 +69,24 @@ const productNode = (count: number, env: Record<string, string>) => () =>
 
 const bullMqNode = (count: number, port: number) => () =>
   Server.start({ file: 'spec/bench/contenders/bullmq-node.ts', args: [String(count / NODES), String(port)] });
+
+const postgresNode = (name: string, count: number, DATABASE_URL: string) => () =>
+  Server.start({
+    file: `spec/bench/contenders/${name}-node.ts`,
+    args: [String(count / NODES)],
+    env: { DATABASE_URL },
+  });
+
+/** Measures {@link work}. @throws {Error} if the number of rows stored is not the number of tasks */
+async function storeRows(start: () => Promise<Server>, count: number, url: string): Promise<Record<string, number>> {
+  const measured = await work(start, count);
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query('SELECT count(*)::int AS stored FROM tasks');
+  await client.end();
+  if (rows[0]?.stored !== count) throw new Error(`${rows[0]?.stored} rows of ${count} were stored`);
+  return measured;
+}
 
 /** Has all nodes begin at once, and waits until all that they add is done. */
 async function work(start: () => Promise<Server>, count: number): Promise<Record<string, number>> {

@@ -1,0 +1,28 @@
+/** graphile-worker, one of several processes, at a concurrency of 5. Its task stores a row with a query of its own. */
+import { Logger, makeWorkerUtils, run } from 'graphile-worker';
+import { migratePostgres } from '../../../db/postgres/migrate.ts';
+import { countProcessed, runNode } from './run-node.ts';
+import { POSTGRES_INSERT, processTask } from './task-row.ts';
+
+const share = Number(process.argv[2]);
+const connectionString = process.env.DATABASE_URL;
+await migratePostgres(connectionString);
+// Standard output carries the counts.
+const logger = new Logger(() => (level, message) => {
+  if (level === 'error' || level === 'warning') console.error(message);
+});
+const utils = await makeWorkerUtils({ connectionString, logger });
+await utils.migrate();
+const taskList = {
+  async uppercase(task, { query }) {
+    await query(POSTGRES_INSERT, processTask(task));
+    countProcessed();
+  },
+};
+// The batching that its documentation recommends for throughput: one job more than its concurrency.
+const preset = { worker: { localQueue: { size: 6 }, completeJobBatchDelay: 0 } };
+runNode({
+  share,
+  startWorker: () => run({ connectionString, logger, concurrency: 5, noHandleSignals: true, taskList, preset }),
+  add: (task) => utils.addJob('uppercase', task),
+});
