@@ -36,6 +36,8 @@ export interface TickerOptions {
 
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
+/** Minimum interval between messages to the ticker thread. Each message wakes the thread, which is expensive in a storm. */
+const POST_INTERVAL_MS = 5;
 
 /** Passes subscriptions to the ticker thread and ticks to the clients. Subscriptions survive a thread restart. */
 export class Ticker implements Process {
@@ -58,6 +60,7 @@ export class Ticker implements Process {
   readonly #live = new Set<Pid>();
   readonly #thread: SupervisedWorker<MainToTicker, TickerToMain>;
   #outbox: Array<HandlerToTicker | RelayedTick> = [];
+  #postedAt = 0;
   #isStopped = false;
 
   constructor(options: TickerOptions) {
@@ -170,10 +173,15 @@ export class Ticker implements Process {
 
   #post(message: HandlerToTicker | RelayedTick): void {
     if (this.#outbox.push(message) > 1) return;
-    setImmediate(() => {
-      this.#thread.post(this.#outbox);
-      this.#outbox = [];
-    });
+    const waitMs = this.#postedAt + POST_INTERVAL_MS - performance.now();
+    if (waitMs > 0) setTimeout(() => this.#flush(), waitMs);
+    else setImmediate(() => this.#flush());
+  }
+
+  #flush(): void {
+    this.#postedAt = performance.now();
+    this.#thread.post(this.#outbox);
+    this.#outbox = [];
   }
 
   #onMessage(message: TickerToMain): void {
