@@ -67,7 +67,7 @@ export function poolFunction<Row>(
       const task = tasks[index];
       if (task === undefined) break;
       noteAttempt(slot, index, timeoutMs);
-      if (isTerminated(slot, index)) return forever;
+      if (!recordRunning(slot, index)) return forever;
       const startedAt = performance.now();
       const limit = (limitMs: number, graceMs: number) => noteLimit(slot, limitMs, graceMs);
       const { outcome, row } = await runAttempt(task, handler, limit);
@@ -77,7 +77,7 @@ export function poolFunction<Row>(
       outcomes.push(outcome);
     }
     noteAttempt(slot, tasks.length, Math.max(timeoutMs, STORING_MS));
-    if (isTerminated(slot, tasks.length)) return forever;
+    if (!recordRunning(slot, tasks.length)) return forever;
     const failures = await store(returned.map(({ row }) => row));
     for (const [number, { position }] of returned.entries()) {
       const failure = failures[number];
@@ -139,10 +139,10 @@ function claim(slot: number, next: number): number {
 /** Returned for a batch while the main thread terminates the thread. */
 const forever = new Promise<never>(() => {});
 
-// Records `index` as the running task. Returns true if the main thread is terminating this thread, which must then
+// Records `index` as the running task. Returns false if the main thread is terminating this thread, which must then
 // neither run another task nor store rows.
-function isTerminated(slot: number, index: number): boolean {
-  return runningTasks !== undefined && Atomics.exchange(runningTasks, slot, index) === TERMINATED;
+function recordRunning(slot: number, index: number): boolean {
+  return runningTasks === undefined || Atomics.exchange(runningTasks, slot, index) !== TERMINATED;
 }
 
 // The attempt is recorded before the handler runs, because the handler may hang. The deadline is written last, because

@@ -49,7 +49,7 @@ export class SourcedPrices {
    *   they have not arrived by then
    */
   step(due: number): Promise<void> | undefined {
-    if (this.#isStalled()) return undefined;
+    if (!this.#checkPending()) return undefined;
     if (this.#late !== undefined) this.#take(this.#late.answer);
     this.#late = undefined;
     if (this.#source === undefined) this.#open();
@@ -150,19 +150,19 @@ export class SourcedPrices {
     }
   }
 
-  /** Whether a price source call from an earlier tick is pending. Reports a slow call, and later abandons the call. */
-  #isStalled(): boolean {
-    if (this.#pending === undefined) return false;
+  /** Reports a slow call of an earlier tick, and later abandons it. Returns whether the source can be called again. */
+  #checkPending(): boolean {
+    if (this.#pending === undefined) return true;
     const { name, calledAt } = this.#pending;
     const { intervalMs } = this.#options;
     const elapsedMs = performance.now() - calledAt;
     // Does not yet report a recent call as slow, because the module may still be loading at the first tick.
-    if (elapsedMs < intervalMs / 2) return true;
+    if (elapsedMs < intervalMs / 2) return false;
     this.#count(SourceCount.stalled);
     this.#setProblem(`${name} takes longer than one interval of ${intervalMs} ms`);
-    if (elapsedMs < Math.max(ABANDON_MS, 2 * intervalMs)) return true;
+    if (elapsedMs < Math.max(ABANDON_MS, 2 * intervalMs)) return false;
     this.#pending = undefined;
-    return false;
+    return true;
   }
 
   #take(answer: unknown): void {
