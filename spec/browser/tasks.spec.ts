@@ -232,7 +232,7 @@ describeInBrowser('the task board', () => {
       await page.keyboard.type(', 4');
       await page.keyboard.press('Control+Enter');
       await ownTask(page, 'completed').waitFor();
-      await row(page, 'sum').first().waitFor();
+      await page.locator('.task-row').first().filter({ hasText: 'sum' }).waitFor();
       await page.locator('#find').focus();
       const names: string[] = [];
       for (let stop = 0; stop < 2; stop++) {
