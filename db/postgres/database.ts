@@ -1,6 +1,7 @@
 import { userInfo } from 'node:os';
 import { Client, DatabaseError, defaults, Pool, type PoolClient, types } from 'pg';
 import { DatabaseUnavailable } from '../sqlite/database.ts';
+import { lacksPassword, PooledClient } from './client.ts';
 
 export interface PostgresOptions {
   connections: number;
@@ -43,6 +44,7 @@ export class PostgresDatabase {
     this.address = addressOf(url);
     this.#timeLimitMs = timeLimitMs;
     this.#pool = new Pool({
+      Client: PooledClient,
       connectionString: url,
       application_name: 'ticker-and-tasks',
       max: connections,
@@ -70,8 +72,9 @@ export class PostgresDatabase {
     if (this.#pool.waitingCount >= MAX_WAITING_QUERIES)
       throw this.#unavailable('too many queries waiting for a connection');
     const client = await this.#pool.connect().catch((error) => {
+      if (lacksPassword(error)) throw this.#refused('a password is required');
       throw error instanceof DatabaseError && REFUSED.test(error.code ?? '')
-        ? this.#refused(error)
+        ? this.#refused(reasonOf(error))
         : this.#unavailable(reasonOf(error));
     });
     this.#busy.add(client);
@@ -124,9 +127,9 @@ export class PostgresDatabase {
     };
   }
 
-  #refused({ message }: DatabaseError): DatabaseUnavailable {
+  #refused(reason: string): DatabaseUnavailable {
     return new DatabaseUnavailable(
-      `PostgreSQL at ${this.address} refuses the connection: ${message}: fix DATABASE_URL, ` +
+      `PostgreSQL at ${this.address} refuses the connection: ${reason}: fix DATABASE_URL, ` +
         'for example postgres://user:password@127.0.0.1:5432/database',
     );
   }

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { expect } from 'chai';
 import { PostgresDatabase, type PostgresOptions } from '../../../db/postgres/database.ts';
 import { PostgresTasks } from '../../../db/postgres/tasks.ts';
@@ -17,6 +17,16 @@ function open(url: string, options: Partial<PostgresOptions> = {}): PostgresData
 }
 
 const one = { text: 'SELECT 1 AS one' };
+
+/** Encodes an authentication request of the PostgreSQL protocol. */
+function authentication(kind: number, data: string): Buffer {
+  const message = Buffer.alloc(9 + data.length);
+  message.write('R');
+  message.writeInt32BE(8 + data.length, 1);
+  message.writeInt32BE(kind, 5);
+  message.write(data, 9);
+  return message;
+}
 
 /** Starts a proxy to a server. A test can cut its connections or stop forwarding. */
 async function proxyTo(url: string) {
@@ -110,6 +120,26 @@ describeWithPostgres('PostgresDatabase', () => {
     expect(await outcome(() => database.probe())).to.be.instanceOf(DatabaseUnavailable);
     proxy.state.silent = false;
     expect(await database.query(one)).to.deep.equal([{ one: 1 }]);
+  });
+
+  it('reports a missing password at once, and closes the connection', async () => {
+    const closed = Promise.withResolvers<void>();
+    const server = createServer((socket) => {
+      socket.on('error', () => {}).once('close', () => closed.resolve());
+      // The second answer is only parsed if there is a password.
+      const answers = [authentication(10, 'SCRAM-SHA-256\0\0'), authentication(11, 'r=,s=,i=4096')];
+      socket.on('data', () => socket.write(answers.shift() ?? ''));
+    }).listen(0, '127.0.0.1');
+    afterTest(() => server.close());
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const database = open(`postgres://spec@127.0.0.1:${port}/test`);
+    expect(await outcome(() => database.probe())).to.have.property(
+      'message',
+      `PostgreSQL at 127.0.0.1:${port}/test refuses the connection: a password is required: ` +
+        'fix DATABASE_URL, for example postgres://user:password@127.0.0.1:5432/database',
+    );
+    await closed.promise;
   });
 
   it('lets no query wait where too many do', async () => {
