@@ -1,3 +1,5 @@
+import { accessSync, constants, existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 /** Thrown if the file is already locked, by this process or another. */
@@ -16,8 +18,22 @@ export function lock(path: string): () => void {
     const [SQLITE_BUSY, SQLITE_FULL] = [5, 13];
     const { errcode, message } = error as { errcode?: number; message: string };
     if (errcode === SQLITE_BUSY) throw new Locked(`${path} is locked`, { cause: error });
-    const remedy = errcode === SQLITE_FULL ? 'free some space' : 'delete the file, which holds no data';
+    const remedy = errcode === SQLITE_FULL ? 'free some space' : remedyFor(path);
     throw new Error(`cannot lock ${path}: ${message}: ${remedy}`, { cause: error });
   }
   return () => database[Symbol.dispose]();
+}
+
+function remedyFor(path: string): string {
+  const canDelete = existsSync(path) && isWritable(dirname(path));
+  return canDelete ? 'delete the file, which holds no data' : 'set DATA_DIR to another folder';
+}
+
+function isWritable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -29,6 +29,16 @@ describe('lockDataFolder', () => {
     );
   });
 
+  it('says what to do about a data folder that is a file or cannot be written to', async () => {
+    const file = join(await temporaryFolder(), 'file');
+    await writeFile(file, '');
+    for (const folder of [file, ...(existsSync('/proc/self') ? ['/proc'] : [])]) {
+      expect(() => lockDataFolder(folder)).to.throw(
+        `cannot lock ${folder}/queue.lock: unable to open database file: set DATA_DIR to another folder`,
+      );
+    }
+  });
+
   it('says which folder cannot be created, and what to do', async () => {
     const file = join(await temporaryFolder(), 'file');
     await writeFile(file, '');
