@@ -1,6 +1,8 @@
 import { inspect } from 'node:util';
 
 const MAX_REASON_LENGTH = 1000;
+/** Message of the error that `fetch` throws if it gets no response. */
+const FETCH_FAILED = 'fetch failed';
 const MAX_RETRY_DELAY_MS = 24 * 60 * 60 * 1000;
 
 export interface AttemptFailure {
@@ -30,11 +32,20 @@ function property(value: unknown, key: string): unknown {
 
 function describe(thrown: unknown): string {
   try {
-    const text: unknown = thrown instanceof Error ? thrown.message : thrown;
+    const text: unknown = thrown instanceof Error ? messageOf(thrown) : thrown;
     return (typeof text === 'string' ? text : inspect(text, { depth: 1 })).slice(0, MAX_REASON_LENGTH);
   } catch {
     return 'an error that cannot be read';
   }
+}
+
+/** Returns an error's message. For a failed `fetch`, adds the reason, which is only in the error's cause. */
+function messageOf(error: Error): unknown {
+  const { message } = error;
+  if (message !== FETCH_FAILED) return message;
+  // The cause has no message if the host name has several addresses.
+  const detail = property(error.cause, 'message') || property(error.cause, 'code');
+  return typeof detail === 'string' ? `${FETCH_FAILED}: ${detail}` : FETCH_FAILED;
 }
 
 /** Replaces each run of white space by a space. */
