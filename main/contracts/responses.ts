@@ -51,6 +51,12 @@ export function json(description: string, schema: TSchema, headers: Headers = {}
   return { description, headers: { ...dataHeaderRefs, ...headers }, content: { 'application/json': { schema } } };
 }
 
+/** Returns a redirection without a body. @param location pattern of the header `Location` */
+export function redirection(description: string, location: string): OpenApiResponse {
+  const header: Header = { required: true, schema: { type: 'string', pattern: location } };
+  return { description, headers: { ...dataHeaderRefs, Location: header } };
+}
+
 const errorHeaders: Partial<Record<ErrorName, Headers>> = {
   authenticationRequired: { 'WWW-Authenticate': constant('Bearer') },
   invalidHandshake: { 'Sec-WebSocket-Version': constant('13') },

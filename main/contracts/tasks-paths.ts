@@ -2,7 +2,7 @@ import Type from 'typebox';
 import type { ErrorName } from '../http/errors.ts';
 import { IDEMPOTENCY_KEY } from '../tasks/http/prepare-submission.ts';
 import { jsonBody, type Operations, type Parameter, type PathItem, pathItem } from './path-item.ts';
-import { allErrors, json } from './responses.ts';
+import { allErrors, json, redirection } from './responses.ts';
 import { servers } from './servers.ts';
 import { EVENT_EXAMPLE, taskEvents } from './task-event-schemas.ts';
 import { ref, strictObject } from './task-schemas.ts';
@@ -162,6 +162,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
           'The task.',
           Type.Union([ref('Task'), ref('WaitingTask'), ref('RunningTask'), ref('RetryingTask'), ref('FailedTask')]),
         ),
+        303: redirection('A browser opened the URL: the task on the task board.', '^/\\?task=.'),
       },
       errors: ['taskNotFound', 'databaseUnavailable', 'queryFailed', 'queueUnavailable', 'serverBusy'],
     },

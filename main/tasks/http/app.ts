@@ -17,6 +17,7 @@ import type { Queue } from '../queue/queue.ts';
 import type { TaskEvents } from '../task-events.ts';
 import { requireToken, type TaskAccess } from './access.ts';
 import { actionsRouter } from './actions-router.ts';
+import { redirectToBoard } from './board-redirect.ts';
 import { deadLettersRouter } from './dead-letters-router.ts';
 import { eventsRouter } from './events-router.ts';
 import { queueRouter } from './queue-router.ts';
@@ -69,6 +70,7 @@ export async function createTasksApp(options: TasksAppOptions): Promise<Koa> {
   app.use(jsonErrors(options.log));
   for (const middleware of crossSite({ corsOrigins: options.corsOrigins, refused: 'writes' })) app.use(middleware);
   app.use(await staticClient('tasks'));
+  app.use(redirectToBoard);
   if (options.access !== undefined) {
     app.use(options.access.tokenRoutes);
     app.use(requireToken(options.access));
