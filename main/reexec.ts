@@ -1,8 +1,8 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join, sep } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { dirname, join } from 'node:path';
+import { isDependency } from './dependency.ts';
 import { whenOrphaned } from './orphan.ts';
 
 /** Oldest supported Node.js version (major, minor). Must match `engines` in package.json. */
@@ -19,14 +19,15 @@ export function runtimeIsNewEnough(version = process.versions.node): boolean {
 
 /** Returns the error message for a Node.js that is too old. */
 export function tooOld(): string {
-  const isDependency = fileURLToPath(import.meta.url)
-    .split(sep)
-    .includes('node_modules');
+  return `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: ${remedy()}`;
+}
+
+function remedy(): string {
+  if (!isDependency) return 'run "npm install" here to install one';
+  // A program that calls `start` runs with the Node.js of its own command.
+  if (installedNode() !== undefined) return 'run your program with "npx node"';
   // As a dependency, this package has its own Node.js only if the install script of the package `node` was approved.
-  const remedy = isDependency
-    ? 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project'
-    : 'run "npm install" here to install one';
-  return `Node ${OLDEST.join('.')} or newer is needed, this is ${process.versions.node}: ${remedy}`;
+  return 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project';
 }
 
 /** Runs this command with the Node.js in `node_modules`, and exits with the child's exit code or signal. */

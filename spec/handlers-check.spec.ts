@@ -110,6 +110,21 @@ describe('the check of a handlers module', () => {
     });
   }
 
+  it('says how to name a module of a CommonJS package, which is what "npm init" creates', async () => {
+    const folder = await temporaryFolder();
+    await writeFile(join(folder, 'package.json'), '{"type": "commonjs"}');
+    const remedy = ': set "type": "module" in package.json, or end the file name in .mts or .mjs';
+    const modules = {
+      'Cannot use import statement outside a module': "import fs from 'node:fs'; export default { a: () => fs };",
+      "Unexpected token 'export'": 'export default { a() {} };',
+    };
+    for (const [reason, source] of Object.entries(modules)) {
+      const file = join(folder, 'handlers.ts');
+      await writeFile(file, source);
+      expect(await reasonOf(file)).to.equal(reason + remedy);
+    }
+  });
+
   it('refuses a module that does not load in time, or blocks', async () => {
     for (const source of ['await new Promise((resolve) => setTimeout(resolve, 1e6))', 'for (;;);']) {
       expect(await reasonOf(await writeHandlers(source), 500)).to.equal('it did not load within 0.5 s');

@@ -4,6 +4,10 @@ import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { oneLine, readThrown } from './thrown.ts';
 
+/** Message of Node.js for a module with `import` or `export` in a package of CommonJS modules. */
+const ES_SYNTAX = /^Cannot use import statement outside a module$|^Unexpected token 'export'$/;
+const ES_REMEDY = 'set "type": "module" in package.json, or end the file name in .mts or .mjs';
+
 /**
  * Returns the default export of a user's module. `name` is a path or package name.
  *
@@ -14,7 +18,8 @@ export async function importUserModule(name: string): Promise<unknown> {
     const { default: exported } = await importFromWorkingDirectory(name);
     return exported;
   } catch (error) {
-    throw new Error(oneLine(readThrown(error).reason), { cause: error });
+    const reason = oneLine(readThrown(error).reason);
+    throw new Error(ES_SYNTAX.test(reason) ? `${reason}: ${ES_REMEDY}` : reason, { cause: error });
   }
 }
 

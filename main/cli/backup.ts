@@ -14,7 +14,7 @@ If DATABASE_URL is set, there is nothing to copy: back up PostgreSQL with pg_dum
 await runCommand(USAGE, async (args) => {
   const { positionals } = parseArgs({ args, options: {}, allowPositionals: true });
   const [folder, ...others] = positionals;
-  if (folder === undefined || folder === '') throw new UsageError('the folder is missing');
+  if (folder === undefined || folder === '') throw new UsageError('name a folder for the backup');
   if (others.length > 0) throw new UsageError('too many arguments: name one folder');
   if (databaseUrl() !== undefined) {
     throw new Error('DATABASE_URL is set, so rows and keys are in PostgreSQL: back them up with pg_dump');

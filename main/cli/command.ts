@@ -1,7 +1,18 @@
+import { isDependency } from '../dependency.ts';
+
 /** Invalid command line arguments. The usage text is printed after the message. */
 export class UsageError extends Error {
   override name = 'UsageError';
 }
+
+/** Replaces the npm scripts of a clone in a text by the same commands of the package. */
+export function withPackageCommands(text: string): string {
+  return text
+    .replaceAll('npm start', 'npx ticker-and-tasks')
+    .replace(/npm run (backup|handlers|keys|migrate)( --)?/g, 'npx ticker-and-tasks $1');
+}
+
+const asInstalled = isDependency ? withPackageCommands : (text: string) => text;
 
 /** Returns the folder of the SQLite files (`DATA_DIR`), without validating other settings. */
 export function dataFolder(): string {
@@ -17,7 +28,7 @@ export function databaseUrl(): string | undefined {
 export async function runCommand(usage: string, work: (args: string[]) => void | Promise<void>): Promise<void> {
   const args = process.argv.slice(2);
   if (args.includes('--help') || args.includes('-h')) {
-    process.stdout.write(usage);
+    process.stdout.write(asInstalled(usage));
     return;
   }
   try {
@@ -26,7 +37,7 @@ export async function runCommand(usage: string, work: (args: string[]) => void |
     const { message, code } = error as NodeJS.ErrnoException;
     const line = message.replace(/\p{Cc}+/gu, ' ');
     const isUsageError = error instanceof UsageError || code?.startsWith('ERR_PARSE_ARGS_');
-    process.stderr.write(isUsageError ? `${line}\n\n${usage}` : `${line}\n`);
+    process.stderr.write(asInstalled(isUsageError ? `${line}\n\n${usage}` : `${line}\n`));
     process.exitCode = 1;
   }
 }

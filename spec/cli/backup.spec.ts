@@ -50,8 +50,8 @@ describe('the program of the backup', () => {
   });
 
   for (const [args, line] of [
-    [[], 'the folder is missing'],
-    [[''], 'the folder is missing'],
+    [[], 'name a folder for the backup'],
+    [[''], 'name a folder for the backup'],
     [['a', 'b'], 'too many arguments: name one folder'],
     [['a', '--full'], /^Unknown option '--full'/],
   ] as [string[], string | RegExp][]) {
