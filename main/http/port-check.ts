@@ -30,6 +30,12 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
   );
   await Promise.all(servers.map((server) => new Promise((resolved) => server.close(resolved))));
   const taken = planned.filter((_, index) => failures[index]?.code === 'EADDRINUSE');
+  const bound = planned.filter((_, index) => failures[index] === undefined);
+  for (const { port, variables } of taken) {
+    const same = bound.find((other) => other.port === port && port !== 0);
+    if (same === undefined) continue;
+    throw new Error(`${same.variables.port} and ${variables.port} are both ${port}: set one of them to another port`);
+  }
   if (taken.length > 1) {
     const ports = taken.map(({ port, variables }) => `${port} (${variables.port})`).join(', ');
     throw new Error(

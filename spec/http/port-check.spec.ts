@@ -47,7 +47,9 @@ describe('checkPorts', () => {
   it('notices two listeners with the same port', async () => {
     const { server, port } = await listening();
     await new Promise((resolve) => server.close(resolve));
-    expect(await failure(planned(port), planned(port, 'B'))).to.match(new RegExp(`^port ${port} is in use: .* B_PORT`));
+    expect(await failure(planned(port), planned(port, 'B'), planned(port, 'C'))).to.equal(
+      `A_PORT and B_PORT are both ${port}: set one of them to another port`,
+    );
   });
 
   it('does not bind to a port that other processes share', async () => {
