@@ -64,7 +64,11 @@ const parsers = {
   },
   storage: {
     /** URL of the PostgreSQL database. Set if and only if `NATS_URL` is set. */
-    databaseUrl: serverUrl('DATABASE_URL', /^postgres(ql)?:\/\/./, 'a URL like postgres://127.0.0.1/test'),
+    databaseUrl: serverUrl(
+      'DATABASE_URL',
+      /^postgres(ql)?:\/\/./,
+      'a URL like postgres://user:password@127.0.0.1:5432/database',
+    ),
     dataDir: text('DATA_DIR', 'data'),
   },
   tokens: {

@@ -359,7 +359,7 @@ describe('config', () => {
         expect(refusal({ NATS_URL: url, DATABASE_URL })).to.match(/^NATS_URL must be a URL like/);
       }
       expect(refusal({ NATS_URL, DATABASE_URL: 'mysql://user:hunter2@x' })).to.equal(
-        'DATABASE_URL must be a URL like postgres://127.0.0.1/test, got another value',
+        'DATABASE_URL must be a URL like postgres://user:password@127.0.0.1:5432/database, got another value',
       );
     });
   });

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
@@ -34,6 +35,15 @@ const taken = async () => {
   return String((server.address() as { port: number }).port);
 };
 
+/** Settings that give two listeners the same free port. */
+async function samePort() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const port = String((server.address() as { port: number }).port);
+  await new Promise((resolve) => server.close(resolve));
+  return { TASKS_PORT: port, TICKER_PORT: port };
+}
+
 const SERVERS = { DATABASE_URL: 'postgres://127.0.0.1:1/none', TOKEN_KEY: 'a key that has more than 32 bytes' };
 
 const starts: [string, () => Promise<string>][] = [
@@ -41,6 +51,9 @@ const starts: [string, () => Promise<string>][] = [
   ['two taken ports', async () => failure({ TASKS_PORT: await taken(), TICKER_PORT: await taken() })],
   ['an address of another machine', () => failure({ HOST: '192.0.2.1' })],
   ['a data folder below /proc', () => failure({ DATA_DIR: '/proc/data' })],
+  ['a data folder that is a file', () => failure({ DATA_DIR: 'package.json' })],
+  ['the same port twice', async () => failure(await samePort())],
+  ['an unknown host', () => failure({ HOST: 'nowhere.invalid' })],
   ['a wrong setting', () => failure({ ADMIN_PORT: 'none' })],
   ['a missing handlers module', () => failure({ TASK_HANDLERS: './none.ts' })],
   ['a missing recording', () => failure({ PRICE_SOURCE: 'none.csv' })],
