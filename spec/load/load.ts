@@ -9,16 +9,16 @@ import type { TickReport } from './tick-record.ts';
 const USAGE = `npm run load -- [options]
 
   --connections <n>      clients (1000)
-  --duration <s>         how long they stay once all are there (30)
-  --concurrency <n>      handshakes under way at once (200)
-  --url <url>            the ticker (http://127.0.0.1:8081)
-  --key <key>            API key; that of the demo user in DATA_DIR (data) where absent
-  --max-missed <n>       ticks that clients may miss, in all (0)
-  --max-lost <n>         connections that may fail or be cut off (0)
-  --max-skew <ms>        from the first client to the last, p99 (none)
-  --max-lateness <ms>    from a tick to its arrival, p99 (none; wants the clock of the server)
+  --duration <s>         measured time, after all clients have connected (30)
+  --concurrency <n>      maximum number of concurrent handshakes (200)
+  --url <url>            URL of the ticker (http://127.0.0.1:8081)
+  --key <key>            API key (the demo user's key in DATA_DIR, default: data)
+  --max-missed <n>       maximum number of missed ticks, of all clients together (0)
+  --max-lost <n>         maximum number of connections that fail or are lost (0)
+  --max-skew <ms>        maximum time between the first and the last client to receive a tick, p99 (none)
+  --max-lateness <ms>    maximum time from a tick to its arrival, p99 (none); the clocks must agree
 
-Ends with exit code 1 when a limit is broken.
+The exit code is 1 if a limit is exceeded.
 `;
 
 const options = {
