@@ -42,6 +42,8 @@ describe('the package', () => {
     const clone = join(root, 'clone');
     project = join(root, 'project');
     await mkdir(project);
+    // Without this file, npm installs into the next parent folder that has one.
+    await writeFile(join(project, 'package.json'), '{}');
     for (const each of [...SOURCES, ...DOCUMENTS]) {
       await cp(join(projectFolder, each), join(clone, each), { recursive: true });
     }
@@ -266,11 +268,12 @@ describe('the package', () => {
         const script = `import { start } from 'ticker-and-tasks';\nawait start().catch(({ message }) => console.error(message));`;
         await writeFile(join(project, 'old.mjs'), script);
         const line = /^Node 24\.15 or newer is needed, this is \S+: .*npm approve-scripts node.*\n$/;
-        expect((await output(node, ['old.mjs'])).errors).to.match(line);
+        expect((await output(node, ['old.mjs'])).errors).to.match(/: run your program with "npx node"\n$/);
         // The state of the package if npm has not run its install script.
         rmSync(join(project, 'node_modules/node/bin'), { recursive: true });
         expect(await output(node, [installed('dist/main/index.js')])).to.deep.include({ code: 1, output: '' });
         expect((await output(node, [installed('dist/main/index.js')])).errors).to.match(line);
+        expect((await output(node, ['old.mjs'])).errors).to.match(line);
       });
     },
   );
