@@ -120,7 +120,7 @@ describe('the start', () => {
     // An older version of the services made this folder: a migration would change it under the running process.
     const database = new DatabaseSync(join(DATA_DIR, 'tasks.db'));
     afterTest(() => database.close());
-    database.exec('PRAGMA user_version = 0; DROP INDEX tasks_by_status');
+    database.exec('PRAGMA user_version = 0; DROP INDEX uncompleted_tasks_by_status');
     const { code, text } = await failure({ DATA_DIR });
     expect(code).to.equal(1);
     expect(text).to.deep.equal([
