@@ -91,10 +91,13 @@ describeInBrowser('the inspector of the task board', () => {
           (before) => [...document.querySelectorAll('[data-part="step-live"]')].at(-1)?.textContent !== before,
           first,
         );
+        const answered = page.waitForResponse((response) => response.request().method() === 'DELETE');
         await inspector(page).getByRole('button', { name: 'Cancel' }).click();
+        expect((await answered).status()).to.equal(204);
         await state(page, 'cancelled');
         expect((await steps(page)).at(-1)).to.match(/^Cancelled/);
         expect(await violations(page)).to.deep.equal([]);
+        expect(await part(page, 'inspector-error').textContent()).to.equal('');
       },
       /status of 404/,
     );

@@ -102,7 +102,7 @@ export class ListView {
   #showCount(state: ListedState, found: number, listed: number): void {
     const total = this.#store.count(state) ?? 0;
     const isWhole =
-      state === 'completed' ? !this.#store.more(state) : listed >= total || this.#viewState.view.action !== '';
+      state === 'completed' ? !this.#store.hasOlder(state) : listed >= total || this.#viewState.view.action !== '';
     const label = part(this.#pause, 'pause-label', HTMLElement);
     const unseen = this.#paused ? this.#table.unseen : 0;
     label.textContent = this.#paused ? 'Resume list' : 'Pause list';

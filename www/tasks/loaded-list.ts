@@ -43,18 +43,19 @@ export class LoadedList {
     return [...this.#ids, ...this.#detached, ...this.#awaited];
   }
 
+  /** Whether the service has older tasks than the listed ones, also if the list's limit keeps them from being loaded. */
+  get hasOlder(): boolean {
+    return this.more || this.#ids.length >= MAX_LISTED;
+  }
+
   /** Id of the task after which the next page of older tasks starts. */
   get last(): string | undefined {
     return this.#ids.at(-1);
   }
 
-  has(id: string): boolean {
-    return this.#ids.includes(id) || this.#detached.includes(id);
-  }
-
   /** Replaces the newest tasks by `page`. @param added tasks with events since the request, which `page` may lack */
   replace(page: readonly string[], more: boolean, added: readonly string[]): void {
-    const before = [...this.#ids, ...this.#detached];
+    const before = this.ids;
     const end = this.#ids.indexOf(page.at(-1) ?? '');
     const older = page.length > 0 && end >= 0 && this.#limit > PAGE_SIZE ? this.#ids.slice(end + 1) : [];
     if (older.length === 0) this.#limit = PAGE_SIZE;

@@ -61,11 +61,11 @@ export class QueueHistory {
   }
 
   /** Returns the mean rates of the last {@link NEWEST_SECONDS} seconds, and the depth in the last second. */
-  newest(): Record<Name, number | null> {
+  newest() {
     const end = this.#end ?? 0;
     const newest = (name: Name) =>
       summary(name, this.#between(name, end - (name === 'depth' ? 1 : NEWEST_SECONDS), end));
-    return Object.fromEntries(NAMES.map((name) => [name, newest(name)])) as Record<Name, number | null>;
+    return { completed: newest('completed'), failed: newest('failed'), depth: newest('depth') };
   }
 
   /** Returns the known numbers after the Unix time `from`, up to and including `to`. */

@@ -59,6 +59,11 @@ export class Store {
     return this.#lists.get(state)?.more ?? false;
   }
 
+  /** Whether the service has older tasks in a state than the loaded ones. */
+  hasOlder(state: State): boolean {
+    return this.#lists.get(state)?.hasOlder ?? false;
+  }
+
   /** Id of the last loaded task, after which the next page of older tasks starts. */
   last(state: State): string | undefined {
     return this.#lists.get(state)?.last;

@@ -67,6 +67,6 @@ export class Tabs {
     const listed = state === 'completed' ? this.#store.tasks(state).length : 0;
     const minimum = Math.max(count, listed);
     const text = minimum < 100_000 ? formatCount(minimum) : compact.format(minimum);
-    return minimum > count || (state === 'completed' && this.#store.more(state)) ? `${text}+` : text;
+    return minimum > count || (state === 'completed' && this.#store.hasOlder(state)) ? `${text}+` : text;
   }
 }

@@ -139,6 +139,7 @@ export async function request(path: string, options: RequestInit = {}, timeoutMs
   const response = await fetch(path, { ...options, headers, signal: AbortSignal.timeout(timeoutMs) }).catch(
     unreachable,
   );
+  if (response.status === 204) return {};
   const body = await response.json().catch((cause) => (response.ok ? unreachable(cause) : {}));
   if (!response.ok) {
     const { error = `status ${response.status}`, path, detail } = body;
