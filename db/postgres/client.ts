@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import { Client } from 'pg';
 
 /**
@@ -11,10 +12,14 @@ export class PooledClient extends Client {
     // The pool always passes a callback.
     if (callback === undefined) return super.connect();
     super.connect((error: Error | null) => {
-      if (error !== null && error !== undefined) void this.end();
+      if (error !== null && error !== undefined) this.#stream.destroy();
       callback(error);
     });
     return undefined;
+  }
+
+  get #stream(): Duplex {
+    return (this as unknown as { connection: { stream: Duplex } }).connection.stream;
   }
 }
 
