@@ -31,8 +31,8 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
   await Promise.all(servers.map((server) => new Promise((resolved) => server.close(resolved))));
   const taken = planned.filter((_, index) => failures[index]?.code === 'EADDRINUSE');
   const bound = planned.filter((_, index) => failures[index] === undefined);
-  for (const { port, variables } of taken) {
-    const same = bound.find((other) => other.port === port && port !== 0);
+  for (const { host, port, variables } of taken) {
+    const same = bound.find((other) => other.port === port && overlap(other.host, host));
     if (same === undefined) continue;
     throw new Error(`${same.variables.port} and ${variables.port} are both ${port}: set one of them to another port`);
   }
@@ -46,6 +46,12 @@ export async function checkPorts(listeners: readonly PlannedListener[]): Promise
     const failure = failures[index];
     if (failure !== undefined) explained(listener)(failure);
   }
+}
+
+/** Whether two listeners with the same port exclude each other, because they have the same host or one has all. */
+function overlap(one: string | undefined, other: string | undefined): boolean {
+  const isAny = (host = '::') => host === '::' || host === '0.0.0.0';
+  return one === other || isAny(one) || isAny(other);
 }
 
 async function resolve({ host }: PlannedListener): Promise<{ host?: string } | NodeJS.ErrnoException> {

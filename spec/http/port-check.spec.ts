@@ -52,6 +52,12 @@ describe('checkPorts', () => {
     );
   });
 
+  it('does not blame a listener with the same port on another address', async () => {
+    const { port } = await listening();
+    const elsewhere = { ...planned(port), host: '127.0.0.2' };
+    expect(await failure(elsewhere, planned(port, 'B'))).to.match(new RegExp(`^port ${port} is in use: .*B_PORT`));
+  });
+
   it('does not bind to a port that other processes share', async () => {
     const { port } = await listening();
     expect(await failure({ ...planned(port), reusePort: true })).to.equal(undefined);
