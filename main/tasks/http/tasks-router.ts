@@ -14,8 +14,8 @@ import { failedToQueue, replyQueued, unavailable } from './queue-router.ts';
 import { query, replyTasks } from './task-listing.ts';
 import { unfinishedTask } from './task-status.ts';
 
-/** Admission cost that allows five submissions per event loop turn, in which about five in-memory tasks complete. */
-const SUBMISSION_COST = Math.ceil(TURN_BYTES / 5);
+/** Admission cost that allows four submissions per event loop turn, so that the processing of tasks nearly keeps up. */
+const SUBMISSION_COST = Math.ceil(TURN_BYTES / 4);
 /** Factor from the size of a submission to its admission cost, because parsing deep nesting or many keys is slow. */
 const PARSING_COST = 4;
 /** Admission cost of reading a task row. Fixed, because the size of the row is not known in advance. */

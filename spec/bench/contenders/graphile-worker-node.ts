@@ -4,6 +4,8 @@ import { migratePostgres } from '../../../db/postgres/migrate.ts';
 import { countProcessed, runNode } from './run-node.ts';
 import { POSTGRES_INSERT, processTask } from './task-row.ts';
 
+/** As many connections as the tasks that are added at once need, and some for the worker. */
+const MAX_POOL_SIZE = 40;
 const share = Number(process.argv[2]);
 const connectionString = process.env.DATABASE_URL;
 await migratePostgres(connectionString);
@@ -11,7 +13,7 @@ await migratePostgres(connectionString);
 const logger = new Logger(() => (level, message) => {
   if (level === 'error' || level === 'warning') console.error(message);
 });
-const utils = await makeWorkerUtils({ connectionString, logger });
+const utils = await makeWorkerUtils({ connectionString, logger, maxPoolSize: MAX_POOL_SIZE });
 await utils.migrate();
 const taskList = {
   async uppercase(task, { query }) {
@@ -23,6 +25,15 @@ const taskList = {
 const preset = { worker: { localQueue: { size: 6 }, completeJobBatchDelay: 0 } };
 runNode({
   share,
-  startWorker: () => run({ connectionString, logger, concurrency: 5, noHandleSignals: true, taskList, preset }),
+  startWorker: () =>
+    run({
+      connectionString,
+      logger,
+      maxPoolSize: MAX_POOL_SIZE,
+      concurrency: 5,
+      noHandleSignals: true,
+      taskList,
+      preset,
+    }),
   add: (task) => utils.addJob('uppercase', task),
 });
