@@ -25,7 +25,8 @@ export function tooOld(): string {
 function remedy(): string {
   if (!isDependency) return 'run "npm install" here to install one';
   // A program that calls `start` runs with the Node.js of its own command.
-  if (installedNode() !== undefined) return 'run your program with "npx node"';
+  if (installedNode() !== undefined && process.env[HANDED_OVER] === undefined)
+    return 'run your program with "npx node"';
   // As a dependency, this package has its own Node.js only if the install script of the package `node` was approved.
   return 'install it, or run "npm approve-scripts node" and "npm rebuild node" in your project';
 }

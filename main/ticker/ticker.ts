@@ -36,7 +36,7 @@ export interface TickerOptions {
 
 const RESTART_DELAYS_MS = [0, 100, 500, 1000, 5000] as const;
 const STABLE_AFTER_MS = 10_000;
-/** Minimum interval between messages to the ticker thread. Each message wakes the thread, which is expensive in a storm. */
+/** Minimum interval between messages to the ticker thread. Waking the thread for each of many new clients would be expensive. */
 const POST_INTERVAL_MS = 5;
 
 /** Passes subscriptions to the ticker thread and ticks to the clients. Subscriptions survive a thread restart. */
@@ -179,6 +179,7 @@ export class Ticker implements Process {
   }
 
   #flush(): void {
+    if (this.#outbox.length === 0) return;
     this.#postedAt = performance.now();
     this.#thread.post(this.#outbox);
     this.#outbox = [];

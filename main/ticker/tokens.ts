@@ -30,7 +30,7 @@ export interface TokensOptions {
 const TOKEN_ID_BYTES = 24;
 const KEY_ID_LENGTH = 16;
 const DERIVED_KEY_BYTES = 32;
-/** Maximum length of a token in characters, greater than any issued token. Longer tokens are not decrypted. */
+/** Maximum length of a token in characters. A token is longer only with a user policy of many kilobytes, and refused. */
 const MAX_TOKEN_CHARACTERS = 8192;
 
 /** Tolerated clock skew between nodes, in seconds. The token store checks the exact expiry. */
