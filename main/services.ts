@@ -10,7 +10,8 @@ import { checkPorts, explained } from './http/port-check.ts';
 import type { LogOutput } from './log.ts';
 import { openBackend } from './open-backend.ts';
 import { checkPriceSource } from './price-source-check.ts';
-import { startTasks, type Unfinished } from './tasks/service.ts';
+import type { Unfinished } from './tasks/processing.ts';
+import { startTasks } from './tasks/service.ts';
 import { startTicker } from './ticker/service.ts';
 import { tokenAccess } from './token-access.ts';
 

@@ -14,7 +14,7 @@ import { HandlersByToken } from './handlers-by-token.ts';
 import { PidRegistry } from './pid-registry.ts';
 import { loadScope, userPolicyFile } from './policy.ts';
 import type { TickFeed } from './tick-feed.ts';
-import { Ticker } from './ticker.ts';
+import { Ticker, type TickerOptions } from './ticker.ts';
 import type { TokenStore } from './token-store.ts';
 import { Tokens } from './tokens.ts';
 import { Relay, SOCKET_BUFFER } from './ws-relay.ts';
@@ -47,6 +47,8 @@ export interface TickerBackend {
 
 const TICK_TIMEOUT_MS = 3_000;
 
+type TickerSettings = Config['ticker'];
+
 /** Starts the ticker service. @throws {Error} if a part of the service cannot be started */
 export async function startTicker(
   { http, tokens: tokenSettings, ticker: settings }: Pick<Config, 'http' | 'tokens' | 'ticker'>,
@@ -70,28 +72,13 @@ export async function startTicker(
     },
   });
   startedParts.defer(() => tokens.close());
-  const maxConnections = Math.min(settings.maxConnections, shares.webSockets);
-  // The default of `MAX_CONNECTIONS` is only an upper bound, so falling below the default is not logged.
-  if (maxConnections < settings.maxConnections && settings.maxConnections !== defaults.ticker.maxConnections) {
-    const { openFiles } = shares;
-    log.info({ openFiles, maxConnections }, 'the limit on open files allows fewer connections than MAX_CONNECTIONS');
-  }
-  const { intervalMs, symbols, seed, priceSource: source, maxConnectionsPerAddress, maxMessagesPerSecond } = settings;
+  const { maxConnectionsPerAddress, maxMessagesPerSecond } = settings;
+  const maxConnections = connectionLimit(settings, shares, log);
   const relay = new Relay(processes, { maxConnections, maxConnectionsPerAddress, maxMessagesPerSecond });
   startedParts.defer(() => relay.close(Promise.resolve()));
   const feed = await backend.openTickFeed();
   startedParts.defer(() => feed?.close());
-  const ticker = new Ticker({
-    intervalMs,
-    symbols,
-    seed,
-    source,
-    processes,
-    broadcast: (clients, message) => relay.broadcast(clients, message),
-    feed,
-    log,
-  });
-  processes.register(TICKER, ticker);
+  const ticker = createTicker(settings, processes, relay, feed, log);
   startedParts.defer(() => ticker.stop());
   await ticker.start();
   const requests = new RequestMetrics();
@@ -124,10 +111,10 @@ export async function startTicker(
     listener,
     demoApiKey: apiKey,
     metrics: { requests, relay, ticker, tokens },
-    checks: { ticker: () => checkTicks(ticker, intervalMs, feed) },
+    checks: { ticker: () => checkTicks(ticker, settings.intervalMs, feed) },
     warnings: {
       token_store: () => checkTokenStore(tokens.store),
-      ...(source !== undefined && { price_source: () => ticker.source.problem }),
+      ...(settings.priceSource !== undefined && { price_source: () => ticker.source.problem }),
     },
     tokens,
     tokenRoutes: authRouter(options).routes() as Middleware,
@@ -139,6 +126,31 @@ export async function startTicker(
       await tokens.close();
     },
   };
+}
+
+/** Returns the maximum number of connections: `MAX_CONNECTIONS`, or what the limit on open files allows. */
+function connectionLimit({ maxConnections }: TickerSettings, shares: ConnectionShares, log: Log): number {
+  const limit = Math.min(maxConnections, shares.webSockets);
+  // The default of `MAX_CONNECTIONS` is only an upper bound, so falling below the default is not logged.
+  if (limit < maxConnections && maxConnections !== defaults.ticker.maxConnections) {
+    const fields = { openFiles: shares.openFiles, maxConnections: limit };
+    log.info(fields, 'the limit on open files allows fewer connections than MAX_CONNECTIONS');
+  }
+  return limit;
+}
+
+function createTicker(
+  settings: TickerSettings,
+  processes: PidRegistry,
+  relay: Relay,
+  feed: TickFeed | undefined,
+  log: Log,
+): Ticker {
+  const { intervalMs, symbols, seed, priceSource: source } = settings;
+  const broadcast: TickerOptions['broadcast'] = (clients, message) => relay.broadcast(clients, message);
+  const ticker = new Ticker({ intervalMs, symbols, seed, source, processes, broadcast, feed, log });
+  processes.register(TICKER, ticker);
+  return ticker;
 }
 
 function checkTokenStore({ size, maxTokens }: TokenStore): string | undefined {

@@ -1,9 +1,6 @@
 import Koa from 'koa';
-import type { TaskLocation, TaskRecord, TaskSummary } from '../../../db/sqlite/tasks.ts';
-import type { TaskFilter, TaskPosition } from '../../../db/task-filter.ts';
 import type { SubmissionRules } from '../../../workers/handlers-manifest.ts';
 import type { MainThreadCheck } from '../../../workers/parse-submission.ts';
-import type { Awaitable } from '../../awaitable.ts';
 import { Admission } from '../../http/admission.ts';
 import type { BodyBounds } from '../../http/body-buffer.ts';
 import type { ByteBudget } from '../../http/byte-budget.ts';
@@ -15,6 +12,7 @@ import { type RequestMetrics, recordRequests } from '../../metrics/request-metri
 import type { QueueMonitor } from '../monitor/queue-monitor.ts';
 import type { Queue } from '../queue/queue.ts';
 import type { TaskEvents } from '../task-events.ts';
+import type { TaskStore } from '../task-store.ts';
 import { requireToken, type TaskAccess } from './access.ts';
 import { actionsRouter } from './actions-router.ts';
 import { redirectToBoard } from './board-redirect.ts';
@@ -24,16 +22,6 @@ import { queueRouter } from './queue-router.ts';
 import { queueStatusRouter } from './queue-status-router.ts';
 import type { SubmissionThread } from './submission-thread.ts';
 import { tasksRouter } from './tasks-router.ts';
-
-/** Read access to stored task rows. */
-export interface TaskStore {
-  list(filter: TaskFilter): Awaitable<TaskRecord[]>;
-  summarize(filter: TaskFilter): Awaitable<TaskSummary[]>;
-  locate(filter: TaskFilter): Awaitable<TaskLocation[]>;
-  position(id: string): Awaitable<TaskPosition | undefined>;
-  find(id: string): Awaitable<TaskRecord | undefined>;
-  findSummary(id: string): Awaitable<TaskSummary | undefined>;
-}
 
 export interface TasksAppOptions {
   queue: Omit<Queue, 'take' | 'settle' | 'markRunning' | 'reportProgress' | 'onReady' | 'onCancel' | 'close'>;
