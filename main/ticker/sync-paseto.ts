@@ -7,7 +7,15 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto';
-import { InvalidTokenError, type Key, LocalDecrypt, LocalEncrypt, LocalProtocol, PAE } from 'paseto';
+import {
+  InvalidTokenError,
+  type Key,
+  LocalDecrypt,
+  LocalEncrypt,
+  LocalProtocol,
+  type LocalProtocolInstance,
+  PAE,
+} from 'paseto';
 
 const HEADER = Buffer.from('v3.local.');
 const NONCE_BYTES = 32;
@@ -30,12 +38,15 @@ export class LocalKey implements Key {
   }
 }
 
+// Named, because TypeScript would write the inferred type of `protocol` as a declaration of 750 kB.
+type Operations = readonly [ReturnType<typeof LocalEncrypt<3, LocalKey>>, ReturnType<typeof LocalDecrypt<3, LocalKey>>];
+
 /**
  * PASETO v3.local with the synchronous functions of `node:crypto`. The `paseto` package's own operations use WebCrypto,
  * whose six calls per token each wait for the thread pool, which takes several times as long as the cryptography. The
  * package parses and formats tokens, encodes the authenticated data, and validates claims.
  */
-export const protocol = new LocalProtocol(
+export const protocol: LocalProtocolInstance<Operations> = new LocalProtocol(
   LocalEncrypt<3, LocalKey>({ version: 3, run: encrypt }),
   LocalDecrypt<3, LocalKey>({ version: 3, run: decrypt }),
 );
