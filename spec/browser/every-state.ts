@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import type { Page } from 'playwright-core';
 import { startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
+import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
 import { LOST, part, reaches, signIn, visit } from './chromium.ts';
@@ -62,8 +63,13 @@ export function itShowsTheTickerAt(width: number, colorScheme: 'light' | 'dark')
       // The newest tick is up to a minute old, so the shortest span may not show it.
       await page.getByRole('radio', { name: '15 min' }).check();
       await page.getByLabel('Kind of chart').selectOption('5');
-      await page.getByRole('slider').first().press('End');
-      await page.locator('.candle-readout', { hasText: 'open' }).first().waitFor();
+      // The crosshair is hidden again when the chart becomes one of candles.
+      const readout = page.locator('.candle-readout', { hasText: 'open' }).first();
+      const pin = async () => {
+        await page.getByRole('slider').first().press('End');
+        return readout.isVisible();
+      };
+      await eventually(pin, (isPinned) => isPinned);
       await checkAppearance(page, 'candles');
       await page.getByRole('button', { name: 'Pause' }).click();
       await checkAppearance(page, 'paused');
