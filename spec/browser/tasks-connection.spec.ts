@@ -5,6 +5,7 @@ import type { Page } from 'playwright-core';
 import { onceForSuite, temporaryFolder } from '../support/cleanup.ts';
 import { post, startServices } from '../support/program.ts';
 import { severable } from '../support/severable.ts';
+import { eventually } from '../support/until.ts';
 import { writeHandlers } from '../tasks/handlers/handling.ts';
 import { violations } from './accessibility.ts';
 import { describeInBrowser, part, reaches, visit } from './chromium.ts';
@@ -156,9 +157,12 @@ describeInBrowser('the state of the connection and of the queue on the task boar
       const status = part(page, 'health-status');
       const announced = await status.textContent();
       expect(announced).to.match(/^The queue is paused\. The queue is full: 1,000,00\d of/);
-      await notice(page, 'full')
-        .filter({ hasText: `${(waiting + 2).toLocaleString('en-US')} of` })
-        .waitFor();
+      const answered = waiting + 2;
+      await eventually(
+        async () =>
+          Number(/([\d,]+) of/.exec((await notice(page, 'full').textContent()) ?? '')?.[1]?.replaceAll(',', '')),
+        (shown) => shown >= answered,
+      );
       expect(await resume.evaluate((button) => button === document.activeElement)).to.equal(true);
       expect(await status.textContent()).to.equal(announced);
       expect(await violations(page)).to.deep.equal([]);

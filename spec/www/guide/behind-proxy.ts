@@ -52,13 +52,13 @@ export function describeBehind(name: string, start: (services: RunningServices) 
       const { services, proxy } = running();
       const events = await open(proxy, TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
       afterTest(() => events.destroy());
-      await post(`${services.tasks}/tasks`, { action: 'sum' });
+      const { id } = JSON.parse((await post(`${services.tasks}/tasks`, { action: 'sum' })).body);
       let text = '';
       for await (const chunk of events) {
         text += chunk;
-        if (text.includes('event: completed')) break;
+        if (new RegExp(`event: completed\ndata: .*${id}`).test(text)) break;
       }
-      expect(text).to.match(/event: accepted\n/);
+      expect(text).to.match(new RegExp(`event: accepted\ndata: .*${id}`));
     });
   });
 }
