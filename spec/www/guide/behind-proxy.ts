@@ -52,7 +52,8 @@ export function describeBehind(name: string, start: (services: RunningServices) 
       const { services, proxy } = running();
       const events = await open(proxy, TASKS, '/tasks/events', { Authorization: AUTHORIZATION });
       afterTest(() => events.destroy());
-      const { id } = JSON.parse((await post(`${services.tasks}/tasks`, { action: 'sum' })).body);
+      const { body } = await post(`${services.tasks}/tasks`, { action: 'sum' });
+      const { id } = body as { id: string };
       let text = '';
       for await (const chunk of events) {
         text += chunk;
