@@ -128,7 +128,7 @@ export async function startTicker(
   };
 }
 
-/** Returns the maximum number of connections: `MAX_CONNECTIONS`, or what the limit on open files allows. */
+/** Returns the maximum number of connections: `MAX_CONNECTIONS`, or fewer if the limit on open files is too low for it. */
 function connectionLimit({ maxConnections }: TickerSettings, shares: ConnectionShares, log: Log): number {
   const limit = Math.min(maxConnections, shares.webSockets);
   // The default of `MAX_CONNECTIONS` is only an upper bound, so falling below the default is not logged.
