@@ -16,8 +16,8 @@ const actions: HandlersManifest = new Map([
 ]);
 
 /** Returns a function that says whether the document allows a body of `POST /tasks`. */
-function validator(rejectUnknown: boolean): (body: object) => boolean {
-  const { components } = describeActions(openApi, { actions, rejectUnknown });
+function validator(rejectUnknown: boolean, manifest = actions): (body: object) => boolean {
+  const { components } = describeActions(openApi, { actions: manifest, rejectUnknown });
   const ajv = new Ajv2020({ strict: false, validateFormats: false });
   return ajv.compile({ $ref: '#/components/schemas/Submission', components });
 }
@@ -46,13 +46,43 @@ describe('the OpenAPI document with a handlers module', () => {
     expect(allows({ action: 'other' })).to.equal(false);
   });
 
-  it('is the same as before without schemas', () => {
-    expect(describeActions(openApi, { actions: new Map([['free', {}]]), rejectUnknown: false })).to.equal(openApi);
+  it('resolves the references of a schema with an identifier of its own', () => {
+    const $id = 'https://example.com/tree';
+    for (const $ref of ['#', $id, `${$id}#`, `${$id}#/$defs/tree`, '#/$defs/tree']) {
+      const children = { type: 'array', items: { $ref } };
+      const schema = { $id, ...tree, properties: { ...tree.properties, children }, $defs: { tree } };
+      const allows = validator(false, new Map([['plant', { schema }]]));
+      expect(allows({ action: 'plant', data: { name: 'oak', children: [{ name: 'leaf' }] } }), $ref).to.equal(true);
+      expect(allows({ action: 'plant', data: { name: 'oak', children: [{}] } }), $ref).to.equal(false);
+    }
+  });
+
+  it('names all actions, those without a schema too', () => {
+    const description = (manifest: HandlersManifest, rejectUnknown: boolean) => {
+      const { Submission } = describeActions(openApi, { actions: manifest, rejectUnknown }).components.schemas;
+      return (Submission.properties.action as { description?: string }).description;
+    };
+    const others = ', or any other string, which outputs `processed`';
+    expect(description(new Map(), false)).to.equal(`\`uppercase\`, \`sum\`${others}`);
+    expect(description(new Map([['free', {}]]), false)).to.equal(`\`uppercase\`, \`sum\`, \`free\`${others}`);
+    expect(description(actions, false)).to.equal(`\`uppercase\`, \`sum\`, \`plant\`, \`free\`${others}`);
+    expect(description(actions, true)).to.equal('`uppercase`, `sum`, `plant`, `free`');
+  });
+
+  it('is the same as before without a handlers module', () => {
+    expect(describeActions(openApi, { actions: new Map(), rejectUnknown: false })).to.equal(openApi);
   });
 
   it('passes the linter', async () => {
-    for (const rejectUnknown of [true, false]) {
-      expect(await lint('openapi', describeActions(openApi, { actions, rejectUnknown }))).to.deep.equal([]);
+    const manifests: HandlersManifest[] = [
+      actions,
+      new Map([['free', {}]]),
+      new Map([['plant', { schema: { $id: 'Tree', ...tree } }]]),
+    ];
+    for (const manifest of manifests) {
+      for (const rejectUnknown of [true, false]) {
+        expect(await lint('openapi', describeActions(openApi, { actions: manifest, rejectUnknown }))).to.deep.equal([]);
+      }
     }
   });
 });
