@@ -8,9 +8,6 @@ export interface OneShotThreadOptions {
   memoryMb: number;
 }
 
-/** Node.js exit code for a top-level `await` that never settles. */
-const UNSETTLED = 13;
-
 /**
  * Runs a module in a new thread and returns the report that the thread sends. Discards the thread's output.
  *
@@ -31,9 +28,7 @@ export async function runOneShotThread<Report>(file: URL, options: OneShotThread
     if (message?.reportId === reportId && 'report' in message) resolve(message.report as Report);
   });
   worker.once('error', (error: Error | null) => reject(new Error(`its thread failed: ${error?.message}`)));
-  worker.once('exit', (code) => {
-    reject(new Error(code === UNSETTLED ? 'it never finishes loading' : `it ended its thread with exit code ${code}`));
-  });
+  worker.once('exit', (code) => reject(new Error(`it ended its thread with exit code ${code}`)));
   const tooLate = () => reject(new Error(`it did not load within ${timeLimitMs / 1000} s`));
   const timer = setTimeout(tooLate, timeLimitMs);
   try {

@@ -100,7 +100,10 @@ describe('the check of a handlers module', () => {
     'process.exit(0)': 'it ended its thread with exit code 0',
     'await new Promise(() => {})': 'it never finishes loading',
     'setTimeout(() => { throw null; }); await new Promise((r) => setTimeout(r, 1e6))': 'its thread failed: undefined',
-    'export default { get a() { throw new Error("no") } }': 'no',
+    'export default { get a() { throw new Error("no\\nlines") } }': 'no lines',
+    'export default { get a() { throw null } }': 'null',
+    'export default { a: { handler() {}, schema: { toJSON() { throw null } } } }':
+      'action "a": its schema does not compile: null',
   };
   for (const [source, reason] of Object.entries(bad)) {
     it(`refuses in one line: ${source}`, async () => {

@@ -3,17 +3,16 @@ import { workerData } from 'node:worker_threads';
 import type { ActionSettings, HandlersCheckStart, HandlersReport } from './handlers-manifest.ts';
 import { type LoadedHandler, loadHandlers } from './handlers-module.ts';
 import { sendReport } from './send-report.ts';
-import { oneLine } from './thrown.ts';
+import { oneLine, readThrown } from './thrown.ts';
 
 const { module } = workerData as HandlersCheckStart;
-try {
+
+sendReport(async (): Promise<HandlersReport> => {
   const handlers = await loadHandlers(module);
   const manifest = new Map<string, ActionSettings>();
   for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));
-  sendReport({ manifest } satisfies HandlersReport);
-} catch (error) {
-  sendReport({ failure: (error as Error).message } satisfies HandlersReport);
-}
+  return { manifest };
+});
 
 /** @throws {Error} if the schema is not JSON or does not compile */
 async function settingsOf(action: string, { handler: _, schema, ...settings }: LoadedHandler): Promise<ActionSettings> {
@@ -26,7 +25,7 @@ async function settingsOf(action: string, { handler: _, schema, ...settings }: L
     return { ...settings, schema: plain };
   } catch (error) {
     throw new Error(
-      `action ${JSON.stringify(action)}: its schema does not compile: ${oneLine((error as Error).message)}`,
+      `action ${JSON.stringify(action)}: its schema does not compile: ${oneLine(readThrown(error).reason)}`,
     );
   }
 }

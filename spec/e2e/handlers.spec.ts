@@ -24,16 +24,23 @@ const isMissing = (path: string) =>
   );
 
 describe('a process with a handlers module', () => {
-  it('does not start, and touches nothing, if the module cannot be used', async () => {
-    const folder = await temporaryFolder();
-    const TASK_HANDLERS = await writeHandlers('export default { a: 5 }');
-    const program = await startProgram({ env: { TASK_HANDLERS, DATA_DIR: join(folder, 'data') } });
-    expect(await program.exited).to.deep.equal({ code: 1, signal: null });
-    expect(program.lines.map(({ msg }) => msg)).to.deep.equal([
-      `the handlers module ${TASK_HANDLERS} cannot be used: action "a": its handler must be a function`,
-    ]);
-    expect(await isMissing(join(folder, 'data'))).to.equal(true);
-  });
+  const unusable = {
+    'export default { a: 5 }': 'action "a": its handler must be a function',
+    'await new Promise(() => {})': 'it never finishes loading',
+  };
+  for (const [source, reason] of Object.entries(unusable)) {
+    it(`does not start, says why in one line, and touches nothing, if the module cannot be used: ${source}`, async () => {
+      const folder = await temporaryFolder();
+      const TASK_HANDLERS = await writeHandlers(source);
+      const program = await startProgram({ env: { TASK_HANDLERS, DATA_DIR: join(folder, 'data') } });
+      expect(await program.exited).to.deep.equal({ code: 1, signal: null });
+      expect(program.lines.map(({ msg }) => msg)).to.deep.equal([
+        `the handlers module ${TASK_HANDLERS} cannot be used: ${reason}`,
+      ]);
+      expect(program.errors()).to.equal('');
+      expect(await isMissing(join(folder, 'data'))).to.equal(true);
+    });
+  }
 
   it('runs its handlers, and tells of them', async () => {
     const schema = { type: 'object', required: ['n'], properties: { n: { type: 'number' } } };
