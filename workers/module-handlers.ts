@@ -49,16 +49,17 @@ export class ModuleHandlers {
     const { module } = start;
     const log = new HandlerLog();
     log.captureConsole({ handlers: module });
+    // The end of the thread would count as a crash of the task that happens to be running. Replaced before the import,
+    // because the module may keep a reference.
+    process.exit = (code) => {
+      throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
+    };
+    syncBuiltinESMExports();
     const handlers = await loadHandlers(module);
     // Registered after the import, because an uncaught error during the import must end the thread.
     process.on('uncaughtException', (err, origin) => {
       log.write('error', { handlers: module, origin, err: readThrown(err).reason }, ['error outside of a task']);
     });
-    // The end of the thread would count as a crash of the task that happens to be running.
-    process.exit = (code) => {
-      throw new Error(`process.exit(${code ?? ''}) was called in a task thread`);
-    };
-    syncBuiltinESMExports();
     return new ModuleHandlers(handlers, start, timeoutMs, log);
   }
 
