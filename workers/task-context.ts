@@ -24,7 +24,7 @@ export class RunningTask implements TaskContext {
   #timeoutTimer: NodeJS.Timeout | undefined;
   #progress: TaskProgress | undefined;
   #progressTimer: NodeJS.Timeout | undefined;
-  #reportedAt = Number.NEGATIVE_INFINITY;
+  #reportedAt: number;
   #hasEnded = false;
 
   constructor(
@@ -42,6 +42,8 @@ export class RunningTask implements TaskContext {
     this.#delivery = delivery;
     this.#timeoutMs = timeoutMs;
     this.#handlerLog = handlerLog;
+    // A previous attempt may just have reported progress, perhaps in another thread.
+    this.#reportedAt = attempt > 1 ? this.#startedAt : Number.NEGATIVE_INFINITY;
   }
 
   get signal(): AbortSignal {

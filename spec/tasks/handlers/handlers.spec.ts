@@ -121,6 +121,28 @@ describe('a handler of a handlers module', () => {
     ]);
   });
 
+  it('does not report progress in a retry sooner than 100 ms after the previous attempt', async () => {
+    const handlers = `
+      async work(_, { progress, signal }) {
+        progress(0.5);
+        await new Promise((resolve) => signal.addEventListener('abort', resolve));
+      },
+    `;
+    const { run, cancel, reports } = await startHandlers(handlers, { TASK_CANCEL_GRACE_MS: '60000' });
+    const untilReport = async (attempt: number) => {
+      const startedAt = performance.now();
+      const outcome = run('work', {}, { attempt });
+      await until(() => reports.length === attempt);
+      const reportedMs = performance.now() - startedAt;
+      cancel();
+      expect(await outcome).to.deep.equal(returned);
+      return reportedMs;
+    };
+    await untilReport(1);
+    // A timer can fire almost a millisecond early.
+    expect(await untilReport(2)).to.be.above(99);
+  });
+
   it('does not use a connection that was closed while its thread was idle', async () => {
     const server = createServer((request, response) => {
       request.resume();
