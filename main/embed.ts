@@ -68,13 +68,13 @@ export async function start(options: StartOptions = {}): Promise<RunningServices
 function environment({ handlers, symbols, priceSource, settings = {} }: StartOptions): Record<string, string> {
   const variables = {
     ...settings,
-    ...(handlers !== undefined && { TASK_HANDLERS: moduleName(handlers) }),
+    ...(handlers !== undefined && { TASK_HANDLERS: moduleName('handlers', handlers) }),
     ...(symbols !== undefined && {
       TICKER_SYMBOLS: Object.entries(symbols)
         .map(([symbol, price]) => `${symbol}:${withoutExponent(price)}`)
         .join(','),
     }),
-    ...(priceSource !== undefined && { PRICE_SOURCE: moduleName(priceSource) }),
+    ...(priceSource !== undefined && { PRICE_SOURCE: moduleName('priceSource', priceSource) }),
   };
   const given = Object.entries(variables).filter(([, value]) => value !== undefined);
   return Object.fromEntries(given.map(([name, value]) => [name, String(value)]));
@@ -86,7 +86,9 @@ function withoutExponent(price: number): string {
   return exponent === undefined ? String(price) : price.toFixed(fraction.length + Number(exponent));
 }
 
-/** Returns the path of a file URL, or a path or package name unchanged. @throws {TypeError} for other URLs */
-function moduleName(module: string | URL): string {
-  return module instanceof URL ? fileURLToPath(module) : module;
+/** Returns the path of a file URL, or a path or package name unchanged. @throws {TypeError} for anything else */
+function moduleName(option: string, module: string | URL): string {
+  if (module instanceof URL) return fileURLToPath(module);
+  if (typeof module === 'string') return module;
+  throw new TypeError(`${option} must be a path, a file URL or a package name, because threads import the module`);
 }

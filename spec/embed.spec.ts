@@ -125,6 +125,8 @@ describe('embedded services', () => {
   it('reject with one line if the handlers, the symbols or the price source cannot be used', async () => {
     const faults: [StartOptions, RegExp][] = [
       [{ handlers: './none.mjs' }, /^the handlers module \.\/none\.mjs cannot be used: /],
+      // A program in JavaScript is not stopped by the types.
+      [{ handlers: { words: () => 1 } as never }, /^handlers must be a path, a file URL or a package name, /],
       [{ symbols: { btc: 1 } }, /^TICKER_SYMBOLS must be .*got "btc:1"$/],
       [{ symbols: { 'BTC-USD': Number.NaN } }, /^TICKER_SYMBOLS must be /],
       [{ priceSource: './none.mjs' }, /^the price source \.\/none\.mjs cannot be used: /],
