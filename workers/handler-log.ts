@@ -35,8 +35,10 @@ export class HandlerLog {
     this.#post({ level, message: cut(typeof message === 'string' ? message : ''), ...(text && { fields: text }) });
   }
 
-  /** Writes the output of `console`, stdout and stderr to the log. @param own fields added to every line */
+  /** Writes Node's warnings and the output of `console`, stdout and stderr to the log. @param own fields of every line */
   captureConsole(own: object): void {
+    // Replaces Node's own listener, which calls `console.error`.
+    process.removeAllListeners('warning').on('warning', (warning) => this.write('warn', own, [String(warning)]));
     const levels = { debug: 'info', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
     for (const [name, level] of Object.entries(levels)) {
       console[name as keyof typeof levels] = (...args: unknown[]) => this.write(level, own, [format(...args)]);

@@ -100,6 +100,18 @@ describe('a handler of a handlers module', () => {
     expect(lines[4]).to.include({ level: 30 });
   });
 
+  it('has the warnings of Node.js in its log, as warnings', async () => {
+    const { run, logged } = await startHandlers(`
+      async warn() {
+        process.emitWarning('it is outdated', 'DeprecationWarning');
+        await new Promise(setImmediate);
+      },
+    `);
+    await run('warn');
+    const { level, msg } = await logged((line) => line.msg.includes('it is outdated'));
+    expect({ level, msg }).to.deep.equal({ level: 40, msg: 'DeprecationWarning: it is outdated' });
+  });
+
   it('reports progress, at most ten times a second, and the last value in the end', async () => {
     const handlers = `
       async work(_, { progress, signal }) {
