@@ -42,7 +42,7 @@ export async function startAdmin(
   registerMetrics(registry, processMetrics({ log: logMetrics, requests, loopDelays }));
   const app = createAdminApp({
     checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
-    warnings: { ...ticker.warnings, ...tasks.warnings },
+    warnings: { ...ticker.warnings, ...tasks.warnings, log: () => lostLines(logMetrics.lost()) },
     metrics: registry,
     rules: tasks.rules,
     symbols,
@@ -65,4 +65,8 @@ export async function startAdmin(
       await listener.close(deadline);
     },
   };
+}
+
+function lostLines(count: number): string | undefined {
+  return count === 0 ? undefined : `${count} log lines were lost, because standard output did not take them`;
 }

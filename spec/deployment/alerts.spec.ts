@@ -49,6 +49,7 @@ const well: Series = {
   [`${loopDelay}{thread="main", le="+Inf"}`]: RISING,
   process_open_fds: '50x80',
   process_max_fds: '100x80',
+  log_lines_lost_total: NEVER,
 };
 
 /** Changes to healthy series that must raise the given alert. */
@@ -78,6 +79,7 @@ const ill: [alert: string, series: Series][] = [
     { [`${loopDelay}{thread="main", le="0.01"}`]: NEVER, [`${loopDelay}{thread="main", le="1"}`]: RISING },
   ],
   ['FilesRunningOut', { process_open_fds: '95x80' }],
+  ['LogLinesLost', { log_lines_lost_total: ONCE }],
 ];
 
 describeWith(lackingProgram('promtool'), 'the alerts', () => {

@@ -18,6 +18,7 @@ const NAMES = [
   'token_store',
   'queue_paused',
   'dead_letters',
+  'log',
 ];
 
 /** Scrapes all samples of a process, keyed by name and labels. */

@@ -33,10 +33,14 @@ export async function serveDuring(services: RedirectedServices, fault: () => unk
 
 /** Waits until the lines of all failed tasks are counted as lost. */
 async function linesAreLost(services: RedirectedServices): Promise<void> {
-  await eventually(
+  const lost = await eventually(
     () => services.metric('log_lines_lost_total'),
-    (lost) => lost >= FAILURES,
+    (count) => count >= FAILURES,
   );
+  const { status, body } = await request(`${services.admin}/readyz`);
+  expect(status).to.equal(200);
+  expect(body.checks.log.state).to.equal('warning');
+  expect(Number.parseInt(body.checks.log.detail, 10)).to.be.at.least(lost);
 }
 
 export async function stop(services: RedirectedServices): Promise<void> {
