@@ -160,4 +160,27 @@ describe('large bodies that arrive at the same moment', () => {
     await until(() => all === CONNECTIONS * body.length);
     expect(Math.max(...received.values())).to.be.at.most(3 * BODY_BYTES_PER_TURN);
   });
+
+  it('are received in more turns if they consist of tiny chunks', async () => {
+    const turn = countTurns();
+    const received = new Map<number, number>();
+    let all = 0;
+    const { listener, sockets } = await serve((request, response) => {
+      request.on('data', () => {
+        all += 1;
+        received.set(turn(), (received.get(turn()) ?? 0) + 1);
+      });
+      request.once('end', () => response.end());
+    });
+    const CONNECTIONS = 20;
+    const CHUNKS = 20_000;
+    const chunk = '1\r\nx\r\n';
+    const start = head('POST / HTTP/1.1', 'Host: localhost', 'Transfer-Encoding: chunked');
+    const raws = await Promise.all(Array.from({ length: CONNECTIONS }, () => connectRaw(listener.port)));
+    await until(() => sockets.size === CONNECTIONS);
+    for (const { socket } of raws) socket.write(start + chunk.repeat(CHUNKS));
+    await until(() => all === CONNECTIONS * CHUNKS);
+    // A chunk takes a microsecond. Without a higher cost, a turn would receive 175,000 of them.
+    expect(Math.max(...received.values())).to.be.at.most(70_000);
+  });
 });
