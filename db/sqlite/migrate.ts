@@ -35,7 +35,8 @@ export function migrate(dataDir: string, onStart: () => void = () => {}): Create
       return present === undefined || present === 0 ? [{ file, wasEmpty: present === 0 }] : [];
     } catch (error) {
       const { message } = error as Error;
-      const remedy = isDamage(error) ? `: ${RESTORE}` : isDiskFull(error) ? `: ${FREE_SPACE}` : '';
+      const isFolder = (error as NodeJS.ErrnoException).code === 'EISDIR';
+      const remedy = isDamage(error) || isFolder ? `: ${RESTORE}` : isDiskFull(error) ? `: ${FREE_SPACE}` : '';
       throw new Error(`cannot migrate ${file}: ${message}${remedy}`, { cause: error });
     }
   });

@@ -164,11 +164,11 @@ describe('migrate', () => {
     expect(readFileSync(path, 'utf8')).to.equal('garbage '.repeat(1000));
   });
 
-  it('names in one line the file that cannot be opened', async () => {
+  it('names in one line the folder that is in the place of a file, and says what to do', async () => {
     const folder = await temporaryFolder();
     const path = join(folder, 'auth.db');
     mkdirSync(path);
-    expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: .*$/);
+    expect(failure(folder)).to.match(/^cannot migrate .*auth\.db: EISDIR.*: restore it from a backup, or move it .*$/);
   });
 
   it('says in one line why the folder cannot be made', async () => {
