@@ -2,11 +2,12 @@ import type Router from '@koa/router';
 import Koa from 'koa';
 import type { SubmissionRules } from '../../workers/handlers-manifest.ts';
 import { defaultSymbols, type TickerSymbol } from '../../workers/symbols.ts';
+import { contractDocuments } from '../contracts/documents.ts';
 import { Admission, TURN_BYTES } from '../http/admission.ts';
 import { crossSite } from '../http/cross-site.ts';
 import { answerOtherMethods, exactRouter } from '../http/exact-router.ts';
 import { jsonErrors, logLateError, notFound } from '../http/json-errors.ts';
-import { replyJson } from '../http/json-reply.ts';
+import { replyJson, replyText } from '../http/json-reply.ts';
 import type { Log } from '../log.ts';
 import type { Checks } from '../readiness-check.ts';
 import { adminPages, indexRouter } from './index-page.ts';
@@ -58,17 +59,9 @@ export function adminRouter(options: Omit<AdminAppOptions, 'corsOrigins' | 'log'
     ctx.body = await metrics.metrics();
   });
 
-  // Imported on the first request, because loading the contract modules would take a quarter of the startup time.
-  router.get('/openapi.json', async (ctx) => {
-    const { openApi } = await import('../contracts/openapi.ts');
-    const { describeActions } = await import('../contracts/action-schemas.ts');
-    replyJson(ctx, 200, describeActions(openApi, rules));
-  });
-
-  router.get('/asyncapi.json', async (ctx) => {
-    const { asyncApi } = await import('../contracts/asyncapi.ts');
-    replyJson(ctx, 200, asyncApi(symbols));
-  });
+  const documents = contractDocuments({ rules, symbols });
+  router.get('/openapi.json', async (ctx) => replyText(ctx, 200, (await documents()).openApi));
+  router.get('/asyncapi.json', async (ctx) => replyText(ctx, 200, (await documents()).asyncApi));
 
   for (const path of Object.keys(adminPages)) router.all(path, answerOtherMethods('GET', 'HEAD'));
 

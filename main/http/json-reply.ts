@@ -38,7 +38,8 @@ export function replyWithin(
   return true;
 }
 
-function replyText(ctx: ParameterizedContext, status: number, text: string, headers: Headers): void {
+/** Sends an encoded JSON response like {@link replyJson}. */
+export function replyText(ctx: ParameterizedContext, status: number, text: string, headers: Headers = {}): void {
   ctx.respond = false;
   if (ctx.headerSent) return;
   const all = [...fixedHeaders, 'Content-Length', String(Buffer.byteLength(text))];
