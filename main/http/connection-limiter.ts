@@ -9,14 +9,20 @@ export interface ConnectionBounds {
 
 const RETRY_AFTER_SECONDS = '5';
 
-/** Limits connections in total and per address. A socket holds one slot until it closes or is released. */
+/** Limits connections in total and per address. A socket holds at most one slot. */
 export class ConnectionLimiter {
   readonly #bounds: ConnectionBounds;
   readonly #byAddress = new Map<string, number>();
   readonly #addressBySocket = new Map<Duplex, string>();
+  /** Listener that all sockets share. */
+  readonly #onClose: (this: Duplex) => void;
 
   constructor(bounds: ConnectionBounds) {
     this.#bounds = bounds;
+    const release = (socket: Duplex) => this.release(socket);
+    this.#onClose = function () {
+      release(this);
+    };
   }
 
   get taken(): number {
@@ -42,21 +48,21 @@ export class ConnectionLimiter {
     throw new HttpError(error, { headers: { 'Retry-After': RETRY_AFTER_SECONDS }, overload });
   }
 
-  /** Acquires a slot for `socket`, unless the socket is closed. @throws {HttpError} if a limit is reached */
+  /** Acquires a slot for `socket` until it closes, unless it is closed. @throws {HttpError} if a limit is reached */
   acquire(socket: Duplex, address: string): void {
     if (socket.closed) return;
     this.check(address);
     this.hold(socket, address);
+    socket.on('close', this.#onClose);
   }
 
-  /** Acquires a slot without checking the limits. The caller must call {@link refusal} first. */
+  /** Acquires a slot until {@link release}, without checking the limits. The caller must call {@link refusal} first. */
   hold(socket: Duplex, address: string): void {
     this.#addressBySocket.set(socket, address);
     this.#byAddress.set(address, (this.#byAddress.get(address) ?? 0) + 1);
-    socket.once('close', () => this.release(socket));
   }
 
-  /** Releases the slot of a socket before the socket closes. Does nothing if the socket has no slot. */
+  /** Releases the slot of a socket. Does nothing if the socket has no slot. */
   release(socket: Duplex): void {
     const address = this.#addressBySocket.get(socket);
     if (address === undefined) return;

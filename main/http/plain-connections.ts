@@ -36,6 +36,11 @@ export function limitPlainConnections(
     server.headersTimeout = Math.max(1, Math.round(times.headers * timeoutFactor()));
     server.requestTimeout = Math.max(1, Math.round(times.request * timeoutFactor()));
   };
+  function onClose(this: Socket): void {
+    limiter.release(this);
+    open--;
+    adjust();
+  }
   server.on('connection', (socket: Socket) => {
     const address = rateLimitKey(socket.remoteAddress ?? '');
     if (limiter.refusal(address) !== undefined) {
@@ -44,10 +49,7 @@ export function limitPlainConnections(
     }
     open++;
     limiter.hold(socket, address);
-    socket.once('close', () => {
-      open--;
-      adjust();
-    });
+    socket.on('close', onClose);
     adjust();
   });
   return {

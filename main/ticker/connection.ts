@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { Duplex } from 'node:stream';
-import type { WebSocket } from 'ws';
-import type { LifecycleMessage } from '../../workers/messages.ts';
+import { type RawData, WebSocket } from 'ws';
+import type { LifecycleMessage, Pid } from '../../workers/messages.ts';
 import { TokenBucket } from '../http/token-bucket.ts';
 import { CounterByLabel } from '../metrics/counter-by-label.ts';
 import { type CloseCode, closeCodes } from './close-codes.ts';
 import { textFrame } from './frame.ts';
-import type { Process } from './pid-registry.ts';
+import type { ExitReason, Monitor, PidRegistry, Process } from './pid-registry.ts';
 
 export interface ClientTimeouts {
   /** Time that a slow client's socket may take to drain before the client is disconnected. */
@@ -29,24 +29,33 @@ export class StreamMetrics {
   readonly closes = new CounterByLabel();
 }
 
-export interface ConnectionOptions {
-  maxMessagesPerSecond: number;
-  metrics: StreamMetrics;
-  onMessage: (data: string) => void;
-  onClose: (code: number) => void;
-}
-
 const PING_BYTES = 8;
 
+/** Part of the relay that its connections share. */
+export interface ConnectionOwner {
+  readonly processes: Pick<PidRegistry, 'send'>;
+  readonly metrics: StreamMetrics;
+  readonly maxMessagesPerSecond: number;
+  onClose(connection: Connection, code: number): void;
+}
+
+/** WebSocket of a {@link Connection}. A new one has no connection until it has joined. */
+export class ClientSocket extends WebSocket {
+  connection: Connection | undefined;
+}
+
 /**
- * Server side of a WebSocket. A client is slow while its socket buffers more than the high-water mark. The server does
- * not read from a slow client and keeps only the newest tick, which it sends when the socket drains.
+ * Server side of a WebSocket, and the actor of its client. A client is slow while its socket buffers more than the
+ * high-water mark. The server does not read from a slow client and keeps only the newest tick, which it sends when the
+ * socket drains.
  */
-export class Connection implements Process {
+export class Connection implements Process, Monitor {
+  readonly pid: Pid;
+  readonly handler: Pid;
   readonly #ws: WebSocket;
   readonly #socket: Duplex;
+  readonly #owner: ConnectionOwner;
   readonly #tokens: TokenBucket;
-  readonly #metrics: StreamMetrics;
   #newestTick: Buffer | undefined;
   #slowSince: number | undefined;
   #unansweredPing: Buffer | undefined;
@@ -54,25 +63,19 @@ export class Connection implements Process {
   /** Start of the ping timeout (`performance.now()`): the last ping, pong, or end of a client's slowness. */
   #pingSince = performance.now();
 
-  constructor(ws: WebSocket, socket: Duplex, options: ConnectionOptions) {
-    const { maxMessagesPerSecond, metrics, onMessage, onClose } = options;
+  constructor(pid: Pid, handler: Pid, ws: ClientSocket, socket: Duplex, owner: ConnectionOwner) {
+    this.pid = pid;
+    this.handler = handler;
     this.#ws = ws;
     this.#socket = socket;
-    this.#tokens = new TokenBucket(maxMessagesPerSecond, BURST_SECONDS);
-    this.#metrics = metrics;
-    socket.on('drain', () => this.#onDrain());
-    ws.on('message', (data, isBinary) => {
-      if (this.#admit() && !isBinary) onMessage(data.toString());
-    });
-    ws.on('ping', (data) => {
-      if (this.#admit()) this.#answerPing(data);
-    });
-    ws.on('pong', (data) => {
-      if (this.#admit()) this.#onPong(data);
-    });
-    // After an error, the `ws` library closes the connection with the appropriate code and then emits `close`.
-    ws.on('error', () => {});
-    ws.once('close', onClose);
+    this.#owner = owner;
+    this.#tokens = new TokenBucket(owner.maxMessagesPerSecond, BURST_SECONDS);
+    ws.connection = this;
+    ws.on('message', onMessage);
+    ws.on('ping', onPing);
+    ws.on('pong', onPong);
+    ws.on('error', onError);
+    ws.on('close', onClose);
   }
 
   receive(message: LifecycleMessage): void {
@@ -85,7 +88,7 @@ export class Connection implements Process {
       this.#write(frame);
       return;
     }
-    if (this.#newestTick !== undefined) this.#metrics.framesSkipped += 1;
+    if (this.#newestTick !== undefined) this.#owner.metrics.framesSkipped += 1;
     this.#newestTick = frame;
   }
 
@@ -111,6 +114,32 @@ export class Connection implements Process {
     this.#ws.terminate();
   }
 
+  onMessage(data: RawData, isBinary: boolean): void {
+    if (!this.#admit() || isBinary) return;
+    this.#owner.processes.send(this.handler, { topic: 'ws.message', data: data.toString() });
+  }
+
+  onPing(data: Buffer): void {
+    if (!this.#admit() || this.#ws.readyState !== this.#ws.OPEN) return;
+    this.#ws.pong(data);
+    if (this.#socket.writableNeedDrain) this.#becomeSlow();
+  }
+
+  onPong(data: Buffer): void {
+    if (!this.#admit() || !this.#unansweredPing?.equals(data)) return;
+    this.#unansweredPing = undefined;
+    this.#pingSince = performance.now();
+  }
+
+  onClose(code: number): void {
+    this.#owner.onClose(this, code);
+  }
+
+  /** Closes the connection when its handler ends. */
+  onExit(_handler: Pid, reason: ExitReason): void {
+    this.close(reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason);
+  }
+
   #sendPing(now: number): void {
     // Random bytes, so that a pong proves that the client has read everything sent before the ping.
     this.#unansweredPing = randomBytes(PING_BYTES);
@@ -131,31 +160,20 @@ export class Connection implements Process {
     return false;
   }
 
-  #answerPing(data: Buffer): void {
-    if (this.#ws.readyState !== this.#ws.OPEN) return;
-    this.#ws.pong(data);
-    if (this.#socket.writableNeedDrain) this.#becomeSlow();
-  }
-
-  #onPong(data: Buffer): void {
-    if (!this.#unansweredPing?.equals(data)) return;
-    this.#unansweredPing = undefined;
-    this.#pingSince = performance.now();
-  }
-
   #write(frame: Buffer): void {
     if (this.#ws.readyState !== this.#ws.OPEN) return;
-    this.#metrics.framesSent += 1;
+    this.#owner.metrics.framesSent += 1;
     if (!this.#socket.write(frame)) this.#becomeSlow();
   }
 
   #becomeSlow(): void {
-    this.#slowSince ??= performance.now();
+    if (this.#slowSince !== undefined) return;
+    this.#slowSince = performance.now();
+    this.#socket.once('drain', () => this.#onDrain());
     this.#ws.pause();
   }
 
   #onDrain(): void {
-    if (this.#slowSince === undefined) return;
     this.#slowSince = undefined;
     const tick = this.#newestTick;
     this.#newestTick = undefined;
@@ -166,4 +184,29 @@ export class Connection implements Process {
       this.#ws.resume();
     }
   }
+}
+
+// The listeners are shared by all connections, because closures for each of them would take 1 kB per client.
+
+function onMessage(this: WebSocket, data: RawData, isBinary: boolean): void {
+  connectionOf(this)?.onMessage(data, isBinary);
+}
+
+function onPing(this: WebSocket, data: Buffer): void {
+  connectionOf(this)?.onPing(data);
+}
+
+function onPong(this: WebSocket, data: Buffer): void {
+  connectionOf(this)?.onPong(data);
+}
+
+function onClose(this: WebSocket, code: number): void {
+  connectionOf(this)?.onClose(code);
+}
+
+/** Ignores an error: the `ws` library then closes the connection with the appropriate code and emits `close`. */
+function onError(): void {}
+
+function connectionOf(ws: WebSocket): Connection | undefined {
+  return (ws as ClientSocket).connection;
 }

@@ -1,29 +1,42 @@
-import type { Pid, WsSend } from '../../workers/messages.ts';
-import type { PidRegistry } from './pid-registry.ts';
+import type { LifecycleMessage, Pid, WsSend } from '../../workers/messages.ts';
+import type { PidRegistry, Process } from './pid-registry.ts';
 
 export const TICKER = 'ticker';
 
+/** Handler of a WebSocket connection. */
+class Handler implements Process {
+  readonly #processes: PidRegistry;
+  readonly #pid: Pid;
+  readonly #actorId: string;
+  #client: Pid | undefined;
+
+  constructor(processes: PidRegistry, pid: Pid, actorId: string) {
+    this.#processes = processes;
+    this.#pid = pid;
+    this.#actorId = actorId;
+  }
+
+  receive(message: LifecycleMessage): void {
+    const processes = this.#processes;
+    switch (message.topic) {
+      case 'ws.join':
+        this.#client = message.client_pid;
+        processes.send(this.#client, text({ type: 'welcome', user_id: this.#actorId }));
+        processes.send(TICKER, { topic: 'subscribe', client_pid: this.#client, handler_pid: this.#pid });
+        break;
+      case 'ws.message':
+        if (this.#client !== undefined && isPing(message.data)) processes.send(this.#client, pong);
+        break;
+      case 'ws.leave':
+        processes.send(TICKER, { topic: 'unsubscribe', handler_pid: this.#pid });
+        processes.exit(this.#pid, 'normal');
+    }
+  }
+}
+
 /** Starts the handler of a WebSocket connection. @param actorId `user:<user_id>` */
 export function createHandler(processes: PidRegistry, actorId: string): Pid {
-  let client: Pid | undefined;
-  const handler = processes.spawn('handler', () => ({
-    receive(message) {
-      switch (message.topic) {
-        case 'ws.join':
-          client = message.client_pid;
-          processes.send(client, text({ type: 'welcome', user_id: actorId }));
-          processes.send(TICKER, { topic: 'subscribe', client_pid: client, handler_pid: handler });
-          break;
-        case 'ws.message':
-          if (client !== undefined && isPing(message.data)) processes.send(client, pong);
-          break;
-        case 'ws.leave':
-          processes.send(TICKER, { topic: 'unsubscribe', handler_pid: handler });
-          processes.exit(handler, 'normal');
-      }
-    },
-  }));
-  return handler;
+  return processes.spawn('handler', (pid) => new Handler(processes, pid, actorId));
 }
 
 function text(message: { type: 'welcome'; user_id: string } | { type: 'pong' }): WsSend {

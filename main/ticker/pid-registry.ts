@@ -9,9 +9,14 @@ export interface Process {
 /** Why an actor ended: `normal`, a close code for its client, or an error. */
 export type ExitReason = 'normal' | CloseCode | Error;
 
+/** Notified once when an actor that it monitors ends. */
+export interface Monitor {
+  onExit(pid: Pid, reason: ExitReason): void;
+}
+
 /** Registry of actors by pid. Delivers messages synchronously, and discards messages to an unknown pid. */
 export class PidRegistry {
-  readonly #entries = new Map<Pid, { process: Process; monitors: Array<(reason: ExitReason) => void> }>();
+  readonly #entries = new Map<Pid, { process: Process; monitors: readonly Monitor[] }>();
   #spawned = 0;
 
   get size(): number {
@@ -40,17 +45,18 @@ export class PidRegistry {
     }
   }
 
-  /** Calls `onExit` once when the actor ends for any reason, or immediately if the actor has already ended. */
-  monitor(pid: Pid, onExit: (reason: ExitReason) => void): void {
+  /** Notifies `monitor` when the actor ends for any reason, or immediately if the actor has already ended. */
+  monitor(pid: Pid, monitor: Monitor): void {
     const entry = this.#entries.get(pid);
-    if (entry === undefined) onExit('normal');
-    else entry.monitors.push(onExit);
+    if (entry === undefined) monitor.onExit(pid, 'normal');
+    // Copied, because `push` would reserve space for 16 more monitors.
+    else entry.monitors = [...entry.monitors, monitor];
   }
 
   exit(pid: Pid, reason: ExitReason): void {
     const entry = this.#entries.get(pid);
     if (entry === undefined) return;
     this.#entries.delete(pid);
-    for (const onExit of entry.monitors) onExit(reason);
+    for (const monitor of entry.monitors) monitor.onExit(pid, reason);
   }
 }

@@ -14,7 +14,7 @@ import { symbolNames, type TickerSymbol } from '../../workers/symbols.ts';
 import type { Log } from '../log.ts';
 import { SupervisedWorker } from '../supervised-worker.ts';
 import { workerFile } from '../worker-file.ts';
-import type { PidRegistry, Process } from './pid-registry.ts';
+import type { Monitor, PidRegistry, Process } from './pid-registry.ts';
 import { PriceHistory } from './price-history.ts';
 import { SourceStatus } from './source-status.ts';
 import { isThreadMessage } from './thread-message.ts';
@@ -40,7 +40,7 @@ const STABLE_AFTER_MS = 10_000;
 const POST_INTERVAL_MS = 5;
 
 /** Passes subscriptions to the ticker thread and ticks to the clients. Subscriptions survive a thread restart. */
-export class Ticker implements Process {
+export class Ticker implements Process, Monitor {
   readonly #options: TickerOptions;
   /** Seconds from when a tick was due, or arrived from another node, until it was written to the last socket. */
   readonly lateness = new Histogram(DELAY_BOUNDS);
@@ -125,6 +125,10 @@ export class Ticker implements Process {
     else if (message.topic === 'unsubscribe') this.#unsubscribe(message.handler_pid);
   }
 
+  onExit(handler: Pid): void {
+    this.#unsubscribe(handler);
+  }
+
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#options.feed?.setLeaseWanted(false);
@@ -159,7 +163,7 @@ export class Ticker implements Process {
     this.#subscriptions.set(handler, client);
     this.#waiting.add(client);
     this.#post({ topic: 'subscribe', client_pid: client, handler_pid: handler });
-    this.#options.processes.monitor(handler, () => this.#unsubscribe(handler));
+    this.#options.processes.monitor(handler, this);
   }
 
   #unsubscribe(handler: Pid): void {

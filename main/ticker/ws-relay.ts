@@ -1,16 +1,23 @@
 import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
 import { type Duplex, Writable } from 'node:stream';
 import type { Middleware } from 'koa';
-import { type ServerOptions, type WebSocket, WebSocketServer } from 'ws';
+import { type Server, type ServerOptions, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
 import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
-import { type CloseCode, closeCodes } from './close-codes.ts';
-import { type ClientTimeouts, Connection, clientTimeouts, StreamMetrics } from './connection.ts';
+import { closeCodes } from './close-codes.ts';
+import {
+  ClientSocket,
+  type ClientTimeouts,
+  Connection,
+  type ConnectionOwner,
+  clientTimeouts,
+  StreamMetrics,
+} from './connection.ts';
 import { textFrame } from './frame.ts';
-import type { ExitReason, PidRegistry } from './pid-registry.ts';
+import type { PidRegistry } from './pid-registry.ts';
 import { SUBPROTOCOL } from './token-auth.ts';
 
 /** Response header in which the app names the handler of a new WebSocket connection. */
@@ -50,12 +57,15 @@ export class Relay {
   readonly #limits: Required<RelayLimits>;
   readonly #limiter: ConnectionLimiter;
   readonly #connections = new Map<Pid, Connection>();
+  readonly #owner: ConnectionOwner;
   readonly #handshakes = new WeakMap<
     IncomingMessage,
     { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
   >();
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
-  readonly #server: WebSocketServer;
+  /** Listener that all sockets share until they join. */
+  readonly #onUnjoinedClose: (this: Duplex) => void;
+  readonly #server: Server<typeof ClientSocket>;
   readonly #timer: NodeJS.Timeout;
   #closing: PromiseWithResolvers<void> | undefined;
 
@@ -63,8 +73,23 @@ export class Relay {
     this.#processes = processes;
     this.#limits = { clientTimeouts, handshakeMs: OPENING_HANDSHAKE_TIMEOUT_MS, ...limits };
     this.#limiter = new ConnectionLimiter(limits);
-    const options: ServerOptions & { closeTimeout: number; maxBufferedChunks: number; maxFragments: number } = {
+    const endHandshake = (socket: Duplex) => this.#endHandshake(socket);
+    this.#onUnjoinedClose = function () {
+      endHandshake(this);
+    };
+    this.#owner = {
+      processes,
+      metrics: this.metrics,
+      maxMessagesPerSecond: limits.maxMessagesPerSecond,
+      onClose: (connection, code) => this.#leave(connection, code),
+    };
+    const options: ServerOptions<typeof ClientSocket> & {
+      closeTimeout: number;
+      maxBufferedChunks: number;
+      maxFragments: number;
+    } = {
       noServer: true,
+      WebSocket: ClientSocket,
       // With `false`, ws 8.23.0 would throw after some invalid frames.
       allowSynchronousEvents: true,
       clientTracking: false,
@@ -77,7 +102,7 @@ export class Relay {
       // Only one subprotocol is ever selected, because another offered subprotocol may contain the client's token.
       handleProtocols: (offered) => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false),
     };
-    this.#server = new WebSocketServer(options);
+    this.#server = new WebSocketServer<typeof ClientSocket>(options);
     this.#server.on('headers', (headers, request) => {
       headers.push(...(this.#handshakes.get(request)?.headers ?? []));
     });
@@ -111,14 +136,14 @@ export class Relay {
   /** Returns a listener for the server's `upgrade` event. @param onJoin called when the handshake is complete */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
     return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
-      socket.on('error', () => socket.destroy());
+      socket.on('error', destroy);
       // The error response to a timed-out request may already have ended the socket.
       if (this.#closing !== undefined || socket.writableEnded) {
         socket.destroy();
         return;
       }
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
-      socket.once('close', () => this.#endHandshake(socket));
+      socket.on('close', this.#onUnjoinedClose);
       this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
       // `assignSocket` gets a separate stream, because the listeners it adds would stay on the socket of a WebSocket.
       const response = new ServerResponse(request);
@@ -181,28 +206,24 @@ export class Relay {
     for (const connection of this.#connections.values()) connection.terminate();
   }
 
-  #join(ws: WebSocket, socket: Duplex, handler: Pid): void {
+  #join(ws: ClientSocket, socket: Duplex, handler: Pid): void {
     const processes = this.#processes;
     this.#endHandshake(socket);
+    socket.off('error', destroy);
     const client = processes.spawn('client', (pid) => {
-      const connection = new Connection(ws, socket, {
-        maxMessagesPerSecond: this.#limits.maxMessagesPerSecond,
-        metrics: this.metrics,
-        onMessage: (data) => processes.send(handler, { topic: 'ws.message', data }),
-        onClose: (code) => this.#leave(pid, handler, code),
-      });
+      const connection = new Connection(pid, handler, ws, socket, this.#owner);
       this.#connections.set(pid, connection);
+      processes.monitor(handler, connection);
       return connection;
     });
-    processes.monitor(handler, (reason) => this.#connections.get(client)?.close(closeCodeOf(reason)));
     processes.send(handler, { topic: 'ws.join', client_pid: client });
   }
 
-  #leave(client: Pid, handler: Pid, code: number): void {
-    this.#connections.delete(client);
+  #leave({ pid, handler }: Connection, code: number): void {
+    this.#connections.delete(pid);
     this.metrics.closes.count(String(code));
     if (this.#connections.size === 0) this.#closing?.resolve();
-    this.#processes.exit(client, 'normal');
+    this.#processes.exit(pid, 'normal');
     this.#processes.send(handler, { topic: 'ws.leave', reason: `closed with code ${code}` });
   }
 
@@ -214,9 +235,10 @@ export class Relay {
   #endHandshake(socket: Duplex): void {
     clearTimeout(this.#unjoined.get(socket));
     this.#unjoined.delete(socket);
+    socket.off('close', this.#onUnjoinedClose);
   }
 }
 
-function closeCodeOf(reason: ExitReason): CloseCode {
-  return reason === 'normal' || reason instanceof Error ? closeCodes.handlerFailed : reason;
+function destroy(this: Duplex): void {
+  this.destroy();
 }

@@ -14,7 +14,7 @@ function start(actorId = 'user:demo') {
   processes.register(TICKER, { receive: (message) => sentTo.push(['ticker', message]) });
   const handler = createHandler(processes, actorId);
   const ends: ExitReason[] = [];
-  processes.monitor(handler, (reason) => ends.push(reason));
+  processes.monitor(handler, { onExit: (_pid, reason) => ends.push(reason) });
   const tell = (...messages: LifecycleMessage[]) => {
     for (const message of messages) processes.send(handler, message);
   };

@@ -19,7 +19,7 @@ describe('HandlersByToken', () => {
           if (does === 'start') {
             const pid = processes.spawn('handler', () => ({ receive() {} }));
             alive.set(pid, id);
-            processes.monitor(pid, () => alive.delete(pid));
+            processes.monitor(pid, { onExit: () => alive.delete(pid) });
             holders.add(id, pid);
           } else if (does === 'exit') {
             const pid = [...alive.keys()][which % alive.size];
@@ -40,7 +40,7 @@ describe('HandlersByToken', () => {
     const holders = new HandlersByToken(processes);
     const reasons: unknown[] = [];
     const pid = processes.spawn('handler', () => ({ receive() {} }));
-    processes.monitor(pid, (reason) => reasons.push(reason));
+    processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
     holders.add('a', pid);
     holders.end('b', 'token revoked');
     expect(reasons).to.deep.equal([]);

@@ -59,8 +59,8 @@ describe('processes', () => {
     const processes = new PidRegistry();
     const pid = processes.spawn('handler', () => new Recorder());
     const reasons: ExitReason[] = [];
-    processes.monitor(pid, (reason) => reasons.push(reason));
-    processes.monitor(pid, (reason) => reasons.push(reason));
+    processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
+    processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
     const error = new Error('x');
     processes.exit(pid, error);
     processes.exit(pid, 'normal');
@@ -71,9 +71,11 @@ describe('processes', () => {
     const processes = new PidRegistry();
     const recorder = new Recorder();
     const pid = processes.spawn('handler', () => recorder);
-    processes.monitor(pid, () => {
-      processes.send(pid, leave);
-      processes.exit(pid, 'normal');
+    processes.monitor(pid, {
+      onExit() {
+        processes.send(pid, leave);
+        processes.exit(pid, 'normal');
+      },
     });
     processes.exit(pid, 'normal');
     expect(recorder.received).to.deep.equal([]);
@@ -81,7 +83,7 @@ describe('processes', () => {
 
   it('that have ended already tell those who watch at once', () => {
     const reasons: ExitReason[] = [];
-    new PidRegistry().monitor('nobody', (reason) => reasons.push(reason));
+    new PidRegistry().monitor('nobody', { onExit: (_pid, reason) => reasons.push(reason) });
     expect(reasons).to.deep.equal(['normal']);
   });
 
@@ -95,7 +97,7 @@ describe('processes', () => {
       const processes = new PidRegistry();
       const pid = processes.spawn('handler', () => throws(thrown));
       const reasons: ExitReason[] = [];
-      processes.monitor(pid, (reason) => reasons.push(reason));
+      processes.monitor(pid, { onExit: (_pid, reason) => reasons.push(reason) });
       processes.send(pid, leave);
       expect(reasons.map(String)).to.deep.equal([String(expected)]);
       expect(reasons[0]).to.be.instanceOf(Error);

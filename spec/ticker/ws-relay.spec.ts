@@ -178,7 +178,7 @@ describe('the relay', () => {
         replace: () => ({
           createHandler() {
             const pid = bundle.processes.spawn('handler', () => failing);
-            bundle.processes.monitor(pid, watched.resolve);
+            bundle.processes.monitor(pid, { onExit: (_pid, reason) => watched.resolve(reason) });
             return pid;
           },
         }),
