@@ -1,5 +1,6 @@
 import { type IncomingMessage, type RequestListener, ServerResponse } from 'node:http';
-import { type Duplex, Writable } from 'node:stream';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import type { Middleware } from 'koa';
 import { type Server, type ServerOptions, WebSocketServer } from 'ws';
 import type { Pid, WsSend } from '../../workers/messages.ts';
@@ -60,7 +61,7 @@ export class Relay {
   readonly #owner: ConnectionOwner;
   readonly #handshakes = new WeakMap<
     IncomingMessage,
-    { socket: Duplex; head: Buffer; headers: string[]; onJoin: () => void; error?: HttpError }
+    { socket: Socket; head: Buffer; headers: string[]; onJoin: (socket: Duplex) => void; error?: HttpError }
   >();
   readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
   /** Listener that all sockets share until they join. */
@@ -135,7 +136,7 @@ export class Relay {
 
   /** Returns a listener for the server's `upgrade` event. @param onJoin called when the handshake is complete */
   upgradeListener(handle: RequestListener, onJoin: (socket: Duplex) => void) {
-    return (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    return (request: IncomingMessage, socket: Socket, head: Buffer) => {
       socket.on('error', destroy);
       // The error response to a timed-out request may already have ended the socket.
       if (this.#closing !== undefined || socket.writableEnded) {
@@ -144,14 +145,10 @@ export class Relay {
       }
       this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
       socket.on('close', this.#onUnjoinedClose);
-      this.#handshakes.set(request, { socket, head, headers: [], onJoin: () => onJoin(socket) });
-      // `assignSocket` gets a separate stream, because the listeners it adds would stay on the socket of a WebSocket.
+      this.#handshakes.set(request, { socket, head, headers: [], onJoin });
+      // Gets the socket only if the handshake is refused, because its listeners would stay on the socket of a WebSocket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
-      const output = new Writable({ write: (chunk, encoding, done) => void socket.write(chunk, encoding, done) });
-      output.on('error', () => socket.destroy());
-      response.assignSocket(output as never);
-      response.once('finish', () => socket.end());
       handle(request, response);
     };
   }
@@ -160,9 +157,11 @@ export class Relay {
   readonly completeHandshake: Middleware = async (ctx, next) => {
     await next();
     const handshake = this.#handshakes.get(ctx.req);
-    const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
     if (handshake === undefined) return;
+    const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
     if (typeof relay !== 'string') {
+      ctx.res.once('finish', () => handshake.socket.end());
+      ctx.res.assignSocket(handshake.socket);
       this.metrics.upgrades.count(ctx.state.error ?? `answered ${ctx.status}`);
       return;
     }
@@ -177,7 +176,7 @@ export class Relay {
     socket.cork();
     this.#server.handleUpgrade(ctx.req, socket, head, (ws) => {
       joined = true;
-      onJoin();
+      onJoin(socket);
       this.#join(ws, socket, handler);
     });
     socket.uncork();
