@@ -25,8 +25,8 @@ export async function createTickerApp(options: TickerAppOptions): Promise<Koa> {
   app.use(recordRequests(options.requests));
   app.use(options.relay.completeHandshake);
   app.use(jsonErrors(options.log));
-  app.use(authRouter(options).routes());
   app.use(wsRouter(options).routes());
+  app.use(authRouter(options).routes());
   app.use(pricesRouter(options).routes());
   app.use(await staticClient('ticker'));
   return app;

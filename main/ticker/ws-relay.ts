@@ -170,7 +170,7 @@ export class Relay {
     const { socket, head, headers, onJoin } = handshake;
     ctx.remove(RELAY_HEADER);
     headers.push(`${RELAY_HEADER}: ${relay}`);
-    for (const [name, value] of Object.entries(ctx.response.headers)) headers.push(`${name}: ${value}`);
+    for (const name of ctx.res.getHeaderNames()) headers.push(`${name}: ${ctx.res.getHeader(name)}`);
     let joined = false;
     // Corked, so that the handshake response and the first frame are sent together.
     socket.cork();

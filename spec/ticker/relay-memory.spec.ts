@@ -1,0 +1,39 @@
+import type { IncomingMessage } from 'node:http';
+import { expect } from 'chai';
+import { Crowd } from '../load/crowd.ts';
+import { liveHeapBytes } from '../support/heap.ts';
+import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { until } from '../support/until.ts';
+import { connect } from '../support/websocket.ts';
+
+describe('the memory of a client', () => {
+  it('holds nothing of the HTTP request, while the client is connected', async () => {
+    const bundle = await startTickerBundle();
+    const requests: WeakRef<IncomingMessage>[] = [];
+    bundle.listener.server.on('upgrade', (request: IncomingMessage) => requests.push(new WeakRef(request)));
+    const client = await connect(bundle.stream, { token: await bundle.token() });
+    await client.nextOf('welcome');
+    expect(requests).to.have.lengthOf(1);
+    await liveHeapBytes();
+    expect(requests[0]?.deref()).to.equal(undefined);
+    expect(client.socket.readyState).to.equal(client.socket.OPEN);
+  });
+
+  it('is free once the client has left', async () => {
+    const bundle = await startTickerBundle({ intervalMs: 1000 });
+    const target = { host: '127.0.0.1', port: bundle.listener.port, path: '/ws/ticker', token: await bundle.token() };
+    const visit = async (connections: number) => {
+      const crowd = new Crowd({ target, connections, concurrency: 50 });
+      await crowd.gather();
+      expect(bundle.relay.size).to.equal(connections);
+      crowd.disperse();
+      await until(() => bundle.sockets.size === 0 && bundle.processes.size === 1);
+    };
+    // Loads the code and grows the maps.
+    await visit(300);
+    const before = await liveHeapBytes();
+    await visit(300);
+    // A connected client takes 3.8 kB here, and a few kB on its own side.
+    expect(((await liveHeapBytes()) - before) / 300).to.be.below(300);
+  });
+});
