@@ -29,11 +29,16 @@ describe('the memory of a client', () => {
       crowd.disperse();
       await until(() => bundle.sockets.size === 0 && bundle.processes.size === 1);
     };
-    // Loads the code and grows the maps.
-    await visit(300);
-    const before = await liveHeapBytes();
-    await visit(300);
+    // The least growth of several rounds, because code that is compiled meanwhile is on the heap as well.
+    let least = Number.POSITIVE_INFINITY;
+    let before = await liveHeapBytes();
+    for (let round = 0; round < 5; round++) {
+      await visit(300);
+      const after = await liveHeapBytes();
+      least = Math.min(least, after - before);
+      before = after;
+    }
     // A connected client takes 3.8 kB here, and a few kB on its own side.
-    expect(((await liveHeapBytes()) - before) / 300).to.be.below(300);
+    expect(least / 300).to.be.below(300);
   });
 });
