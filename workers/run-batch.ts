@@ -1,4 +1,5 @@
 import { parentPort, threadId, workerData } from 'node:worker_threads';
+import { busyPoll, POLL_MS } from './busy-poll.ts';
 import { Histogram } from './histogram.ts';
 import {
   type AbortReason,
@@ -7,6 +8,7 @@ import {
   type EarlySettlement,
   type MainToPool,
   type PoolThreadData,
+  type TaskBatch,
   type TaskDelivery,
   type TaskOutcome,
   TERMINATED,
@@ -50,14 +52,30 @@ type Failures = ReadonlyArray<Failure | undefined>;
 /** Reason why a row was not stored. `ofRow` is false if the database currently cannot store any row. */
 type Failure = { error: unknown; ofRow: boolean };
 
-/** Returns a function that processes a batch. It calls `handler` for each task, then stores the rows. */
+/**
+ * Returns a function that processes a batch. It calls `handler` for each task, then stores the rows. After a batch that
+ * followed the previous one closely, it keeps the event loop awake, because another batch will probably follow.
+ */
 export function poolFunction<Row>(
   handler: TaskHandler<Row>,
   store: StoreRows<Row> = (rows) => rows.map(() => undefined),
 ): (message: MainToPool) => Promise<TaskOutcome[]> {
+  const run = batchFunction(handler, store);
+  const poll = busyPoll();
+  let endedAt = Number.NEGATIVE_INFINITY;
   return async (message) => {
+    poll.end();
     if ('selfTest' in message) return [];
-    const { tasks, slot } = message;
+    const isClose = performance.now() - endedAt < POLL_MS;
+    const outcomes = await run(message);
+    endedAt = performance.now();
+    if (isClose && message.isOnly) poll.begin();
+    return outcomes;
+  };
+}
+
+function batchFunction<Row>(handler: TaskHandler<Row>, store: StoreRows<Row>) {
+  return async ({ tasks, slot }: TaskBatch): Promise<TaskOutcome[]> => {
     const histogram = durations && new Histogram(durations.bounds, durations.cells, slot);
     const outcomes: TaskOutcome[] = [];
     /** Rows to store. `position` is the index of the row's task in `outcomes`. */

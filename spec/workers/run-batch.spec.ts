@@ -1,4 +1,7 @@
+import { availableParallelism } from 'node:os';
+import { mock } from 'node:test';
 import { expect } from 'chai';
+import { POLL_MS } from '../../workers/busy-poll.ts';
 import { PermanentError } from '../../workers/handlers-api.ts';
 import type { TaskBatch, TaskOutcome } from '../../workers/messages.ts';
 import { poolFunction, type TaskHandler } from '../../workers/run-batch.ts';
@@ -10,7 +13,8 @@ async function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> 
 }
 
 function batch(...bodies: string[]): TaskBatch {
-  return { tasks: bodies.map((body, index) => ({ delivery: index, sequence: index, attempt: 1, body })), slot: 0 };
+  const tasks = bodies.map((body, index) => ({ delivery: index, sequence: index, attempt: 1, body }));
+  return { tasks, slot: 0, isOnly: false };
 }
 
 describe('poolFunction', () => {
@@ -153,5 +157,31 @@ describe('poolFunction', () => {
       { ended: 'returned', settled: 'nack' },
       { ended: 'returned', settled: 'ack' },
     ]);
+  });
+
+  describe('between batches', () => {
+    let nowMs = 0;
+    let turns: (() => void)[] = [];
+
+    beforeEach(() => {
+      [nowMs, turns] = [1000, []];
+      mock.method(performance, 'now', () => nowMs);
+      mock.method(globalThis, 'setImmediate', (callback: () => void) => turns.push(callback));
+    });
+    afterEach(() => mock.restoreAll());
+
+    it('polls for the next batch only if the last one came soon, and no other batch was running', async () => {
+      const run = poolFunction(() => {});
+      const pollsAfter = async (pauseMs: number, isOnly: boolean) => {
+        nowMs += pauseMs;
+        await run({ ...batch('a'), isOnly });
+        for (const turn of turns.splice(0)) turn();
+        return turns.splice(0).length > 0;
+      };
+      expect(await pollsAfter(0, true)).to.equal(false);
+      expect(await pollsAfter(POLL_MS / 2, true)).to.equal(availableParallelism() > 1);
+      expect(await pollsAfter(POLL_MS / 2, false)).to.equal(false);
+      expect(await pollsAfter(POLL_MS * 2, true)).to.equal(false);
+    });
   });
 });

@@ -95,6 +95,9 @@ export class TaskThreads {
       workerData: { ...workerData, ...records } satisfies PoolThreadData,
       resourceLimits: { maxOldGenerationSizeMb: memoryMb },
       recordTiming: false,
+      // By default, Piscina stops the event loop of an idle thread, so the thread could not poll for its next batch. The
+      // option `atomics` would also keep the main thread from receiving the answers of several threads in one turn.
+      env: { ...process.env, PISCINA_DISABLE_ATOMICS: '1' },
     });
     piscina.on('message', onMessage);
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));

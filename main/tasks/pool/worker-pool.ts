@@ -1,8 +1,8 @@
+import { busyPoll } from '../../../workers/busy-poll.ts';
 import type { TaskProgress } from '../../../workers/messages.ts';
 import { oncePerTurn } from '../once-per-turn.ts';
 import type { Delivery } from '../queue/queue.ts';
 import type { BatchOutcome, BatchRunner, BatchTask, RunningBatch } from './batch-runner.ts';
-import { busyPoll } from './busy-poll.ts';
 import { end, markStarted, type Outcome, outcomeOf, type PoolTask, runsAlone } from './pool-task.ts';
 
 export type { Outcome };
@@ -155,9 +155,13 @@ export class WorkerPool {
       return [{ ended: 'unstored', reason: `the queue cannot write: ${error}` }];
     }
     if (first.isCancelled) return [{ ended: 'interrupted', reason: 'cancelled', suspect: false }];
-    const inThread = this.#batches.run(tasks.map((task) => this.#toBatchTask(task)));
+    const isOnly = this.busy === 1;
+    const inThread = this.#batches.run(
+      tasks.map((task) => this.#toBatchTask(task)),
+      isOnly,
+    );
     running.inThread = inThread;
-    if (this.busy === 1) this.#poll.begin();
+    if (isOnly) this.#poll.begin();
     const check = tasks.length > 1 ? setInterval(() => this.#check(tasks, inThread), CHECK_MS) : undefined;
     const outcomes = await inThread.outcomes;
     this.#poll.end();

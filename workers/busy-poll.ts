@@ -1,11 +1,11 @@
 import { availableParallelism } from 'node:os';
 
-/** Maximum time to keep the event loop awake after a batch has started. Longer than a batch of short tasks takes. */
-const POLL_MS = 0.3;
+/** Maximum time to keep the event loop awake. Longer than a batch of short tasks takes. */
+export const POLL_MS = 0.3;
 
 /**
- * Keeps the event loop awake just after a batch has started, because waking a sleeping thread takes about as long as a
- * short task. Does nothing on a single core, because polling would delay the worker thread.
+ * Keeps the event loop awake while another thread's message is expected, because waking a sleeping thread takes about as
+ * long as a short task. Does nothing on a single core, because polling would delay the other thread.
  */
 export function busyPoll(cores: number = availableParallelism()) {
   let until = 0;

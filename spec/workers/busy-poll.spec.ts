@@ -1,6 +1,6 @@
 import { mock } from 'node:test';
 import { expect } from 'chai';
-import { busyPoll } from '../../../main/tasks/pool/busy-poll.ts';
+import { busyPoll } from '../../workers/busy-poll.ts';
 
 describe('busyPoll', () => {
   /** Callbacks for the next event-loop turn. */
