@@ -45,6 +45,12 @@ export const timeouts = {
 
 export type Timeouts = typeof timeouts;
 
+/**
+ * Maximum number of connections that wait to be accepted, unless the kernel's limit (`net.core.somaxconn`) is lower. A
+ * client that finds the queue full tries again only after one second, then three.
+ */
+const BACKLOG = 4096;
+
 export interface Listener {
   server: Server;
   host: string;
@@ -169,7 +175,7 @@ function isHandshake({ method, headers }: IncomingMessage): boolean {
 async function open(server: Server, { host, port, reusePort = false }: ListenOptions): Promise<AddressInfo> {
   const opened = Promise.withResolvers<void>();
   server.once('error', opened.reject);
-  server.listen({ port, reusePort, ...(host !== undefined && { host }) }, opened.resolve);
+  server.listen({ port, reusePort, backlog: BACKLOG, ...(host !== undefined && { host }) }, opened.resolve);
   await opened.promise;
   server.off('error', opened.reject);
   return server.address() as AddressInfo;

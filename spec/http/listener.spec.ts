@@ -1,4 +1,6 @@
+import { existsSync, readFileSync } from 'node:fs';
 import type { RequestListener, ServerResponse } from 'node:http';
+import { connect } from 'node:net';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { type ListenOptions, listen } from '../../main/http/listener.ts';
@@ -31,6 +33,22 @@ describe('the listener', () => {
     afterTest(() => listener.close(Promise.resolve()));
     expect(['::', '0.0.0.0']).to.include(listener.host);
     expect((await request(`http://127.0.0.1:${listener.port}`)).body).to.equal('fine');
+  });
+
+  it('queues a thousand connections that arrive together', async function () {
+    const limit = '/proc/sys/net/core/somaxconn';
+    if (!existsSync(limit) || Number(readFileSync(limit, 'utf8')) < 1000) this.skip();
+    const { listener } = await serve(fine);
+    const clients = Array.from({ length: 1000 }, () => connect(listener.port, '127.0.0.1').on('error', () => {}));
+    afterTest(() => clients.forEach((client) => void client.destroy()));
+    // The clients connect before this promise is fulfilled, and none is accepted in this event loop turn.
+    await new Promise((resolve) => process.nextTick(resolve, undefined));
+    const port = listener.port.toString(16).padStart(4, '0').toUpperCase();
+    const states = readFileSync('/proc/net/tcp', 'utf8').matchAll(new RegExp(`: \\S+ 0100007F:${port} (\\S\\S)`, 'g'));
+    const [established, synSent] = ['01', '02'];
+    const byState = Object.groupBy([...states], ([, state]) => state as string);
+    expect(byState[synSent]).to.equal(undefined);
+    expect(byState[established]).to.have.length(1000);
   });
 
   it("rejects when the port is taken or the address is not this machine's", async () => {
