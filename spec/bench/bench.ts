@@ -7,6 +7,7 @@ import { counting } from './figures/counting.ts';
 import { flood } from './figures/flood.ts';
 import { listing } from './figures/listing.ts';
 import { nodes } from './figures/nodes.ts';
+import { storm } from './figures/storm.ts';
 import { crowds, stream, streamLinearity } from './figures/stream.ts';
 import { submissionLinearity, submissions } from './figures/submissions.ts';
 import { durableTasks, tasks } from './figures/tasks.ts';
@@ -28,10 +29,14 @@ const figures: Readonly<Record<string, Sizes>> = {
   durable: { full: () => durableTasks(20_000), smoke: () => durableTasks(200) },
   flood: { full: () => flood(1000, 20), smoke: () => flood(20, 4) },
   counting: { full: () => counting(8, 1_000_000), smoke: () => counting(1, 1000) },
-  listing: { full: () => listing(1000, 1_000_000, 2000), smoke: () => listing(100, 1000, 100) },
+  listing: {
+    full: () => listing([1000, 100_000, 1_000_000, 5_000_000], 1000),
+    smoke: () => listing([300, 1000], 50),
+  },
+  storm: { full: () => storm(10_000, 100), smoke: () => storm(20, 2) },
   nodes: { full: () => nodes(10_000, 20), smoke: () => nodes(200, 2) },
   frames: {
-    full: () => streamLinearity([1000, 2000, 5000, 18_000, 10_000], 15),
+    full: () => streamLinearity([1000, 5000, 18_000, 10_000], 15),
     smoke: () => streamLinearity([10, 20], 2),
   },
   connections: {

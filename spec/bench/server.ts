@@ -75,6 +75,13 @@ export class Server {
     this.#child.stdin?.write('go\n');
   }
 
+  /** Asks for its next line with this name. */
+  async ask(name: string): Promise<Record<string, unknown>> {
+    const told = this.#lines.length;
+    this.go();
+    return this.line((line) => line[name] !== undefined && this.#lines.indexOf(line) >= told);
+  }
+
   /** Ends it as a crash does, its folder included. */
   kill(): void {
     this.#child.kill('SIGKILL');

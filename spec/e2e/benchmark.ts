@@ -20,6 +20,7 @@ export const figures = [
   'flood',
   'counting',
   'listing',
+  'storm',
   'nodes',
   'frames',
   'connections',

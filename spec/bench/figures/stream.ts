@@ -3,6 +3,8 @@ import { Crowd, type Dialect } from '../../load/crowd.ts';
 import type { Figure } from '../figure.ts';
 import { type Server, startPeer, startProduct } from '../server.ts';
 
+const IDLE_SECONDS = 3;
+
 interface Target {
   server: Server;
   address: { host: string; port: number };
@@ -63,13 +65,14 @@ export function streamLinearity(sizes: readonly number[], seconds: number): Figu
   return {
     name: `a frame's cost by the number of clients, ${seconds} s each`,
     contenders: Object.fromEntries(contenders),
-    readings: sizes.map((size) => ({
-      key: 'cpu',
-      name: `server CPU a delivered frame, ${size} clients`,
-      unit: 'µs',
-      of: nameOf(size),
-      ...(size !== largest && { beside: nameOf(largest), target: { within: 0.15 } }),
-    })),
+    readings: sizes.flatMap((size) => {
+      const compared = size !== largest && { beside: nameOf(largest), target: { within: 0.1 } };
+      const common = { unit: 'µs', of: nameOf(size), ...compared };
+      return [
+        { key: 'cpu', name: `server CPU a delivered frame, ${size} clients`, ...common },
+        { key: 'aboveIdle', name: `the same less the CPU of an idle server, ${size} clients`, ...common },
+      ];
+    }),
   };
 }
 
@@ -91,6 +94,9 @@ async function measure(
 ): Promise<Record<string, number>> {
   const { server, address, path, token, dialect } = await start();
   await setTimeout(1000);
+  const begun = server.cpu();
+  await setTimeout(IDLE_SECONDS * 1000);
+  const idle = (server.cpu() - begun) / IDLE_SECONDS;
   const before = server.memory();
   const crowd = new Crowd({
     target: { ...address, path, ...(token !== undefined && { token }) },
@@ -112,6 +118,7 @@ async function measure(
     const { received, missed, skew, lateness } = crowd.record.report();
     return {
       cpu: (used / received) * 1e6,
+      aboveIdle: ((used - idle * seconds) / received) * 1e6,
       memory,
       spread: skew.p50,
       lateness: lateness.p99,

@@ -1,0 +1,61 @@
+import { setTimeout } from 'node:timers/promises';
+import { Crowd } from '../../load/crowd.ts';
+import type { Figure } from '../figure.ts';
+import { Server, startProduct } from '../server.ts';
+
+/** Storms of one measurement. Each begins at another time after a tick. */
+const STORMS = 5;
+
+/** How late ticks reach connected clients while many others reconnect at once. */
+export function storm(clients: number, observers: number): Figure {
+  return {
+    name: `${clients} clients reconnect at once beside ${observers} connected clients`,
+    contenders: { product: () => measure(clients, observers) },
+    readings: [
+      { key: 'quietMs', name: 'tick lateness before, worst', unit: 'ms' },
+      { key: 'lateMs', name: 'tick lateness in the storms, worst', unit: 'ms', target: { atMost: 100 } },
+      { key: 'machineMs', name: "delay of the observers' own timers, worst", unit: 'ms' },
+      { key: 'seconds', name: 'until all are connected again, worst', unit: 's' },
+      { key: 'failed', name: 'connections failed', unit: '', target: { atMost: 0 } },
+      { key: 'ended', name: 'observers disconnected', unit: '', target: { atMost: 0 } },
+    ],
+  };
+}
+
+async function measure(clients: number, count: number): Promise<Record<string, number>> {
+  const { server, ticker, token } = await startProduct();
+  const target = { ...ticker, path: '/ws/ticker', token: await token() };
+  const args = [`${ticker.port}`, target.token, `${count}`];
+  const observers = await Server.start({ file: 'spec/bench/observers.ts', args });
+  const observe = async () => (await observers.ask('lateMs')) as Record<'lateMs' | 'machineMs' | 'ended', number>;
+  const gather = async (concurrency: number) => {
+    const crowd = new Crowd({ target, connections: clients, concurrency });
+    await crowd.gather();
+    return crowd;
+  };
+  await observers.line(({ open }) => open === true);
+  let crowd = await gather(200);
+  try {
+    await observe();
+    await setTimeout(3000);
+    const quietMs = (await observe()).lateMs;
+    let seconds = 0;
+    let failed = 0;
+    for (let number = 0; number < STORMS; number++) {
+      await setTimeout(1000 - (Date.now() % 1000) + (number * 1000) / STORMS);
+      const began = performance.now();
+      crowd.disperse();
+      crowd = await gather(clients);
+      seconds = Math.max(seconds, (performance.now() - began) / 1000);
+      failed += clients - crowd.size;
+      // Until the tick after the storm has arrived.
+      await setTimeout(1500);
+    }
+    const { lateMs, machineMs, ended } = await observe();
+    return { quietMs, lateMs, machineMs, seconds, failed, ended };
+  } finally {
+    crowd.disperse();
+    await observers.stop();
+    await server.stop();
+  }
+}
