@@ -10,6 +10,7 @@ import { type KV, Kvm } from '@nats-io/kv';
 import { connect, type Msg, type NatsConnection, type Subscription } from '@nats-io/transport-node';
 import type { Config } from '../config.ts';
 import type { Log } from '../log.ts';
+import { Publications } from './publications.ts';
 
 const PING_MS = 1_000;
 const MAX_PINGS_OUT = 2;
@@ -32,6 +33,7 @@ export class NatsLink {
   readonly connection: NatsConnection;
   readonly manager: JetStreamManager;
   readonly jetstream: JetStreamClient;
+  readonly publications: Publications;
   /** Prefix of all bucket, stream and subject names. */
   readonly prefix: string;
   readonly log: Log;
@@ -43,6 +45,7 @@ export class NatsLink {
     this.connection = connection;
     this.manager = manager;
     this.jetstream = manager.jetstream();
+    this.publications = new Publications(connection, REQUEST_TIMEOUT_MS);
     this.prefix = config.prefix;
     this.log = log;
     this.#replicas = config.replicas;

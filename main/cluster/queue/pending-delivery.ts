@@ -3,8 +3,16 @@ import { actionStart } from '../../../workers/parse-submission.ts';
 import type { Delivery, TaskProgress, UnfinishedState } from '../../tasks/queue/queue.ts';
 import { type DeliveryState, initialDeliveryState } from './delivery-state.ts';
 
-/** Message headers. `id` is set if the subject lacks the task id. `sequence` and `acceptedAt` are set by a redrive. */
-export const HEADERS = { id: 'Task-Id', sequence: 'Task-Seq', acceptedAt: 'Task-Accepted-At' } as const;
+/**
+ * Message headers. By `messageId`, JetStream detects duplicates. `id` is set if the subject lacks the task id.
+ * `sequence` and `acceptedAt` are set by a redrive.
+ */
+export const HEADERS = {
+  messageId: 'Nats-Msg-Id',
+  id: 'Task-Id',
+  sequence: 'Task-Seq',
+  acceptedAt: 'Task-Accepted-At',
+} as const;
 
 /** JetStream delivery that this node has not settled. */
 export interface PendingDelivery {

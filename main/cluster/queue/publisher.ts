@@ -12,7 +12,7 @@ import { token } from './stream.ts';
 const LETTER_HEAD_BYTES = 32 * 1024;
 
 interface PublishOptions {
-  /** `Nats-Msg-Id`, by which JetStream detects duplicates. Default: the subject token of the task id. */
+  /** Value of `HEADERS.messageId`. Default: the subject token of the task id. */
   messageId?: string;
   /** Stream sequence of a redriven message when it was first accepted. */
   sequence?: number;
@@ -38,12 +38,13 @@ export class NatsPublisher {
    * @throws {Error} if JetStream does not confirm the message in time; the message may still be stored
    */
   async publish({ id, body }: Message, options: PublishOptions = {}): Promise<PubAck> {
-    const { tasks, counts } = this.#parts;
-    const { messageId: msgID = token(id), sequence, acceptedAt } = options;
+    const { link, tasks, counts } = this.#parts;
+    const { messageId = token(id), sequence, acceptedAt } = options;
     const bytes = Buffer.byteLength(body);
     // Checked before `counts.during`, because a refused message must not make concurrent reads of the counts stale.
     this.#checkRoom(bytes);
     const head = headers();
+    head.set(HEADERS.messageId, messageId);
     if (token(id) !== id) head.set(HEADERS.id, encodeURIComponent(id));
     if (sequence !== undefined) head.set(HEADERS.sequence, String(sequence));
     if (acceptedAt !== undefined) head.set(HEADERS.acceptedAt, String(acceptedAt));
@@ -51,7 +52,7 @@ export class NatsPublisher {
     this.#publishingBytes += bytes;
     try {
       return await counts.during(async () => {
-        const ack = await tasks.store(token(id), body, { msgID, headers: head }).finally(() => {
+        const ack = await link.publications.publish(tasks.subject(token(id)), body, head).finally(() => {
           this.#publishingBytes -= bytes;
         });
         if (this.#publishing.has(id) && !ack.duplicate) this.#accept({ id, action: actionStart(body) }, ack.seq, bytes);
