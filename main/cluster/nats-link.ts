@@ -148,6 +148,8 @@ export async function connectNats(config: NatsSettings, log: Log): Promise<NatsL
     reconnectJitter: RETRY_MS / 2,
     pingInterval: PING_MS,
     maxPingOut: MAX_PINGS_OUT,
+    // Each request would capture two stack traces, in case it fails.
+    noAsyncTraces: true,
   }).catch((error: Error) => {
     const where = servers.map((server) => new URL(server).host).join(', ');
     throw new Error(`cannot reach NATS at ${where}: ${error.message}: start it, or fix NATS_URL`, { cause: error });

@@ -31,7 +31,6 @@ export class PullRequester {
   #outstanding = 0;
   /** Time by which JetStream must have answered all pull requests, in milliseconds since the epoch. */
   #deadline = 0;
-  #scheduled = false;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 
@@ -42,14 +41,10 @@ export class PullRequester {
     this.#stopRenewals = options.tasks.link.onUp(() => this.#renew());
   }
 
-  /** Requests as many messages as this node has room for. Calls in one event loop turn share one request. */
+  /** Requests as many messages as this node has room for. */
   ask(): void {
-    if (this.#scheduled || this.#stopped || this.#timer !== undefined) return;
-    this.#scheduled = true;
-    queueMicrotask(() => {
-      this.#scheduled = false;
-      this.#request();
-    });
+    if (this.#stopped || this.#timer !== undefined) return;
+    this.#request();
   }
 
   /** Repeats a pull request that JetStream has not answered in time, otherwise calls `ask`. Called periodically. */

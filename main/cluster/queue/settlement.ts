@@ -4,6 +4,7 @@ import { actionStart } from '../../../workers/parse-submission.ts';
 import { subjectOf } from '../../tasks/queue/event-subject.ts';
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
 import { REQUEST_TIMEOUT_MS } from '../nats-link.ts';
+import { Acks } from './acks.ts';
 import { type DeliveryState, initialDeliveryState, resolveDeliveryState } from './delivery-state.ts';
 import { type PendingDelivery, textOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
@@ -14,11 +15,13 @@ const MAX_UNCONFIRMED_ACKS = 10_000;
 /** Settles messages in JetStream. Always stores a message's state before acknowledging the message. */
 export class NatsSettler {
   readonly #parts: QueueParts;
+  readonly #acks: Acks;
   /** Stream sequences of completed messages with an unconfirmed ack. A redelivery of such a message is acked. */
   readonly #unconfirmedAcks = new Set<number>();
 
   constructor(parts: QueueParts) {
     this.#parts = parts;
+    this.#acks = new Acks(parts.link);
   }
 
   /** Loads the delivery state. Returns false if the message is already completed, dead-lettered or cancelled. */
@@ -138,7 +141,7 @@ export class NatsSettler {
     if (ack === '+ACK') this.#unconfirmedAcks.add(streamSequence);
     const [oldest] = this.#unconfirmedAcks;
     if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
-    await this.#send(pending, ack);
+    await (ack === '+ACK' ? this.#acks.send(pending.reply) : this.#send(pending, ack));
     this.#unconfirmedAcks.delete(streamSequence);
     // After a failed removal, the delivery state is evicted when its stream is full.
     if (pending.noteRevision > 0) await notes.purge(token(id)).catch(() => {});
