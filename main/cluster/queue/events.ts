@@ -3,6 +3,9 @@ import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent, TaskProgress } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
+/** Delay before events are sent to other nodes, so that many events share a NATS message. */
+const SEND_DELAY_MS = 10;
+
 /** Keeps a NATS message far below the server's limit of 1 MiB. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
@@ -30,7 +33,8 @@ interface RunningElsewhere {
 export class NatsEvents {
   readonly #link: NatsLink;
   readonly #subject: string;
-  readonly #node = randomUUID();
+  /** Start of the NATS messages of this node. */
+  readonly #head = `{"node":"${randomUUID()}","events":`;
   readonly #onEvent: (event: TaskEvent) => void;
   readonly #subscription: Subscription;
   /** Tasks running on other nodes, by task id. The tasks of a dead node remain until their redelivery. */
@@ -52,7 +56,7 @@ export class NatsEvents {
     this.#elsewhere.delete(event.id);
     this.#onEvent(event);
     this.#unsent.push(event);
-    if (this.#unsent.length === 1) setImmediate(() => this.#send());
+    if (this.#unsent.length === 1) setTimeout(() => this.#send(), SEND_DELAY_MS);
   }
 
   /** Sets the listener for task ids in events of other nodes, except `accepted` events. */
@@ -85,7 +89,7 @@ export class NatsEvents {
   #send(): void {
     while (this.#unsent.length > 0) {
       const events = this.#unsent.splice(0, Math.min(this.#nextMessageLength(), MAX_EVENTS_PER_MESSAGE));
-      if (this.#link.up) this.#link.connection.publish(this.#subject, JSON.stringify({ node: this.#node, events }));
+      if (this.#link.up) this.#link.connection.publish(this.#subject, `${this.#head}${JSON.stringify(events)}}`);
     }
   }
 
@@ -112,9 +116,9 @@ export class NatsEvents {
   }
 
   #receive(text: string): void {
-    const received = parseEvents(text);
-    if (received === undefined || received.node === this.#node) return;
-    for (const event of received.events) {
+    // NATS delivers the events of this node, too.
+    if (text.startsWith(this.#head)) return;
+    for (const event of parseEvents(text)) {
       if (!this.#remember(event)) continue;
       const earlier = this.#elsewhere.get(event.id);
       this.#elsewhere.delete(event.id);
@@ -142,12 +146,13 @@ function withTime(event: TaskEvent): TaskEvent {
   return typeof event.at === 'number' ? event : { ...event, at: Date.now() };
 }
 
-function parseEvents(text: string): { node: string; events: TaskEvent[] } | undefined {
+/** Returns no events if the message is invalid. */
+function parseEvents(text: string): TaskEvent[] {
   try {
-    const { node, events } = JSON.parse(text);
+    const { events } = JSON.parse(text);
     const known = events.filter(({ id, event }: TaskEvent) => typeof id === 'string' && KINDS.has(event));
-    return { node, events: known.map(withTime) };
+    return known.map(withTime);
   } catch {
-    return undefined;
+    return [];
   }
 }
