@@ -3,6 +3,8 @@ import { availableParallelism } from 'node:os';
 /** Maximum time to keep the event loop awake. Longer than a batch of short tasks takes. */
 export const POLL_MS = 0.3;
 
+export type BusyPoll = ReturnType<typeof busyPoll>;
+
 /**
  * Keeps the event loop awake while another thread's message is expected, because waking a sleeping thread takes about as
  * long as a short task. Does nothing on a single core, because polling would delay the other thread.

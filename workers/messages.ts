@@ -118,8 +118,8 @@ export interface TaskBatch {
   tasks: readonly TaskDelivery[];
   /** Index of the batch's slot in the arrays of {@link PoolThreadData}. */
   slot: number;
-  /** Whether no other batch was running when this batch was sent, so that a core is free for polling. */
-  isOnly: boolean;
+  /** Whether the thread may poll for its next batch: batches are short, and no other thread runs one. */
+  mayPoll: boolean;
 }
 
 export type TaskStoreLocation = { dataDir: string } | { databaseUrl: string };

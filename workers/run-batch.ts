@@ -69,7 +69,7 @@ export function poolFunction<Row>(
     const isClose = performance.now() - endedAt < POLL_MS;
     const outcomes = await run(message);
     endedAt = performance.now();
-    if (isClose && message.isOnly) poll.begin();
+    if (isClose && message.mayPoll) poll.begin();
     return outcomes;
   };
 }

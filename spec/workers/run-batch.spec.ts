@@ -14,7 +14,7 @@ async function deliver(handler: TaskHandler, body = '{}'): Promise<TaskOutcome> 
 
 function batch(...bodies: string[]): TaskBatch {
   const tasks = bodies.map((body, index) => ({ delivery: index, sequence: index, attempt: 1, body }));
-  return { tasks, slot: 0, isOnly: false };
+  return { tasks, slot: 0, mayPoll: false };
 }
 
 describe('poolFunction', () => {
@@ -172,9 +172,9 @@ describe('poolFunction', () => {
 
     it('polls for the next batch only if the last one came soon, and no other batch was running', async () => {
       const run = poolFunction(() => {});
-      const pollsAfter = async (pauseMs: number, isOnly: boolean) => {
+      const pollsAfter = async (pauseMs: number, mayPoll: boolean) => {
         nowMs += pauseMs;
-        await run({ ...batch('a'), isOnly });
+        await run({ ...batch('a'), mayPoll });
         for (const turn of turns.splice(0)) turn();
         return turns.splice(0).length > 0;
       };

@@ -104,8 +104,8 @@ export class BatchRunner {
     return this.#taskThreads.serving;
   }
 
-  /** Runs a batch in a free thread. `isOnly`: see {@link TaskBatch}. @throws {Error} if no thread is free */
-  run(tasks: readonly BatchTask[], isOnly = false): RunningBatch {
+  /** Runs a batch in a free thread, which may then poll for its next batch. @throws {Error} if no thread is free */
+  run(tasks: readonly BatchTask[], mayPoll = false): RunningBatch {
     const slot = this.#freeSlots.pop();
     if (slot === undefined) throw new Error('no thread is free');
     Atomics.store(this.#startedTasks, slot, 0);
@@ -116,7 +116,7 @@ export class BatchRunner {
     let kept = tasks.length;
     let isOver = false;
     for (const [index, { delivery }] of deliveries.entries()) this.#running.set(delivery, tasks[index] as BatchTask);
-    const outcomes = this.#runIn({ tasks: deliveries, slot, isOnly }, cancellation, () => kept).finally(() => {
+    const outcomes = this.#runIn({ tasks: deliveries, slot, mayPoll }, cancellation, () => kept).finally(() => {
       isOver = true;
       cancellation.end();
       for (const { delivery } of deliveries) this.#running.delete(delivery);

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { busyPoll } from '../../../workers/busy-poll.ts';
 import type { HandlersManifest } from '../../../workers/handlers-manifest.ts';
 import type { TaskStoreLocation, TaskWorkerStart } from '../../../workers/messages.ts';
 import type { Config } from '../../config.ts';
@@ -37,5 +38,7 @@ export async function startPool(
     ...(handlers && { abortChannel: handlers.abortChannel }),
     log,
   });
-  return new WorkerPool(batches, MAX_BATCH_SIZE, onProgress);
+  // A batch whose rows are stored in PostgreSQL takes longer than the polling.
+  const poll = 'databaseUrl' in location ? undefined : busyPoll();
+  return new WorkerPool(batches, MAX_BATCH_SIZE, onProgress, poll);
 }

@@ -1,4 +1,4 @@
-import { busyPoll } from '../../../workers/busy-poll.ts';
+import type { BusyPoll } from '../../../workers/busy-poll.ts';
 import type { TaskProgress } from '../../../workers/messages.ts';
 import { oncePerTurn } from '../once-per-turn.ts';
 import type { Delivery } from '../queue/queue.ts';
@@ -35,7 +35,7 @@ export class WorkerPool {
   readonly #onProgress: ProgressListener;
   readonly #waiting: PoolTask[] = [];
   readonly #running = new Set<RunningTasks>();
-  readonly #poll = busyPoll();
+  readonly #poll: BusyPoll | undefined;
   /** Deferred, so that all deliveries that arrive in one event loop turn share a batch. */
   readonly #assignSoon = oncePerTurn(() => this.#assign());
   /** Whether a delivery that may have killed a process is running, so that no other delivery may start. */
@@ -43,12 +43,13 @@ export class WorkerPool {
   #isStopping = false;
   #idle = Promise.withResolvers<void>();
 
-  constructor(batches: Batches, maxBatchSize: number, onProgress: ProgressListener = () => {}) {
+  constructor(batches: Batches, maxBatchSize: number, onProgress: ProgressListener = () => {}, poll?: BusyPoll) {
     this.#onProgress = onProgress;
     this.threads = batches.threads;
     this.durations = batches.durations;
     this.#batches = batches;
     this.#maxBatchSize = maxBatchSize;
+    this.#poll = poll;
   }
 
   /** Whether all threads are running. */
@@ -155,16 +156,16 @@ export class WorkerPool {
       return [{ ended: 'unstored', reason: `the queue cannot write: ${error}` }];
     }
     if (first.isCancelled) return [{ ended: 'interrupted', reason: 'cancelled', suspect: false }];
-    const isOnly = this.busy === 1;
+    const mayPoll = this.#poll !== undefined && this.busy === 1;
     const inThread = this.#batches.run(
       tasks.map((task) => this.#toBatchTask(task)),
-      isOnly,
+      mayPoll,
     );
     running.inThread = inThread;
-    if (isOnly) this.#poll.begin();
+    if (mayPoll) this.#poll?.begin();
     const check = tasks.length > 1 ? setInterval(() => this.#check(tasks, inThread), CHECK_MS) : undefined;
     const outcomes = await inThread.outcomes;
-    this.#poll.end();
+    this.#poll?.end();
     clearInterval(check);
     return outcomes;
   }
