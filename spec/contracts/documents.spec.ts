@@ -10,7 +10,7 @@ import { temporaryFolder } from '../support/cleanup.ts';
 describe('the contract documents', () => {
   it('are created once, for the symbols and actions of the process', async () => {
     const actions = new Map([['mail', { schema: { required: ['to'] } }]]);
-    const symbols = [{ symbol: 'SOL-USD', price: 1 }];
+    const symbols = [{ symbol: 'SOL-USD', price: 1, decimals: 2 }];
     const documents = contractDocuments({ rules: { actions, rejectUnknown: true }, symbols });
     const [first, second] = await Promise.all([documents(), documents()]);
     expect(second).to.equal(first);
