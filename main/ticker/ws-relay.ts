@@ -161,7 +161,9 @@ export class Relay {
     const relay: unknown = ctx.res.getHeader(RELAY_HEADER);
     if (typeof relay !== 'string') {
       ctx.res.once('finish', () => handshake.socket.end());
-      ctx.res.assignSocket(handshake.socket);
+      // A socket that has already closed would not close its response, and the memory of the response would stay charged.
+      if (handshake.socket.closed) ctx.res.emit('close');
+      else ctx.res.assignSocket(handshake.socket);
       this.metrics.upgrades.count(ctx.state.error ?? `answered ${ctx.status}`);
       return;
     }

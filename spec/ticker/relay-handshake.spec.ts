@@ -2,25 +2,28 @@ import { once } from 'node:events';
 import { connect as connectSocket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
+import type { TickerAppOptions } from '../../main/ticker/app.ts';
 import { afterTest } from '../support/cleanup.ts';
 import { parseResponses } from '../support/http-responses.ts';
+import { request } from '../support/program.ts';
 import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
 import { startTickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 
 /** Starts service A with a token check that waits for `open()`, so that a test can act during a handshake. */
-async function startGated() {
-  const reached = Promise.withResolvers<void>();
+async function startGated(replaced: Partial<TickerAppOptions> = {}) {
+  let waiting = 0;
   const gate = Promise.withResolvers<void>();
   const bundle = await startTickerBundle({
     replace: ({ tokens }) => ({
+      ...replaced,
       tokens: {
         lifetimeSeconds: tokens.lifetimeSeconds,
         issue: tokens.issue.bind(tokens),
         isLive: tokens.isLive.bind(tokens),
         revoke: tokens.revoke.bind(tokens),
         async verify(token) {
-          reached.resolve();
+          waiting++;
           await gate.promise;
           return tokens.verify(token);
         },
@@ -29,8 +32,8 @@ async function startGated() {
   });
   afterTest(() => gate.resolve());
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
-  await reached.promise;
-  return { bundle, raw, open: gate.resolve };
+  await until(() => waiting === 1);
+  return { bundle, raw, open: gate.resolve, waiting: () => waiting };
 }
 
 describe('a handshake', () => {
@@ -139,6 +142,21 @@ describe('a handshake', () => {
     expect(bundle.relay.size).to.equal(1);
     expect(bundle.processes.size).to.equal(3);
     expect(bundle.lines).to.deep.equal([]);
+  });
+
+  it('that asks for another response, and whose client is gone by then, releases the memory of the response', async () => {
+    // A response of 1 MB. All responses together may take 8 MiB.
+    const prices = { ['x'.repeat(1_000_000)]: [1] };
+    const history = { size: 1, last: () => ({ interval_ms: 1000, timestamps: [1], prices }) };
+    const { bundle, raw, open, waiting } = await startGated({ history });
+    const lines = handshake('/prices/history', await bundle.token());
+    const clients = await Promise.all(Array.from({ length: 10 }, () => connectRaw(bundle.listener.port, ...lines)));
+    await until(() => waiting() === 11);
+    for (const { socket } of [raw, ...clients]) socket.resetAndDestroy();
+    await until(() => bundle.sockets.size === 0);
+    open();
+    const headers = { authorization: `Bearer ${await bundle.token()}` };
+    expect(await request(`${bundle.url}/prices/history`, { headers })).to.have.property('status', 200);
   });
 
   it('whose client half-closes before it is complete leaves no handler and no socket', async () => {
