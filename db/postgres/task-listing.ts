@@ -40,13 +40,8 @@ export function listingQuery(name: string, columns: string, filter: TaskFilter):
     names.push('status');
   }
   if (action !== undefined) {
-    const { short, read, withEnd } = actionText(action);
-    match(ACTION_KEY, short ?? read, isByAction);
-    if (short === undefined) {
-      const whole = parameter(withEnd);
-      conditions.push(`texteq(substr(payload, 56, length(${whole})), ${whole})`);
-    }
-    names.push(isByAction ? 'by-action' : 'action', ...(short === undefined ? ['long'] : []));
+    match(ACTION_KEY, actionText(action), isByAction);
+    names.push(isByAction ? 'by-action' : 'action');
   }
   conditions.push(`(${[...first, 'created_at', 'arrival']}) < (${[...bounds, '$1::bigint', '$2::bigint']})`);
   const order = [...first, 'created_at', 'arrival'].map((column) => `${column} DESC`);

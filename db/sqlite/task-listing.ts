@@ -4,7 +4,7 @@ import { actionText, readsActions, type TaskFilter } from '../task-filter.ts';
 export const LISTING_SIZE = 100;
 
 // SQLite uses the index `tasks_by_action` only if its expression equals `ACTION_KEY`. The expression yields `"` for an
-// action that is too long for the index.
+// action that is longer than `MAX_ACTION_LENGTH`.
 const ACTION_KEY = `substr(payload, 56, instr(substr(payload, 56, 266), '","data":') - 1)`;
 
 // Rows with the same `created_at`, in seconds, are ordered by rowid, which is the order of arrival.
@@ -36,13 +36,8 @@ function matching({ status, action }: TaskFilter) {
   const values: string[] = [];
   const isByAction = readsActions({ status, action });
   if (action !== undefined) {
-    const { withEnd, short } = actionText(action);
     conditions.push(`${isByAction ? '' : '+'}${ACTION_KEY} = ?`);
-    values.push(short ?? '"');
-    if (short === undefined) {
-      conditions.push('substr(payload, 56, length(?)) = ?');
-      values.push(withEnd, withEnd);
-    }
+    values.push(actionText(action));
   }
   if (status !== undefined) {
     conditions.push('status = ?');

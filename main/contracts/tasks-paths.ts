@@ -46,7 +46,10 @@ const listedState: Parameter = {
 const action: Parameter = {
   name: 'action',
   in: 'query',
-  schema: Type.String({ description: 'Only rows with this action.', examples: ['uppercase'] }),
+  schema: Type.String({
+    description: 'Only rows with this action, at most 256 characters long when escaped as JSON.',
+    examples: ['uppercase'],
+  }),
 };
 
 const before: Parameter = {
@@ -102,6 +105,7 @@ export const tasksPaths: Readonly<Record<string, PathItem>> = {
       errors: [
         'statusGivenTwice',
         'actionGivenTwice',
+        'actionTooLong',
         'beforeGivenTwice',
         'summaryGivenTwice',
         'beforeUnknown',

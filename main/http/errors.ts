@@ -27,6 +27,7 @@ export const catalogue = {
   summaryGivenTwice: [400, 'summary must be given once'],
   beforeUnknown: [400, 'before is unknown'],
   stateUnknown: [400, 'state must be queued, running or retrying'],
+  actionTooLong: [400, 'action must have at most 256 characters, escaped as JSON'],
   invalidSeconds: [400, 'seconds must be a whole number from 1 to 900'],
   selectionRequired: [400, 'ids, reason or all required'],
   unknownAction: [400, 'unknown action'],

@@ -1,7 +1,7 @@
 import type { ParameterizedContext } from 'koa';
 import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import type { TaskSummary } from '../../../db/sqlite/tasks.ts';
-import type { TaskFilter } from '../../../db/task-filter.ts';
+import { actionText, MAX_ACTION_LENGTH, type TaskFilter } from '../../../db/task-filter.ts';
 import { actionStart } from '../../../workers/parse-submission.ts';
 import type { Awaitable } from '../../awaitable.ts';
 import { TURN_BYTES } from '../../http/admission.ts';
@@ -22,12 +22,14 @@ type ListingOptions = Pick<TasksRouterOptions, 'tasks' | 'admission' | 'response
 export async function replyTasks(ctx: ParameterizedContext, options: ListingOptions): Promise<void> {
   const { tasks, admission } = options;
   const isSummary = once(ctx, 'summary', 'summaryGivenTwice') === '1';
-  const filter = { status: once(ctx, 'status', 'statusGivenTwice'), action: once(ctx, 'action', 'actionGivenTwice') };
+  const status = once(ctx, 'status', 'statusGivenTwice');
+  const action = once(ctx, 'action', 'actionGivenTwice');
+  if (action !== undefined && actionText(action).length > MAX_ACTION_LENGTH) throw new HttpError('actionTooLong');
   const id = once(ctx, 'before', 'beforeGivenTwice');
   await admission.enter(LISTING_COST);
   const before = id === undefined ? undefined : await query(() => tasks.position(id));
   if (id !== undefined && before === undefined) throw new HttpError('beforeUnknown');
-  await (isSummary ? replySummaries : replyRows)(ctx, { ...filter, before }, options);
+  await (isSummary ? replySummaries : replyRows)(ctx, { status, action, before }, options);
 }
 
 async function replyRows(ctx: ParameterizedContext, filter: TaskFilter, options: ListingOptions): Promise<void> {

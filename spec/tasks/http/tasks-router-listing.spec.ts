@@ -78,6 +78,17 @@ describe('GET /tasks', () => {
     }
   });
 
+  it('refuses an action that is longer than those that it can find', async () => {
+    const { tasksUrl } = await startTasksServer();
+    const ask = (action: string) => request(`${tasksUrl}?action=${encodeURIComponent(action)}`);
+    expect(await ask(`"${'x'.repeat(254)}`)).to.have.property('status', 200);
+    for (const action of ['x'.repeat(257), '"'.repeat(129)])
+      expect(await ask(action)).to.deep.include({
+        status: 400,
+        body: { error: 'action must have at most 256 characters, escaped as JSON' },
+      });
+  });
+
   it('answers HEAD as GET without the body', async () => {
     const { tasksUrl, tasks } = await startTasksServer({ realRows: false });
     tasks.store(completed('a', 5));
