@@ -7,6 +7,7 @@ import type { Pid, WsSend } from '../../workers/messages.ts';
 import { type ConnectionBounds, ConnectionLimiter } from '../http/connection-limiter.ts';
 import { HttpError } from '../http/errors.ts';
 import { rawResponse } from '../http/raw-response.ts';
+import { TurnLimit } from '../http/turn-limit.ts';
 import { CLIENT_CLOSED_REQUEST } from '../metrics/request-metrics.ts';
 import { closeCodes } from './close-codes.ts';
 import {
@@ -37,6 +38,8 @@ const MAX_MESSAGE_BYTES = 4 * 1024;
 const MAX_FRAGMENTS = 16;
 /** Maximum number of buffered chunks per frame, because a small chunk can take a hundred times its size in memory. */
 const MAX_BUFFERED_CHUNKS = 64;
+/** Maximum number of handshakes that begin in one event loop turn. One takes about 0.3 ms. */
+export const HANDSHAKES_PER_TURN = 32;
 const CLOSING_HANDSHAKE_TIMEOUT_MS = 5_000;
 const OPENING_HANDSHAKE_TIMEOUT_MS = 10_000;
 const CHECK_INTERVAL_MS = 1_000;
@@ -57,15 +60,15 @@ export class Relay {
   readonly #processes: PidRegistry;
   readonly #limits: Required<RelayLimits>;
   readonly #limiter: ConnectionLimiter;
+  readonly #turns = new TurnLimit(HANDSHAKES_PER_TURN);
   readonly #connections = new Map<Pid, Connection>();
   readonly #owner: ConnectionOwner;
   readonly #handshakes = new WeakMap<
     IncomingMessage,
     { socket: Socket; head: Buffer; headers: string[]; onJoin: (socket: Duplex) => void; error?: HttpError }
   >();
-  readonly #unjoined = new Map<Duplex, NodeJS.Timeout>();
-  /** Listener that all sockets share until they join. */
-  readonly #onUnjoinedClose: (this: Duplex) => void;
+  /** Time of each upgrade request (`performance.now()`) whose socket has not joined. */
+  readonly #unjoined = new Map<Duplex, number>();
   readonly #server: Server<typeof ClientSocket>;
   readonly #timer: NodeJS.Timeout;
   #closing: PromiseWithResolvers<void> | undefined;
@@ -74,10 +77,6 @@ export class Relay {
     this.#processes = processes;
     this.#limits = { clientTimeouts, handshakeMs: OPENING_HANDSHAKE_TIMEOUT_MS, ...limits };
     this.#limiter = new ConnectionLimiter(limits);
-    const endHandshake = (socket: Duplex) => this.#endHandshake(socket);
-    this.#onUnjoinedClose = function () {
-      endHandshake(this);
-    };
     this.#owner = {
       processes,
       metrics: this.metrics,
@@ -143,13 +142,16 @@ export class Relay {
         socket.destroy();
         return;
       }
-      this.#unjoined.set(socket, setTimeout(() => socket.destroy(), this.#limits.handshakeMs).unref());
-      socket.on('close', this.#onUnjoinedClose);
+      this.#unjoined.set(socket, performance.now());
       this.#handshakes.set(request, { socket, head, headers: [], onJoin });
       // Gets the socket only if the handshake is refused, because its listeners would stay on the socket of a WebSocket.
       const response = new ServerResponse(request);
       response.shouldKeepAlive = false;
-      handle(request, response);
+      const begin = () => {
+        if (!socket.destroyed) handle(request, response);
+      };
+      if (this.#turns.take(1)) begin();
+      else this.#turns.defer(1, begin);
     };
   }
 
@@ -209,7 +211,7 @@ export class Relay {
 
   #join(ws: ClientSocket, socket: Duplex, handler: Pid): void {
     const processes = this.#processes;
-    this.#endHandshake(socket);
+    this.#unjoined.delete(socket);
     socket.off('error', destroy);
     const client = processes.spawn('client', (pid) => {
       const connection = new Connection(pid, handler, ws, socket, this.#owner);
@@ -231,12 +233,10 @@ export class Relay {
   #check(): void {
     const now = performance.now();
     for (const connection of this.#connections.values()) connection.check(now, this.#limits.clientTimeouts);
-  }
-
-  #endHandshake(socket: Duplex): void {
-    clearTimeout(this.#unjoined.get(socket));
-    this.#unjoined.delete(socket);
-    socket.off('close', this.#onUnjoinedClose);
+    for (const [socket, since] of this.#unjoined) {
+      if (now - since >= this.#limits.handshakeMs) socket.destroy();
+      if (socket.destroyed) this.#unjoined.delete(socket);
+    }
   }
 }
 

@@ -3,7 +3,9 @@ import { connect as connectSocket } from 'node:net';
 import { mock } from 'node:test';
 import { expect } from 'chai';
 import type { TickerAppOptions } from '../../main/ticker/app.ts';
+import { HANDSHAKES_PER_TURN } from '../../main/ticker/ws-relay.ts';
 import { afterTest } from '../support/cleanup.ts';
+import { countTurns } from '../support/event-loop-turns.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
@@ -144,6 +146,42 @@ describe('a handshake', () => {
     expect(bundle.lines).to.deep.equal([]);
   });
 
+  it('is one of 32 at most that begin in a turn of the event loop', async () => {
+    const turn = countTurns();
+    const begun: number[] = [];
+    const bundle = await startTickerBundle({
+      replace: ({ tokens }) => ({
+        tokens: Object.assign(Object.create(tokens), {
+          verify(token: string) {
+            begun.push(turn());
+            return tokens.verify(token);
+          },
+        }),
+      }),
+    });
+    const text = head(...handshake('/ws/ticker', await bundle.token()));
+    const clients = await Promise.all(Array.from({ length: 200 }, () => connectRaw(bundle.listener.port)));
+    for (const { socket } of clients) socket.write(text.slice(0, -2));
+    await until(() => bundle.sockets.size === 200);
+    for (const { socket } of clients) socket.write('\r\n');
+    await until(() => bundle.relay.size === 200);
+    const perTurn = Map.groupBy(begun, (number) => number);
+    for (const { length } of perTurn.values()) expect(length).to.be.at.most(HANDSHAKES_PER_TURN);
+    expect(begun).to.have.lengthOf(200);
+  });
+
+  it('that was deferred to a later turn, and whose client is gone by then, is not begun', async () => {
+    const bundle = await startTickerBundle();
+    const text = head(...handshake('/ws/ticker', await bundle.token()));
+    const clients = await Promise.all(Array.from({ length: 100 }, () => connectRaw(bundle.listener.port)));
+    for (const { socket } of clients) socket.write(text);
+    await until(() => bundle.relay.size > 0);
+    await bundle.relay.close(Promise.resolve());
+    await until(() => bundle.sockets.size === 0);
+    expect(bundle.processes.size).to.equal(1);
+    expect(bundle.relay.size).to.equal(0);
+  });
+
   it('that asks for another response, and whose client is gone by then, releases the memory of the response', async () => {
     // A response of 1 MB. All responses together may take 8 MiB.
     const prices = { ['x'.repeat(1_000_000)]: [1] };
@@ -207,15 +245,12 @@ describe('a handshake', () => {
   });
 
   it('that was refused is cut off when the client keeps the connection open', async () => {
-    mock.timers.enable({ apis: ['setTimeout'] });
-    const bundle = await startTickerBundle();
+    const bundle = await startTickerBundle({ limits: { handshakeMs: 500 } });
     const socket = connectSocket({ port: bundle.listener.port, host: '127.0.0.1', allowHalfOpen: true });
     afterTest(() => socket.destroy());
     socket.on('error', () => {}).resume();
     socket.write(head(...handshake()));
     await once(socket, 'end');
-    expect(bundle.sockets.size).to.equal(1);
-    mock.timers.tick(10_000);
     await until(() => bundle.sockets.size === 0);
   });
 });
