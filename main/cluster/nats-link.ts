@@ -1,5 +1,6 @@
 import {
   DiscardPolicy,
+  JetStreamApiCodes,
   JetStreamApiError,
   type JetStreamClient,
   type JetStreamManager,
@@ -18,6 +19,8 @@ const RETRY_MS = 250;
 const CONNECT_TIMEOUT_MS = 2_000;
 export const REQUEST_TIMEOUT_MS = 2_000;
 const STREAM_NAME_IN_USE = 10058;
+/** JetStream error code: an existing stream, perhaps of the same name, stores some of a new stream's subjects. */
+const SUBJECTS_OVERLAP = 10065;
 /** JetStream error code: fewer servers than replicas can store a new stream. */
 const NO_SUITABLE_PEERS = 10005;
 /** JetStream error code: the message was not stored, because a stream limit was reached or the disk failed. */
@@ -93,16 +96,26 @@ export class NatsLink {
     const config = { num_replicas: this.#replicas, ...settings };
     try {
       await streams.add({ name, ...config }).catch((error) => {
-        if (!(error instanceof JetStreamApiError) || error.code !== STREAM_NAME_IN_USE) throw error;
-        return streams.update(name, config);
+        if (!hasCode(error, STREAM_NAME_IN_USE, SUBJECTS_OVERLAP)) throw error;
+        // If another node creates the stream at the same time, JetStream may report either error.
+        return streams.update(name, config).catch((failure) => {
+          throw hasCode(failure, JetStreamApiCodes.StreamNotFound) ? error : failure;
+        });
       });
     } catch (error) {
-      if (!(error instanceof JetStreamApiError) || error.code !== NO_SUITABLE_PEERS) throw error;
-      throw new Error(
-        `the NATS cluster cannot store NATS_REPLICAS=${this.#replicas} copies: ${error.message}: ` +
-          'start more servers, or set NATS_REPLICAS to a lower value',
-        { cause: error },
-      );
+      if (hasCode(error, NO_SUITABLE_PEERS))
+        throw new Error(
+          `the NATS cluster cannot store NATS_REPLICAS=${this.#replicas} copies: ${error.message}: ` +
+            'start more servers, or set NATS_REPLICAS to a lower value',
+          { cause: error },
+        );
+      if (hasCode(error, SUBJECTS_OVERLAP))
+        throw new Error(
+          `the JetStream stream ${name} cannot be created, because another stream has subjects of it ` +
+            `(${config.subjects}): delete that stream, or set NATS_PREFIX to another value`,
+          { cause: error },
+        );
+      throw error;
     }
   }
 
@@ -130,6 +143,10 @@ export class NatsLink {
       for (const callback of this.#onUp) callback();
     }
   }
+}
+
+function hasCode(error: unknown, ...codes: number[]): error is JetStreamApiError {
+  return error instanceof JetStreamApiError && codes.includes(error.code);
 }
 
 /** Connects to NATS, and reconnects forever. @throws {Error} with a one-line message if no server can be reached */

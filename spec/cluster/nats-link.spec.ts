@@ -1,3 +1,4 @@
+import { JetStreamApiError } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { nanos } from '@nats-io/transport-node';
 import { expect } from 'chai';
@@ -36,6 +37,37 @@ describeWithNats('NatsLink.openBucket', () => {
       configs.push({ ...config, name: '', subjects: config.subjects.map((subject) => subject.replace(name, '')) });
     }
     expect(configs[0]).to.deep.equal(configs[1]);
+  });
+});
+
+describeWithNats('NatsLink.setUpStream', () => {
+  it('succeeds on all nodes that start at the same moment', async () => {
+    const server = await startNatsServer();
+    const links = await Promise.all([server.link(), server.link(), server.link(), server.link()]);
+    for (let n = 0; n < 200; n++)
+      await Promise.all(links.map((link) => link.setUpStream(`stream-${n}`, { subjects: [`${n}.*`], max_msgs: 10 })));
+  });
+
+  it('updates a stream whose creation by another node is reported as an overlap of subjects', async () => {
+    const link = await (await startNatsServer()).link();
+    const { streams } = link.manager;
+    const add = streams.add.bind(streams);
+    streams.add = async (config) => {
+      await add({ ...config, max_msgs: 5 });
+      throw new JetStreamApiError({ code: 400, err_code: 10065, description: 'subjects overlap' });
+    };
+    await link.setUpStream('stream', { subjects: ['a.*'], max_msgs: 10 });
+    expect((await streams.info('stream')).config).to.include({ max_msgs: 10 });
+  });
+
+  it('fails with a one-line error if another stream has subjects of the stream', async () => {
+    const link = await (await startNatsServer()).link();
+    await link.setUpStream('other', { subjects: ['a.>'] });
+    const error = await link.setUpStream('stream', { subjects: ['a.*'] }).catch((reason: Error) => reason);
+    expect((error as Error).message).to.equal(
+      'the JetStream stream stream cannot be created, because another stream has subjects of it (a.*): ' +
+        'delete that stream, or set NATS_PREFIX to another value',
+    );
   });
 });
 
