@@ -53,7 +53,8 @@ export class NatsEvents {
   /** Reports an event to this node's listener and to the other nodes. Ignores a repeated cancellation. */
   tell(event: TaskEvent): void {
     if (!this.#remember(event)) return;
-    this.#elsewhere.delete(event.id);
+    // Another node may already have started a task whose acceptance JetStream confirms only now.
+    if (event.event !== 'accepted') this.#elsewhere.delete(event.id);
     this.#onEvent(event);
     this.#unsent.push(event);
     if (this.#unsent.length === 1) setTimeout(() => this.#send(), SEND_DELAY_MS);
@@ -120,20 +121,26 @@ export class NatsEvents {
     if (text.startsWith(this.#head)) return;
     for (const event of parseEvents(text)) {
       if (!this.#remember(event)) continue;
-      const earlier = this.#elsewhere.get(event.id);
-      this.#elsewhere.delete(event.id);
-      if (event.event === 'started') this.#elsewhere.set(event.id, { attempt: event.attempt, startedAt: event.at });
-      if (event.event === 'progress') {
-        const { attempt } = event;
-        this.#elsewhere.set(event.id, { ...earlier, attempt, progress: progressOf(event) });
-      }
-      if (event.event !== 'accepted') this.#onElsewhere(event.id);
+      // The accepting node may report a task later than the node that started it.
+      if (event.event !== 'accepted') this.#note(event);
       this.#onEvent(event);
     }
     for (const id of this.#elsewhere.keys()) {
       if (this.#elsewhere.size <= MAX_ELSEWHERE) break;
       this.#elsewhere.delete(id);
     }
+  }
+
+  /** Notes whether another node runs a task, according to an event of that node. */
+  #note(event: TaskEvent): void {
+    const earlier = this.#elsewhere.get(event.id);
+    this.#elsewhere.delete(event.id);
+    if (event.event === 'started') this.#elsewhere.set(event.id, { attempt: event.attempt, startedAt: event.at });
+    if (event.event === 'progress') {
+      const { attempt } = event;
+      this.#elsewhere.set(event.id, { ...earlier, attempt, progress: progressOf(event) });
+    }
+    this.#onElsewhere(event.id);
   }
 }
 
