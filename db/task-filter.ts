@@ -1,7 +1,7 @@
 /** Filter for a listing. A row must match all fields that are set. */
 export interface TaskFilter {
   status?: string | undefined;
-  /** Its {@link actionText} must have at most {@link MAX_ACTION_LENGTH} characters. */
+  /** Must be {@link isListable}. */
   action?: string | undefined;
   /** Position of a row. Only older rows match. */
   before?: TaskPosition | undefined;
@@ -22,10 +22,15 @@ export function readsActions({ status, action }: TaskFilter): boolean {
   return action !== undefined && (status === undefined || status === 'completed');
 }
 
-/** Maximum length of the {@link actionText} of a filter. The indexes on actions do not contain longer ones. */
+/** Maximum number of characters of a filter's {@link actionText}: the indexes on actions contain these in full. */
 export const MAX_ACTION_LENGTH = 256;
 
 /** Returns an action as it appears in a payload: escaped as JSON, without the quotes. */
 export function actionText(action: string): string {
   return JSON.stringify(action).slice(1, -1);
+}
+
+/** Whether an action is short enough for a {@link TaskFilter}. */
+export function isListable(action: string): boolean {
+  return [...actionText(action)].length <= MAX_ACTION_LENGTH;
 }

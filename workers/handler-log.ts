@@ -37,8 +37,12 @@ export class HandlerLog {
 
   /** Writes Node's warnings and the output of `console`, stdout and stderr to the log. @param own fields of every line */
   captureConsole(own: object): void {
-    // Replaces Node's own listener, which calls `console.error`.
-    process.removeAllListeners('warning').on('warning', (warning) => this.write('warn', own, [String(warning)]));
+    // Replaces Node's own listener, which calls `console.error`. There is none if warnings are switched off.
+    if (process.listenerCount('warning') > 0) {
+      process.removeAllListeners('warning').on('warning', (warning: Error & { code?: string }) => {
+        this.write('warn', { ...own, code: warning.code }, [String(warning)]);
+      });
+    }
     const levels = { debug: 'info', log: 'info', info: 'info', warn: 'warn', error: 'error' } as const;
     for (const [name, level] of Object.entries(levels)) {
       console[name as keyof typeof levels] = (...args: unknown[]) => this.write(level, own, [format(...args)]);

@@ -2,12 +2,12 @@
 import { workerData } from 'node:worker_threads';
 import type { ActionSettings, HandlersCheckStart, HandlersReport } from './handlers-manifest.ts';
 import { type LoadedHandler, loadHandlers } from './handlers-module.ts';
-import { sendReport } from './send-report.ts';
+import { reportCheck } from './report-check.ts';
 import { oneLine, readThrown } from './thrown.ts';
 
 const { module } = workerData as HandlersCheckStart;
 
-sendReport(async (): Promise<HandlersReport> => {
+reportCheck(async (): Promise<HandlersReport> => {
   const handlers = await loadHandlers(module);
   const manifest = new Map<string, ActionSettings>();
   for (const [action, loaded] of handlers) manifest.set(action, await settingsOf(action, loaded));

@@ -2,11 +2,11 @@
 import { workerData } from 'node:worker_threads';
 import type { PriceSourceCheckStart, PriceSourceReport } from './messages.ts';
 import { openPriceSource } from './open-price-source.ts';
-import { sendReport } from './send-report.ts';
+import { reportCheck } from './report-check.ts';
 
 const { source, symbols } = workerData as PriceSourceCheckStart;
 
-sendReport(async (): Promise<PriceSourceReport> => {
+reportCheck(async (): Promise<PriceSourceReport> => {
   await openPriceSource({ source, symbols, seed: undefined, intervalMs: 1000 });
   return { isUsable: true };
 });

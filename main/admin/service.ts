@@ -10,6 +10,7 @@ import type { TasksService } from '../tasks/service.ts';
 import type { TickerService } from '../ticker/service.ts';
 import { createAdminApp } from './app.ts';
 import { registerDefaultMetrics } from './default-metrics.ts';
+import { lostLinesCheck } from './lost-lines-check.ts';
 import { processMetrics } from './process-metrics.ts';
 import { tasksMetrics } from './tasks-metrics.ts';
 import { tickerMetrics } from './ticker-metrics.ts';
@@ -42,7 +43,7 @@ export async function startAdmin(
   registerMetrics(registry, processMetrics({ log: logMetrics, requests, loopDelays }));
   const app = createAdminApp({
     checks: { shutdown, ...backend.checks, ...ticker.checks, ...tasks.checks },
-    warnings: { ...ticker.warnings, ...tasks.warnings, log: () => lostLines(logMetrics.lost()) },
+    warnings: { ...ticker.warnings, ...tasks.warnings, log: lostLinesCheck(logMetrics.lost) },
     metrics: registry,
     rules: tasks.rules,
     symbols,
@@ -65,8 +66,4 @@ export async function startAdmin(
       await listener.close(deadline);
     },
   };
-}
-
-function lostLines(count: number): string | undefined {
-  return count === 0 ? undefined : `${count} log lines were lost, because standard output did not take them`;
 }

@@ -30,9 +30,9 @@ export function contractDocuments(start: DocumentsStart): () => Promise<Contract
       workerData: start,
       timeLimitMs: TIME_LIMIT_MS,
       memoryMb: MEMORY_MB,
-    }).catch((error) => {
+    }).catch((cause) => {
       documents = undefined;
-      throw error;
+      throw new Error(`the API documents cannot be created: ${cause.message}`, { cause });
     });
     return documents;
   };

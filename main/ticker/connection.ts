@@ -189,24 +189,24 @@ export class Connection implements Process, Monitor {
 // The listeners are shared by all connections, because closures for each of them would take 1 kB per client.
 
 function onMessage(this: WebSocket, data: RawData, isBinary: boolean): void {
-  connectionOf(this)?.onMessage(data, isBinary);
+  connectionOf(this).onMessage(data, isBinary);
 }
 
 function onPing(this: WebSocket, data: Buffer): void {
-  connectionOf(this)?.onPing(data);
+  connectionOf(this).onPing(data);
 }
 
 function onPong(this: WebSocket, data: Buffer): void {
-  connectionOf(this)?.onPong(data);
+  connectionOf(this).onPong(data);
 }
 
 function onClose(this: WebSocket, code: number): void {
-  connectionOf(this)?.onClose(code);
+  connectionOf(this).onClose(code);
 }
 
 /** Ignores an error: the `ws` library then closes the connection with the appropriate code and emits `close`. */
 function onError(): void {}
 
-function connectionOf(ws: WebSocket): Connection | undefined {
-  return (ws as ClientSocket).connection;
+function connectionOf(ws: WebSocket): Connection {
+  return (ws as ClientSocket).connection as Connection;
 }

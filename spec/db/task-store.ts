@@ -162,7 +162,7 @@ export function describeTaskStore(fresh: () => Promise<FreshTasks>): void {
       '\0',
       '\ud800',
       'ü',
-      '\u{1f600}',
+      '\u{1f600}'.repeat(MAX_ACTION_LENGTH),
       long,
     ];
     const longer = [`${long}b`, `${long}","data":`, '\u{1f600}'.repeat(300), 'x'.repeat(5000)];

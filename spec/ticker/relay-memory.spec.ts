@@ -29,16 +29,17 @@ describe('the memory of a client', () => {
       crowd.disperse();
       await until(() => bundle.sockets.size === 0 && bundle.processes.size === 1);
     };
-    // The least growth of several rounds, because code that is compiled meanwhile is on the heap as well.
-    let least = Number.POSITIVE_INFINITY;
+    const growths: number[] = [];
     let before = await liveHeapBytes();
     for (let round = 0; round < 5; round++) {
       await visit(300);
       const after = await liveHeapBytes();
-      least = Math.min(least, after - before);
+      growths.push(after - before);
       before = after;
     }
+    // The median, because code that is compiled or discarded meanwhile is on the heap as well.
+    const median = growths.sort((one, other) => one - other)[2] as number;
     // A connected client takes 3.8 kB here, and a few kB on its own side.
-    expect(least / 300).to.be.below(300);
+    expect(median / 300).to.be.below(300);
   });
 });

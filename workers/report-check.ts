@@ -3,7 +3,7 @@ import type { OneShotReport } from './messages.ts';
 import { oneLine, readThrown } from './thrown.ts';
 
 /** Runs a one-shot thread's check of a user's module. Sends the result, or the reason of a failure, as the report. */
-export function sendReport<Report extends object>(check: () => Promise<Report>): void {
+export function reportCheck<Report extends object>(check: () => Promise<Report>): void {
   const { reportId } = workerData as Pick<OneShotReport, 'reportId'>;
   const send = (report: Report | { failure: string }) =>
     parentPort?.postMessage({ reportId, report } satisfies OneShotReport);
