@@ -1,7 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
-import type { MainToPool, PoolThreadData, PoolToMain, TaskBatch, TaskOutcome } from '../../../workers/messages.ts';
+import {
+  type MainToPool,
+  type PoolThreadData,
+  type PoolToMain,
+  type TaskBatch,
+  type TaskOutcome,
+  TERMINATED,
+} from '../../../workers/messages.ts';
 import type { Log } from '../../log.ts';
 
 type Pool = Piscina<MainToPool, TaskOutcome[]>;
@@ -21,12 +28,14 @@ export interface TaskThreadsOptions {
   log: Log;
 }
 
-/** Thrown if the threads are stopped or replaced while a batch runs. Does not count as a crash of any task. */
+/** Thrown if a batch's thread is stopped or replaced. Does not count as a crash of any task. */
 export class Interrupted extends Error {
   override name = 'Interrupted';
 }
 
 const START_TIMEOUT_MS = 10_000;
+/** Time limit for starting a batch, as a multiple of the start timeout, because the batch may wait for a new thread. */
+const BATCH_START_FACTOR = 1.5;
 /** Delay before threads that fail to start are replaced. Doubles with each further replacement. */
 const REPLACE_DELAY_MS = 50;
 const LONGEST_REPLACE_DELAY_MS = 5_000;
@@ -35,6 +44,7 @@ const LONGEST_REPLACE_DELAY_MS = 5_000;
 export class TaskThreads {
   readonly #options: TaskThreadsOptions;
   readonly #startTimeoutMs: number;
+  readonly #runningTasks: Int32Array;
   #piscina: Pool;
   #replacing: Promise<void> | undefined;
   readonly #destroyed = new AbortController();
@@ -42,6 +52,7 @@ export class TaskThreads {
   constructor(options: TaskThreadsOptions) {
     this.#options = options;
     this.#startTimeoutMs = options.startTimeoutMs ?? START_TIMEOUT_MS;
+    this.#runningTasks = new Int32Array(options.records.runningTasks);
     this.#piscina = this.#create();
   }
 
@@ -66,13 +77,19 @@ export class TaskThreads {
     // Refuses the batch after `destroy`, because a destroyed Piscina would start new threads.
     if (this.#destroyed.signal.aborted) throw new Interrupted('thread stopped');
     const piscina = this.#piscina;
+    const blocked = new AbortController();
+    const limitMs = BATCH_START_FACTOR * this.#startTimeoutMs;
+    const timeout = setTimeout(() => this.#interruptUnstarted(batch, blocked), limitMs);
     try {
-      return await piscina.run(batch);
+      return await piscina.run(batch, { signal: blocked.signal });
     } catch (error) {
+      if (blocked.signal.aborted) throw new Interrupted('the thread was blocked', { cause: error });
       // The thread's function never throws, so the thread died: in the batch, or because the threads were stopped.
       const wasStopped = this.#destroyed.signal.aborted || this.#replacing !== undefined || piscina !== this.#piscina;
       if (wasStopped) throw new Interrupted('thread stopped', { cause: error });
       throw new Error(`thread died: ${(error as Error).message}`, { cause: error });
+    } finally {
+      clearTimeout(timeout);
     }
   }
 
@@ -103,6 +120,17 @@ export class TaskThreads {
     piscina.on('error', (error: Error) => log.error({ err: error }, 'a task thread died outside of a task'));
     this.#watchStarts(piscina);
     return piscina;
+  }
+
+  /**
+   * Replaces the thread of a batch that it has not started, because a timer that a handler left behind may block an idle
+   * thread forever. The thread starts no task of the batch from then on.
+   */
+  #interruptUnstarted({ slot }: TaskBatch, blocked: AbortController): void {
+    if (Atomics.compareExchange(this.#runningTasks, slot, -1, TERMINATED) !== -1) return;
+    this.#options.log.error('a blocked task thread is replaced');
+    // Piscina terminates and replaces the thread of an aborted batch.
+    blocked.abort();
   }
 
   /** Replaces all threads if a thread does not start in time, because Piscina would keep its tasks pending forever. */

@@ -68,6 +68,9 @@ const behaviours: Record<string, TaskHandler> = {
   hang() {
     for (;;);
   },
+  'return, then block'() {
+    setImmediate(() => gate.pass());
+  },
   'take 100 ms': () => void Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 100),
   'never end': () => new Promise(() => {}),
   'eat memory'() {

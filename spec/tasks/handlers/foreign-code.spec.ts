@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Outcome } from '../../../main/tasks/pool/worker-pool.ts';
+import { until } from '../../support/until.ts';
 import { failed, failedForGood, returned, startHandlers } from './handling.ts';
 
 /** Runs a handler between two good ones. Asserts that those are completed, and that the pool works on. */
@@ -161,6 +162,15 @@ describe('foreign code hurts no other task', () => {
     expect(await run('wait')).to.deep.equal(returned);
     const line = await logged(({ err }) => err === 'left behind');
     expect(line).to.include({ level: 50, origin: 'uncaughtException' });
+  });
+
+  it('if it leaves a timer that blocks its idle thread, and the next task is cancelled', async () => {
+    const { run, cancel, pool } = await startHandlers(`bad() { setImmediate(() => { for (;;); }); }, ok: () => 'ok'`);
+    expect(await run('bad')).to.deep.equal(returned);
+    const outcome = run('ok');
+    await until(() => pool.busy === 1);
+    expect(cancel()).to.equal(true);
+    expect(await outcome).to.deep.equal({ ended: 'interrupted', reason: 'cancelled' });
   });
 
   it('if it rejects later, with no one to catch', async () => {

@@ -83,6 +83,23 @@ describe('BatchRunner', () => {
       expect(lines[0]?.msg).to.equal('the task threads do not start: all are replaced');
     });
 
+    it('replaces a thread that is blocked while idle, and counts no crash for the task sent to it', async () => {
+      const watched = watchThreads();
+      const { run, gate, lines } = await startRunner({ threads: 2, startTimeoutMs: 2000 });
+      expect(await run('return, then block')).to.deep.equal({ ended: 'returned' });
+      await gate.begun(1);
+      const sent = run('return');
+      const other = run('wait');
+      await gate.begun(2);
+      expect(await sent).to.deep.equal({ ended: 'interrupted', reason: 'the thread was blocked', suspect: false });
+      expect(lines.map(({ msg }) => msg)).to.deep.equal(['a blocked task thread is replaced']);
+      expect(await run('return')).to.deep.equal({ ended: 'returned' });
+      expect(watched.threads).to.have.length(3);
+      expect(watched.ended).to.equal(1);
+      gate.open();
+      expect(await other).to.deep.equal({ ended: 'returned' });
+    });
+
     it('replaces a thread that dies while it has nothing to do', async () => {
       const { threads } = watchThreads();
       const { run } = await startRunner();
