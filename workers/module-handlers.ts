@@ -1,5 +1,4 @@
 import { syncBuiltinESMExports } from 'node:module';
-import { setImmediate } from 'node:timers/promises';
 import { BroadcastChannel } from 'node:worker_threads';
 import { HandlerLog } from './handler-log.ts';
 import { PermanentError } from './handlers-api.ts';
@@ -8,8 +7,6 @@ import type { AbortReason, AbortRequest, HandlersStart } from './messages.ts';
 import type { HandledDelivery } from './run-batch.ts';
 import { RunningTask } from './task-context.ts';
 import { oneLine, readThrown } from './thrown.ts';
-
-const IDLE_MS = 10;
 
 export interface QueuedTask {
   id: string;
@@ -25,7 +22,6 @@ export class ModuleHandlers {
   readonly #timeoutMs: number;
   readonly #log: HandlerLog;
   #running: { delivery: number; task: RunningTask } | undefined;
-  #endedAt = 0;
   /** Abort reason for all handlers, including handlers that start later. */
   #allAborted: AbortReason | undefined;
 
@@ -78,10 +74,7 @@ export class ModuleHandlers {
     delivery.limit(timeoutMs, this.#start.graceMs);
     const task = new RunningTask(message, delivery, timeoutMs, this.#log);
     if (this.#allAborted !== undefined) task.abort(this.#allAborted);
-    // Set before the event loop runs, because the event loop may deliver an abort request for the delivery.
     this.#running = { delivery: delivery.delivery, task };
-    // Lets the event loop run after an idle period, so that closed sockets are detected before a handler uses them.
-    if (performance.now() - this.#endedAt > IDLE_MS) for (let turn = 0; turn < 2; turn++) await setImmediate();
     try {
       return toRow(outputText(await handler(message.data, task), this.#start.maxOutputBytes));
     } catch (error) {
@@ -89,7 +82,6 @@ export class ModuleHandlers {
     } finally {
       task.end();
       this.#running = undefined;
-      this.#endedAt = performance.now();
     }
   }
 
