@@ -19,6 +19,9 @@ const STATEMENT_TIMEOUT_MS = 300_000;
 
 const data = workerData as TaskWorkerStart & PoolThreadData;
 
+// Piscina has read this setting of the pool. Handlers and their child processes must not inherit it.
+delete process.env.PISCINA_DISABLE_ATOMICS;
+
 const processTask: TaskHandler<OrderedTask> = (body, delivery) => {
   const task: QueuedTask = JSON.parse(body);
   const { id, created_at } = task;

@@ -188,6 +188,14 @@ describe('a handler of a handlers module', () => {
     }
   });
 
+  it('does not see the setting with which the pool starts its threads', async () => {
+    const { run, output } = await startHandlers(`
+      environment: () => Object.keys(process.env).filter((name) => name.startsWith('PISCINA')),
+    `);
+    expect(await run('environment')).to.deep.equal(returned);
+    expect(output()).to.deep.equal([]);
+  });
+
   describe('with a time limit of its own', () => {
     const handlers = `
       heed: { timeoutMs: 30, handler: (_, { signal }) => new Promise((_, reject) => {
