@@ -50,6 +50,8 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
   const base = { ...known, id, action };
   switch (event.event) {
     case 'accepted':
+      // The accepting node may report a task later than the node that started it.
+      if (isAcceptedLate(task)) return { ...task, action, acceptedAtMs: at };
       return { id, action, state: 'queued', acceptedAtMs: at, ...texts(task) };
     case 'started':
       return { ...base, state: 'running', startedAtMs: at, ...present({ attempt: event.attempt }) };
@@ -70,6 +72,12 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
     case 'purged':
       return undefined;
   }
+}
+
+/** Whether an event `accepted` can only be late. A failed task may be redriven, unless its acceptance was not known. */
+function isAcceptedLate(task: BoardTask | undefined): task is BoardTask {
+  if (task === undefined || task.state === 'queued') return false;
+  return task.state !== 'failed' || task.acceptedAtMs === undefined;
 }
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */

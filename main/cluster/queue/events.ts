@@ -3,9 +3,6 @@ import type { Subscription } from '@nats-io/transport-node';
 import type { TaskEvent, TaskProgress } from '../../tasks/queue/queue.ts';
 import type { NatsLink } from '../nats-link.ts';
 
-/** Delay before events are sent to other nodes, so that many events share a NATS message. */
-const SEND_DELAY_MS = 10;
-
 /** Keeps a NATS message far below the server's limit of 1 MiB. */
 const MAX_EVENTS_PER_MESSAGE = 500;
 
@@ -57,7 +54,7 @@ export class NatsEvents {
     if (event.event !== 'accepted') this.#elsewhere.delete(event.id);
     this.#onEvent(event);
     this.#unsent.push(event);
-    if (this.#unsent.length === 1) setTimeout(() => this.#send(), SEND_DELAY_MS);
+    if (this.#unsent.length === 1) setImmediate(() => this.#send());
   }
 
   /** Sets the listener for task ids in events of other nodes, except `accepted` events. */

@@ -45,6 +45,16 @@ describe('NatsEvents', () => {
     expect(third?.events.runningElsewhere('a')).to.deep.equal({ attempt: 1, startedAt: 2 });
   });
 
+  it('are sent in the turn that reports them, before another node can report a later event of the task', async () => {
+    const [submitting, running] = create(2);
+    submitting?.events.tell(accepted);
+    await new Promise(setImmediate);
+    running?.events.tell(started);
+    await new Promise(setImmediate);
+    expect(running?.received).to.deep.equal(['accepted', 'started']);
+    expect(submitting?.received).to.deep.equal(['accepted', 'started']);
+  });
+
   it('know that a task has ended elsewhere', async () => {
     const [running, other] = create(2);
     running?.events.tell(started);
