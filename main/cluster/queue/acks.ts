@@ -3,7 +3,8 @@ import { type NatsLink, REQUEST_TIMEOUT_MS } from '../nats-link.ts';
 
 /**
  * Acks completed messages. The acks of one event loop turn are sent together. JetStream is asked to confirm only the
- * last of them, because it processes the acks of a connection in order.
+ * last of them, because a consumer's leader processes the acks of a connection in order. If the leader changes between
+ * them, the last ack may be confirmed although earlier ones are lost. JetStream then redelivers their messages.
  */
 export class Acks {
   readonly #link: Pick<NatsLink, 'connection'>;
@@ -19,7 +20,7 @@ export class Acks {
     this.#link = link;
   }
 
-  /** @throws {Error} if JetStream does not confirm the ack in time */
+  /** @throws {Error} if JetStream does not confirm the last ack of the turn in time; this ack may still be processed */
   send(reply: string): Promise<void> {
     this.#replies.push(reply);
     this.#sendSoon();

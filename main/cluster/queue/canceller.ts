@@ -13,7 +13,7 @@ const MAX_ASKED = 10_000;
 
 /**
  * A node's answer to a request to cancel a task. `running`: the signal of the running handler was aborted. `delayed`:
- * the task's retry or snooze is not due yet. `completed`: the task is completed, but its ack is not confirmed.
+ * the task's retry or snooze is not due yet. `completed`: the task is completed, but its message is not removed yet.
  */
 export type Answer = 'cancelled' | 'running' | 'delayed' | 'completed';
 

@@ -39,7 +39,7 @@ export class OwnCancellations {
       deliveries.drop(pending);
       return this.#parts.counts.during(() => this.#cancel(pending, isResolving));
     }
-    if (this.#settler.isAckUnconfirmed(streamSequence)) return Promise.resolve('completed');
+    if (this.#settler.isCompleted(streamSequence)) return Promise.resolve('completed');
     const delayed = deliveries.redeliveries.delayedTask(streamSequence);
     const isDelayed = delayed !== undefined && this.#parts.events.runningElsewhere(delayed) === undefined;
     if (!isDelayed) return undefined;

@@ -5,19 +5,18 @@ import { subjectOf } from '../../tasks/queue/event-subject.ts';
 import type { DeadLetter, SettlementOf } from '../../tasks/queue/queue.ts';
 import { REQUEST_TIMEOUT_MS } from '../nats-link.ts';
 import { Acks } from './acks.ts';
+import { CompletedMessages } from './completed-messages.ts';
 import { type DeliveryState, initialDeliveryState, resolveDeliveryState } from './delivery-state.ts';
 import { type PendingDelivery, textOf } from './pending-delivery.ts';
 import type { QueueParts } from './queue-parts.ts';
 import { token } from './stream.ts';
 
-const MAX_UNCONFIRMED_ACKS = 10_000;
-
 /** Settles messages in JetStream. Always stores a message's state before acknowledging the message. */
 export class NatsSettler {
   readonly #parts: QueueParts;
   readonly #acks: Acks;
-  /** Stream sequences of completed messages with an unconfirmed ack. A redelivery of such a message is acked. */
-  readonly #unconfirmedAcks = new Set<number>();
+  /** A redelivery of such a message is only acked, because its ack was lost. */
+  readonly #completed = new CompletedMessages();
 
   constructor(parts: QueueParts) {
     this.#parts = parts;
@@ -35,7 +34,8 @@ export class NatsSettler {
     pending.noteRevision = note?.revision ?? 0;
     const earlier = note === undefined || isStale(note.value, pending) ? initialDeliveryState : note.value;
     pending.note = resolveDeliveryState(earlier, pending.deliveries);
-    const isCompleted = this.isAckUnconfirmed(pending.streamSequence);
+    // If the task stream was deleted and created again, another task has the stream sequence of a completed one.
+    const isCompleted = this.#completed.idAt(pending.streamSequence) === pending.id;
     if (!isCompleted && !isCancelled && stored?.taskSequence !== pending.streamSequence) return true;
     // The node that stored the cancellation may not have reported it.
     if (isCancelled && !isCompleted) events.tell({ event: 'cancelled', ...subjectOf(pending) });
@@ -43,8 +43,9 @@ export class NatsSettler {
     return false;
   }
 
-  isAckUnconfirmed(streamSequence: number): boolean {
-    return this.#unconfirmedAcks.has(streamSequence);
+  /** Whether this node has completed the message recently. */
+  isCompleted(streamSequence: number): boolean {
+    return this.#completed.idAt(streamSequence) !== undefined;
   }
 
   /** Reports the start of an attempt. Stores the start of a suspect's attempt, so that another crash is counted. */
@@ -138,11 +139,8 @@ export class NatsSettler {
     const { id, streamSequence, bytes } = pending;
     const { counts, notes } = this.#parts;
     counts.settled(streamSequence, bytes);
-    if (ack === '+ACK') this.#unconfirmedAcks.add(streamSequence);
-    const [oldest] = this.#unconfirmedAcks;
-    if (this.#unconfirmedAcks.size > MAX_UNCONFIRMED_ACKS) this.#unconfirmedAcks.delete(oldest as number);
+    if (ack === '+ACK') this.#completed.add(streamSequence, id);
     await (ack === '+ACK' ? this.#acks.send(pending.reply) : this.#send(pending, ack));
-    this.#unconfirmedAcks.delete(streamSequence);
     // After a failed removal, the delivery state is evicted when its stream is full.
     if (pending.noteRevision > 0) await notes.purge(token(id)).catch(() => {});
   }

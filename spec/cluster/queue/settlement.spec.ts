@@ -34,6 +34,24 @@ function delivery(n: number): PendingDelivery {
   return pendingDelivery({ subject: 'P.tasks.a', data: new Uint8Array(), reply: `$JS.ACK.s.c.${n}.1.1.1.0` } as Msg, n);
 }
 
+describe('a completed task', () => {
+  it('is only acked if JetStream redelivers its message, although its ack was confirmed', async () => {
+    const { node, acks } = createNodes();
+    const settler = node();
+    await settler.complete(delivery(1));
+    expect(settler.isCompleted(1)).to.equal(true);
+    expect(await settler.resolve(delivery(2))).to.equal(false);
+    expect(acks).to.deep.equal(['+ACK', '+ACK']);
+  });
+
+  it('does not stand for another task of the same stream sequence, after the stream was created again', async () => {
+    const { node } = createNodes();
+    const settler = node();
+    await settler.complete(delivery(1));
+    expect(await settler.resolve({ ...delivery(2), id: 'b' })).to.equal(true);
+  });
+});
+
 describe('the note of a task', () => {
   it('records the run of a suspect, though the node of the earlier delivery wrote meanwhile', async () => {
     const { node, stored } = createNodes();
