@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { createInbox, type Msg, type Subscription } from '@nats-io/transport-node';
+import { oncePerTurn } from '../../tasks/once-per-turn.ts';
 import { CONSUMER_NAME } from './queue-streams.ts';
 import type { Stream } from './stream.ts';
 
@@ -33,6 +34,8 @@ export class PullRequester {
   #deadline = 0;
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
+  /** Several pull requests that expire together become one. */
+  readonly #repeatExpired = oncePerTurn(() => this.ask());
 
   constructor(options: PullRequesterOptions) {
     this.#options = options;
@@ -43,8 +46,16 @@ export class PullRequester {
 
   /** Requests as many messages as this node has room for. */
   ask(): void {
-    if (this.#stopped || this.#timer !== undefined) return;
-    this.#request();
+    const { tasks, room } = this.#options;
+    const { link, name } = tasks;
+    const batch = room() - this.#outstanding;
+    if (batch <= 0 || this.#stopped || this.#timer !== undefined || !link.up) return;
+    this.#outstanding += batch;
+    this.#deadline = Date.now() + 2 * EXPIRES_MS;
+    const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
+    // If JetStream refuses the request, `#receive` reads the batch size from the reply subject.
+    const reply = `${this.#inbox}.${batch}`;
+    link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${name}.${CONSUMER_NAME}`, request, { reply });
   }
 
   /** Repeats a pull request that JetStream has not answered in time, otherwise calls `ask`. Called periodically. */
@@ -76,19 +87,6 @@ export class PullRequester {
     return this.#options.tasks.link.subscribe(`${this.#inbox}.*`, (message) => this.#receive(message));
   }
 
-  #request(): void {
-    const { tasks, room } = this.#options;
-    const { link, name } = tasks;
-    const batch = room() - this.#outstanding;
-    if (batch <= 0 || this.#stopped || !link.up) return;
-    this.#outstanding += batch;
-    this.#deadline = Date.now() + 2 * EXPIRES_MS;
-    const request = JSON.stringify({ batch, expires: EXPIRES_MS * 1_000_000 });
-    // If JetStream refuses the request, `#receive` reads the batch size from the reply subject.
-    const reply = `${this.#inbox}.${batch}`;
-    link.connection.publish(`$JS.API.CONSUMER.MSG.NEXT.${name}.${CONSUMER_NAME}`, request, { reply });
-  }
-
   #receive(message: Msg): void {
     if (message.reply) {
       this.#outstanding = Math.max(0, this.#outstanding - 1);
@@ -97,7 +95,7 @@ export class PullRequester {
     }
     const unanswered = message.headers?.get('Nats-Pending-Messages') || message.subject.slice(this.#inbox.length + 1);
     this.#outstanding = Math.max(0, this.#outstanding - Number(unanswered));
-    if (EXPIRED.includes(message.headers?.code ?? 0)) return void this.ask();
+    if (EXPIRED.includes(message.headers?.code ?? 0)) return void this.#repeatExpired();
     this.#timer ??= setTimeout(() => {
       this.#timer = undefined;
       this.ask();

@@ -21,32 +21,45 @@ function create(room: () => number) {
   const requester = new PullRequester({ tasks, room, receive() {} });
   return {
     requests,
-    async ask() {
-      requester.ask();
-      // The requester publishes in a microtask.
-      await Promise.resolve();
-    },
+    ask: () => requester.ask(),
     arrive: () => deliver({ reply: '$JS.ACK.tasks.workers.1.1.1.1.0' } as Msg),
+    /** Ends a pull request with 408, which leaves `unanswered` of its messages unanswered. */
+    expire(unanswered: number) {
+      const headers = { code: 408, get: () => String(unanswered) };
+      deliver({ subject: 'inbox', headers } as unknown as Msg);
+    },
   };
 }
 
 describe('the pull requests of a node', () => {
-  it('never ask for more messages than there is room for', async () => {
+  it('never ask for more messages than there is room for', () => {
     let room = 3;
     const { requests, ask, arrive } = create(() => room);
-    await ask();
+    ask();
     expect(requests).to.deep.equal([3]);
-    await ask();
+    ask();
     expect(requests, 'three are still to come').to.deep.equal([3]);
     room = 5;
-    await ask();
+    ask();
     expect(requests).to.deep.equal([3, 2]);
     room = 4;
     arrive();
-    await ask();
+    ask();
     expect(requests, 'four are still to come').to.deep.equal([3, 2]);
     room = 5;
-    await ask();
+    ask();
     expect(requests).to.deep.equal([3, 2, 1]);
+  });
+
+  it('that expire together are repeated as one', async () => {
+    let room = 2;
+    const { requests, ask, expire } = create(() => room);
+    ask();
+    room = 5;
+    ask();
+    expire(2);
+    expire(3);
+    await new Promise(setImmediate);
+    expect(requests).to.deep.equal([2, 3, 5]);
   });
 });
