@@ -10,7 +10,8 @@ interface Unconfirmed {
 
 /**
  * Publishes messages to JetStream. Unlike the client's `publish`, creates neither a timer nor errors for each message,
- * which cost as much as the rest of the call.
+ * which cost as much as the rest of the call. Does not limit the number of unconfirmed messages: the caller limits their
+ * bytes (`NatsPublisher`), and each is unconfirmed for at most `timeoutMs`.
  */
 export class Publications {
   readonly #connection: NatsConnection;
@@ -29,6 +30,7 @@ export class Publications {
         if (error === null) this.#receive(message);
       },
     });
+    void connection.closed().then(() => this.#rejectAll(new Error('the connection to NATS is closed')));
   }
 
   /** @throws {Error} if JetStream does not confirm the message in time; the message may still be stored */
@@ -51,6 +53,12 @@ export class Publications {
     } catch (error) {
       unconfirmed.reject(error as Error);
     }
+  }
+
+  #rejectAll(error: Error): void {
+    clearTimeout(this.#timer);
+    for (const { reject } of this.#unconfirmed.values()) reject(error);
+    this.#unconfirmed.clear();
   }
 
   #expire(): void {

@@ -7,14 +7,17 @@ import { Publications } from '../../main/cluster/publications.ts';
 function create(timeoutMs = 60_000) {
   const replies: string[] = [];
   let receive: (error: null, message: Msg) => void = () => {};
+  const closed = Promise.withResolvers<void>();
   const connection = {
     subscribe(_subject: string, options: { callback: typeof receive }) {
       receive = options.callback;
     },
     publish: (_subject: string, _payload: string, { reply }: { reply: string }) => replies.push(reply),
+    closed: () => closed.promise,
   };
   const publications = new Publications(connection as unknown as NatsConnection, timeoutMs);
   return {
+    close: closed.resolve,
     publish: () => publications.publish('P.tasks.a', '{}', headers()),
     answer(n: number, text: string) {
       const message = { subject: replies[n], data: Buffer.from(text), json: () => JSON.parse(text) };
@@ -59,16 +62,24 @@ describe('Publications', () => {
 
   it('fail after the timeout, each after its own, and ignore a late confirmation', async () => {
     const { publish, answer } = create(30);
-    const first = failed(publish());
+    const fail = async () => {
+      const publishedAt = performance.now();
+      const error = await failed(publish());
+      expect(error?.message).to.equal('JetStream did not confirm the message in time');
+      return performance.now() - publishedAt;
+    };
+    const first = fail();
     await new Promise((resolve) => setTimeout(resolve, 15));
-    const second = failed(publish());
-    let isSecondOver = false;
-    void second.then(() => {
-      isSecondOver = true;
-    });
-    expect((await first)?.message).to.equal('JetStream did not confirm the message in time');
-    expect(isSecondOver).to.equal(false);
+    const second = fail();
+    expect(await first).to.be.at.least(30);
     answer(0, '{"stream":"s","seq":7}');
-    expect((await second)?.message).to.equal('JetStream did not confirm the message in time');
+    expect(await second).to.be.at.least(30);
+  });
+
+  it('fail as soon as the connection is closed', async () => {
+    const { publish, close } = create();
+    const publication = failed(publish());
+    close();
+    expect((await publication)?.message).to.equal('the connection to NATS is closed');
   });
 });
