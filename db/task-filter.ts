@@ -1,7 +1,7 @@
 /** Filter for a listing. A row must match all fields that are set. */
 export interface TaskFilter {
   status?: string | undefined;
-  /** Must be {@link isListable}. */
+  /** Must be {@link isFilterable}. */
   action?: string | undefined;
   /** Position of a row. Only older rows match. */
   before?: TaskPosition | undefined;
@@ -31,6 +31,6 @@ export function actionText(action: string): string {
 }
 
 /** Whether an action is short enough for a {@link TaskFilter}. */
-export function isListable(action: string): boolean {
+export function isFilterable(action: string): boolean {
   return [...actionText(action)].length <= MAX_ACTION_LENGTH;
 }

@@ -1,9 +1,13 @@
 import type { Check } from '../readiness-check.ts';
 
-/** How long readiness warns after more lines were lost. The alert `LogLinesLost` lasts as long. */
+/** Duration of the warning after more lines were lost, the same as that of the alert `LogLinesLost`. */
 const WARNING_MS = 15 * 60_000;
 
-/** @param lost returns the number of log lines lost since the start */
+/**
+ * Returns a check that warns from the call that finds more lost lines.
+ *
+ * @param lost returns the number of log lines lost since the start
+ */
 export function lostLinesCheck(lost: () => number, now = () => performance.now()): Check {
   let count = 0;
   let warnsUntil = Number.NEGATIVE_INFINITY;

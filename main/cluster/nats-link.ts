@@ -111,7 +111,7 @@ export class NatsLink {
         );
       if (hasCode(error, SUBJECTS_OVERLAP))
         throw new Error(
-          `the JetStream stream ${name} cannot be created, because another stream has subjects of it ` +
+          `the JetStream stream ${name} cannot be created, because another stream already has its subjects ` +
             `(${config.subjects}): delete that stream, or set NATS_PREFIX to another value`,
           { cause: error },
         );

@@ -65,7 +65,7 @@ describeWithNats('NatsLink.setUpStream', () => {
     await link.setUpStream('other', { subjects: ['a.>'] });
     const error = await link.setUpStream('stream', { subjects: ['a.*'] }).catch((reason: Error) => reason);
     expect((error as Error).message).to.equal(
-      'the JetStream stream stream cannot be created, because another stream has subjects of it (a.*): ' +
+      'the JetStream stream stream cannot be created, because another stream already has its subjects (a.*): ' +
         'delete that stream, or set NATS_PREFIX to another value',
     );
   });

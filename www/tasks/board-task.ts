@@ -74,10 +74,9 @@ export function afterEvent(task: BoardTask | undefined, event: TaskEvent): Board
   }
 }
 
-/** Whether an event `accepted` can only be late. A failed task may be redriven, unless its acceptance was not known. */
+/** Whether an event `accepted` can only be late. That of a failed task is the start of a redrive. */
 function isAcceptedLate(task: BoardTask | undefined): task is BoardTask {
-  if (task === undefined || task.state === 'queued') return false;
-  return task.state !== 'failed' || task.acceptedAtMs === undefined;
+  return task !== undefined && task.state !== 'queued' && task.state !== 'failed';
 }
 
 /** Merges a listed task into a known task. @param isNewer whether `known` is newer */

@@ -20,7 +20,7 @@ export class Acks {
     this.#link = link;
   }
 
-  /** @throws {Error} if JetStream does not confirm the last ack of the turn in time; this ack may still be processed */
+  /** @throws {Error} if JetStream does not confirm the last ack of the turn in time; that of `reply` may still be processed */
   send(reply: string): Promise<void> {
     this.#replies.push(reply);
     this.#sendSoon();

@@ -163,8 +163,11 @@ export abstract class NatsConsumer
     this.parts.events.arrived(pending.id);
     // Counts the message before `#admit`, because an admitted message may be settled and subtracted from the count.
     this.publisher.arrived(pending);
-    const isFirst = pending.deliveries === 1 && !this.canceller.wasAsked(pending.streamSequence);
-    if (isFirst) this.#admit(pending);
+    const { deliveries, streamSequence } = pending;
+    // JetStream may have lost the count of the deliveries together with an ack.
+    const isCompleted = this.#settler.isCompleted(streamSequence);
+    const isNew = deliveries === 1 && !isCompleted && !this.canceller.wasAsked(streamSequence);
+    if (isNew) this.#admit(pending);
     else void this.#operations.track(this.#resolve(pending));
   }
 

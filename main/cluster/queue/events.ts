@@ -119,7 +119,7 @@ export class NatsEvents {
     for (const event of parseEvents(text)) {
       if (!this.#remember(event)) continue;
       // The accepting node may report a task later than the node that started it.
-      if (event.event !== 'accepted') this.#note(event);
+      if (event.event !== 'accepted') this.#trackRunning(event);
       this.#onEvent(event);
     }
     for (const id of this.#elsewhere.keys()) {
@@ -129,7 +129,7 @@ export class NatsEvents {
   }
 
   /** Notes whether another node runs a task, according to an event of that node. */
-  #note(event: TaskEvent): void {
+  #trackRunning(event: TaskEvent): void {
     const earlier = this.#elsewhere.get(event.id);
     this.#elsewhere.delete(event.id);
     if (event.event === 'started') this.#elsewhere.set(event.id, { attempt: event.attempt, startedAt: event.at });

@@ -1,7 +1,7 @@
 import type { ParameterizedContext } from 'koa';
 import { DatabaseUnavailable } from '../../../db/sqlite/database.ts';
 import type { TaskSummary } from '../../../db/sqlite/tasks.ts';
-import { isListable, type TaskFilter } from '../../../db/task-filter.ts';
+import { isFilterable, type TaskFilter } from '../../../db/task-filter.ts';
 import { actionStart } from '../../../workers/parse-submission.ts';
 import type { Awaitable } from '../../awaitable.ts';
 import { TURN_BYTES } from '../../http/admission.ts';
@@ -24,7 +24,7 @@ export async function replyTasks(ctx: ParameterizedContext, options: ListingOpti
   const isSummary = once(ctx, 'summary', 'summaryGivenTwice') === '1';
   const status = once(ctx, 'status', 'statusGivenTwice');
   const action = once(ctx, 'action', 'actionGivenTwice');
-  if (action !== undefined && !isListable(action)) throw new HttpError('actionTooLong');
+  if (action !== undefined && !isFilterable(action)) throw new HttpError('actionTooLong');
   const id = once(ctx, 'before', 'beforeGivenTwice');
   await admission.enter(LISTING_COST);
   const before = id === undefined ? undefined : await query(() => tasks.position(id));

@@ -71,7 +71,7 @@ export class TaskThreads {
     return this.#replacing === undefined;
   }
 
-  /** Runs a batch in an idle thread. @throws {Error} if the thread dies, or {@link Interrupted} if it is stopped */
+  /** Runs a batch in an idle thread. @throws {Error} if it dies, or {@link Interrupted} if it is stopped or blocked */
   async run(batch: TaskBatch): Promise<TaskOutcome[]> {
     while (this.#replacing !== undefined) await this.#replacing;
     // Refuses the batch after `destroy`, because a destroyed Piscina would start new threads.

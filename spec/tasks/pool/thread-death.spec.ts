@@ -95,7 +95,7 @@ describe('BatchRunner', () => {
       expect(lines.map(({ msg }) => msg)).to.deep.equal(['a blocked task thread is replaced']);
       expect(await run('return')).to.deep.equal({ ended: 'returned' });
       expect(watched.threads).to.have.length(3);
-      expect(watched.ended).to.equal(1);
+      await until(() => watched.ended === 1);
       gate.open();
       expect(await other).to.deep.equal({ ended: 'returned' });
     });
