@@ -10,7 +10,7 @@ import { countTurns } from '../support/event-loop-turns.ts';
 import { parseResponses } from '../support/http-responses.ts';
 import { request } from '../support/program.ts';
 import { connectRaw, handshake, head, parseResponse } from '../support/raw-connection.ts';
-import { startTickerBundle } from '../support/ticker-bundle.ts';
+import { startTickerBundle, type TickerBundle } from '../support/ticker-bundle.ts';
 import { until } from '../support/until.ts';
 
 /** Starts service A with a token check that waits for `open()`, so that a test can act during a handshake. */
@@ -37,6 +37,26 @@ async function startGated(replaced: Partial<TickerAppOptions> = {}) {
   const raw = await connectRaw(bundle.listener.port, ...handshake('/ws/ticker', await bundle.token()));
   await until(() => waiting === 1);
   return { bundle, raw, open: gate.resolve, waiting: () => waiting };
+}
+
+/** Starts service A, and completes the requests of many handshakes at once. Calls `onBegin` when one begins. */
+async function shakeHandsAtOnce(count: number, onBegin: (bundle: TickerBundle) => void): Promise<TickerBundle> {
+  const bundle = await startTickerBundle({
+    replace: ({ tokens }) => ({
+      tokens: Object.assign(Object.create(tokens), {
+        verify(token: string) {
+          onBegin(bundle);
+          return tokens.verify(token);
+        },
+      }),
+    }),
+  });
+  const text = head(...handshake('/ws/ticker', await bundle.token()));
+  const clients = await Promise.all(Array.from({ length: count }, () => connectRaw(bundle.listener.port)));
+  for (const { socket } of clients) socket.write(text.slice(0, -2));
+  await until(() => bundle.sockets.size === count);
+  for (const { socket } of clients) socket.write('\r\n');
+  return bundle;
 }
 
 describe('a handshake', () => {
@@ -150,21 +170,7 @@ describe('a handshake', () => {
   it('is one of 32 at most that begin in a turn of the event loop', async () => {
     const turn = countTurns();
     const begun: number[] = [];
-    const bundle = await startTickerBundle({
-      replace: ({ tokens }) => ({
-        tokens: Object.assign(Object.create(tokens), {
-          verify(token: string) {
-            begun.push(turn());
-            return tokens.verify(token);
-          },
-        }),
-      }),
-    });
-    const text = head(...handshake('/ws/ticker', await bundle.token()));
-    const clients = await Promise.all(Array.from({ length: 200 }, () => connectRaw(bundle.listener.port)));
-    for (const { socket } of clients) socket.write(text.slice(0, -2));
-    await until(() => bundle.sockets.size === 200);
-    for (const { socket } of clients) socket.write('\r\n');
+    const bundle = await shakeHandsAtOnce(200, () => begun.push(turn()));
     await until(() => bundle.relay.size === 200);
     const perTurn = Map.groupBy(begun, (number) => number);
     for (const { length } of perTurn.values()) expect(length).to.be.at.most(HANDSHAKES_PER_TURN);
@@ -173,22 +179,10 @@ describe('a handshake', () => {
 
   it('that was deferred to a later turn, and whose socket is closed by then, is not begun', async () => {
     let begun = 0;
-    const bundle = await startTickerBundle({
-      replace: ({ tokens }) => ({
-        tokens: Object.assign(Object.create(tokens), {
-          verify(token: string) {
-            // Closes the relay in the next turn, when all handshakes have arrived and as many again have begun.
-            if (++begun === 1) setImmediate(() => bundle.relay.close(Promise.resolve()));
-            return tokens.verify(token);
-          },
-        }),
-      }),
+    const bundle = await shakeHandsAtOnce(100, ({ relay }) => {
+      // Closes the relay in the next turn, when all handshakes have arrived and as many again have begun.
+      if (++begun === 1) setImmediate(() => relay.close(Promise.resolve()));
     });
-    const text = head(...handshake('/ws/ticker', await bundle.token()));
-    const clients = await Promise.all(Array.from({ length: 100 }, () => connectRaw(bundle.listener.port)));
-    for (const { socket } of clients) socket.write(text.slice(0, -2));
-    await until(() => bundle.sockets.size === 100);
-    for (const { socket } of clients) socket.write('\r\n');
     await until(() => bundle.sockets.size === 0);
     // All deferred handshakes would begin within these turns.
     for (let turn = 0; turn < 10; turn++) await nextTurn();
